@@ -1,0 +1,1 @@
+//! The models live in `tests/`, one file per handshake.

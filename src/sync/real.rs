@@ -1,0 +1,33 @@
+//! The primitives of a real program: the standard library's.
+
+pub use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
+pub use std::thread::{self, Thread};
+
+/// `UnsafeCell` with the model checker's interface, so that both worlds share one body.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    /// Wraps `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Lends the content to a writer. Who may call it when is the owning type's business.
+    #[inline]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// Sleeps until unparked or until `timeout` has passed; `None` is for ever.
+pub fn park(timeout: Option<std::time::Duration>) {
+    match timeout {
+        Some(timeout) => thread::park_timeout(timeout),
+        None => thread::park(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Clocks: where an engine reads the time.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicU64, Ordering, Padded};
+
+use super::saturating_ns;
+
+/// Where an engine reads the time: from the system, or from a hand that moves it.
+///
+/// Every party of an engine (callers, reapers, sleeping) reads the same clock, and every promise
+/// about time is made against it; for [`Clock::system`] that is [`std::time::Instant`].
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// What [`Clock::now_ns`] calls zero.
+    start: Instant,
+    manual: Option<ManualClock>,
+}
+
+/// A clock that moves only when told to.
+///
+/// Clones move together. Give one to a builder and keep another to move time from a test:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::ManualClock;
+///
+/// let clock = ManualClock::new();
+/// clock.advance(Duration::from_secs(5));
+/// assert_eq!(clock.elapsed(), Duration::from_secs(5));
+/// ```
+#[derive(Clone, Default)]
+pub struct ManualClock {
+    elapsed_ns: Arc<Padded<AtomicU64>>,
+}
+
+// === impl Clock ===
+
+impl Clock {
+    /// The system's monotonic clock, [`std::time::Instant`].
+    pub fn system() -> Clock {
+        Clock { start: Instant::now(), manual: None }
+    }
+
+    /// A clock moved by hand.
+    pub fn manual(clock: &ManualClock) -> Clock {
+        Clock { start: Instant::now(), manual: Some(clock.clone()) }
+    }
+
+    /// Whether somebody moves this clock by hand.
+    pub fn as_manual(&self) -> Option<&ManualClock> {
+        self.manual.as_ref()
+    }
+
+    /// Nanoseconds since the clock was made.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        match &self.manual {
+            None => saturating_ns(self.start.elapsed()),
+            Some(clock) => clock.elapsed_ns(),
+        }
+    }
+
+    /// `instant` in nanoseconds since the clock was made; what lies before is zero.
+    #[inline]
+    pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
+        saturating_ns(instant.saturating_duration_since(self.start))
+    }
+
+    /// The instant `ns` after the clock was made; `None` where the platform has none.
+    pub(crate) fn instant_at(&self, ns: u64) -> Option<Instant> {
+        self.start.checked_add(Duration::from_nanos(ns))
+    }
+}
+
+// === impl ManualClock ===
+
+impl ManualClock {
+    /// A clock that stands at zero.
+    pub fn new() -> ManualClock {
+        ManualClock::default()
+    }
+
+    /// Moves the clock on; it stops at 2^64 - 1 ns (584 years).
+    ///
+    /// This moves time and nothing else: an engine on this clock fires what became due at its
+    /// next turn. To move time *and* fire everything on the way in order, call the engine's
+    /// `advance`.
+    pub fn advance(&self, by: Duration) {
+        let by = saturating_ns(by);
+        // ORDER: Relaxed - as in `elapsed_ns`; the update is atomic so that two hands add up.
+        let _ = self
+            .elapsed_ns
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
+    }
+
+    /// The time since the clock was made.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed_ns())
+    }
+
+    #[inline]
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        // ORDER: Relaxed - a clock publishes nothing but itself; whoever needs "after the clock
+        // moved" also needs a handshake of its own.
+        self.elapsed_ns.load(Ordering::Relaxed)
+    }
+
+    /// Moves the clock to `ns`, never back.
+    pub(crate) fn move_to_ns(&self, ns: u64) {
+        // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
+        // several hands move it.
+        self.elapsed_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.elapsed()).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_of_a_manual_clock_move_together_and_never_back() {
+        let a = ManualClock::new();
+        let b = a.clone();
+        a.advance(Duration::from_millis(3));
+        assert_eq!(b.elapsed(), Duration::from_millis(3));
+        b.move_to_ns(1);
+        assert_eq!(a.elapsed(), Duration::from_millis(3));
+        a.advance(Duration::MAX);
+        assert_eq!(b.elapsed_ns(), u64::MAX);
+    }
+
+    #[test]
+    fn instants_before_the_start_are_the_start() {
+        let before = Instant::now();
+        let clock = Clock::system();
+        assert_eq!(clock.ns_at(before), 0);
+        let at = clock.instant_at(5_000).unwrap();
+        assert_eq!(clock.ns_at(at), 5_000);
+    }
+}

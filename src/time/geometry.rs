@@ -1,0 +1,283 @@
+//! Placement arithmetic: which bucket of which level holds a deadline.
+//!
+//! A level is a ring of `slots` buckets. A bucket of level *n* (counted from 1) is `reach^(n-1)`
+//! ticks wide, and an entry is filed on the lowest level on which its deadline lies fewer than
+//! `reach` buckets ahead of the time from which one looks. With `slots` larger than `reach`, two
+//! parties that look from times up to `slots - reach` buckets apart still never mean different
+//! rounds of the ring by one slot. `slots == reach` is the classic wheel.
+//!
+//! *Invariants*: `place(d, now).expiration <= max(d, now)`, so a bucket is opened before
+//! anything in it is late; and an entry whose deadline lies inside a bucket's span is filed on
+//! a lower level when one looks from that bucket's start, so every cascade makes progress.
+//!
+//! *Tested by*: the tests below, `tests/golden_trace.rs`.
+
+use std::fmt;
+
+use super::{TICK_BITS, Tick};
+
+/// Levels that the widest range of deadlines needs at the smallest reach.
+pub const MAX_LEVELS: usize = TICK_BITS as usize;
+
+/// The most slots that a level may have.
+pub const MAX_SLOTS: u32 = 1 << 20;
+
+/// Slots, reach, and the width of each level's buckets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    slots: u32,
+    reach: u32,
+    levels: u8,
+    /// `log2(reach)` where that is whole: widths are then shifts.
+    reach_shift: Option<u8>,
+    /// Width of each level's buckets in ticks; only the first `levels` count.
+    widths: [u64; MAX_LEVELS],
+}
+
+/// A bucket of a wheel: level (from 1), slot, and the start of the span that it is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The level, counted from 1.
+    pub level: u8,
+    /// The bucket's index on its level.
+    pub slot: u32,
+    /// The start of the bucket's span; a multiple of the level's width.
+    pub expiration: Tick,
+}
+
+/// Why a geometry was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// Fewer than 2 slots or more than [`MAX_SLOTS`].
+    Slots {
+        /// What was asked for.
+        slots: u32,
+    },
+    /// A reach below 2 (levels would not widen) or above the number of slots.
+    Reach {
+        /// What was asked for.
+        reach: u32,
+        /// The slots that it was asked for with.
+        slots: u32,
+    },
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            GeometryError::Slots { slots } => {
+                write!(f, "slots must be between 2 and {MAX_SLOTS}, got {slots}")
+            }
+            GeometryError::Reach { reach, slots } => {
+                write!(f, "reach must be between 2 and slots ({slots}), got {reach}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+// === impl Geometry ===
+
+impl Geometry {
+    /// Slots per level unless said otherwise.
+    pub const DEFAULT_SLOTS: u32 = 64;
+    /// Reach unless said otherwise: half the slots, so that a reaper which files from a bucket's
+    /// start and a producer which files from the present never collide on a slot.
+    pub const DEFAULT_REACH: u32 = 32;
+
+    /// A wheel of `slots` buckets per level, of which an entry may be filed `reach` ahead.
+    ///
+    /// # Errors
+    /// `slots` outside `2..=MAX_SLOTS`, or `reach` outside `2..=slots`.
+    pub fn new(slots: u32, reach: u32) -> Result<Geometry, GeometryError> {
+        if !(2..=MAX_SLOTS).contains(&slots) {
+            return Err(GeometryError::Slots { slots });
+        }
+        if !(2..=slots).contains(&reach) {
+            return Err(GeometryError::Reach { reach, slots });
+        }
+        let mut widths = [0; MAX_LEVELS];
+        let mut width = 1_u64;
+        let mut levels = 0;
+        while width <= Tick::NEVER.get() {
+            widths[levels] = width;
+            levels += 1;
+            width = width.saturating_mul(u64::from(reach));
+        }
+        let reach_shift = reach.is_power_of_two().then(|| reach.trailing_zeros() as u8);
+        Ok(Geometry { slots, reach, levels: levels as u8, reach_shift, widths })
+    }
+
+    /// Buckets per level.
+    #[inline]
+    pub const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// How many buckets ahead an entry may be filed.
+    #[inline]
+    pub const fn reach(&self) -> u32 {
+        self.reach
+    }
+
+    /// Levels that cover every deadline up to [`Tick::NEVER`].
+    #[inline]
+    pub const fn levels(&self) -> u8 {
+        self.levels
+    }
+
+    /// Width in ticks of a bucket of `level` (from 1).
+    #[inline]
+    pub const fn width(&self, level: u8) -> u64 {
+        self.widths[level as usize - 1]
+    }
+
+    /// The bucket for `deadline`, seen from `from`. What is due is filed at `from` itself.
+    #[inline]
+    pub fn place(&self, deadline: Tick, from: Tick) -> Place {
+        let deadline = deadline.max(from).get();
+        let from = from.get();
+        let mut level = 1;
+        loop {
+            let ahead = self.bucket(deadline, level) - self.bucket(from, level);
+            if ahead < u64::from(self.reach) || level == self.levels {
+                debug_assert!(ahead < u64::from(self.reach), "the top level reaches everything");
+                return self.on_level(deadline, level);
+            }
+            level += 1;
+        }
+    }
+
+    /// The bucket of `level` whose span holds `at`.
+    #[inline]
+    pub fn place_on(&self, at: Tick, level: u8) -> Place {
+        self.on_level(at.get(), level)
+    }
+
+    #[inline]
+    fn on_level(&self, at: u64, level: u8) -> Place {
+        let bucket = self.bucket(at, level);
+        let slots = u64::from(self.slots);
+        let slot = if self.slots.is_power_of_two() { bucket & (slots - 1) } else { bucket % slots };
+        Place { level, slot: slot as u32, expiration: Tick::new(bucket * self.width(level)) }
+    }
+
+    /// The number of the bucket of `level` that holds `at`, counted from the engine's start.
+    #[inline]
+    fn bucket(&self, at: u64, level: u8) -> u64 {
+        match self.reach_shift {
+            Some(shift) => at >> (u32::from(shift) * u32::from(level - 1)),
+            None => at / self.width(level),
+        }
+    }
+}
+
+impl Default for Geometry {
+    fn default() -> Geometry {
+        Geometry::new(Self::DEFAULT_SLOTS, Self::DEFAULT_REACH).expect("the defaults are valid")
+    }
+}
+
+impl fmt::Debug for Geometry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Geometry")
+            .field("slots", &self.slots)
+            .field("reach", &self.reach)
+            .field("levels", &self.levels)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shapes() -> impl Iterator<Item = Geometry> {
+        [(2, 2), (3, 3), (3, 2), (20, 20), (20, 7), (64, 32), (64, 64), (512, 512), (1000, 999)]
+            .into_iter()
+            .map(|(slots, reach)| Geometry::new(slots, reach).unwrap())
+    }
+
+    /// Deadlines at and around every level's edges, and at the ends of the range.
+    fn edges(g: &Geometry, from: Tick) -> Vec<Tick> {
+        let mut out = vec![Tick::ZERO, from, Tick::LAST, Tick::NEVER];
+        for level in 1..=g.levels() {
+            let width = g.width(level);
+            for count in [1, u64::from(g.reach()) - 1, u64::from(g.reach())] {
+                let at = from.get().saturating_add(width.saturating_mul(count));
+                let aligned = at / width * width;
+                for x in [at - 1, at, at.saturating_add(1), aligned, aligned.saturating_sub(1)] {
+                    out.push(Tick::new(x));
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_a_wheel() {
+        assert_eq!(Geometry::new(1, 1), Err(GeometryError::Slots { slots: 1 }));
+        assert_eq!(Geometry::new(0, 0), Err(GeometryError::Slots { slots: 0 }));
+        assert!(Geometry::new(MAX_SLOTS + 1, 2).is_err());
+        assert_eq!(Geometry::new(8, 1), Err(GeometryError::Reach { reach: 1, slots: 8 }));
+        assert_eq!(Geometry::new(8, 9), Err(GeometryError::Reach { reach: 9, slots: 8 }));
+    }
+
+    #[test]
+    fn a_bucket_opens_before_anything_in_it_is_late_and_holds_what_is_filed_there() {
+        for g in shapes() {
+            for from in [0, 1, 5, 63, 64, 1000, 123_456_789, 1 << 40].map(Tick::new) {
+                for deadline in edges(&g, from) {
+                    let place = g.place(deadline, from);
+                    let due = deadline.max(from);
+                    let width = g.width(place.level);
+                    assert_eq!(place.expiration.get() % width, 0, "aligned");
+                    assert!(place.expiration <= due, "opened in time: {g:?} {from:?} {deadline:?}");
+                    assert!(due.get() - place.expiration.get() < width, "inside the span");
+                    assert_eq!(
+                        u64::from(place.slot),
+                        place.expiration.get() / width % u64::from(g.slots())
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn looking_from_a_buckets_start_moves_its_content_down_until_it_is_due() {
+        for g in shapes() {
+            for deadline in edges(&g, Tick::new(777)) {
+                let mut place = g.place(deadline, Tick::new(777));
+                while place.level > 1 {
+                    let next = g.place(deadline, place.expiration);
+                    assert!(next.level < place.level, "{g:?} {deadline:?} {place:?} {next:?}");
+                    place = next;
+                }
+                assert_eq!(place.expiration, deadline.max(Tick::new(777)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_level_that_reaches_is_taken() {
+        for g in shapes() {
+            for deadline in edges(&g, Tick::new(4_000)) {
+                let place = g.place(deadline, Tick::new(4_000));
+                if place.level > 1 {
+                    let below = g.width(place.level - 1);
+                    let ahead = deadline.get() / below - 4_000 / below;
+                    assert!(ahead >= u64::from(g.reach()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_due_goes_into_the_bucket_of_now() {
+        let g = Geometry::default();
+        let place = g.place(Tick::new(3), Tick::new(100));
+        assert_eq!(place, Place { level: 1, slot: 36, expiration: Tick::new(100) });
+    }
+}
