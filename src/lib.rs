@@ -1,6 +1,39 @@
 //! A lock-free, high-throughput timer engine.
 
-mod sync;
-mod time;
+#[cfg(not(loom))]
+mod engine;
+mod error;
 
+// Public for this repository's models, tests and benches alone: not part of the API, and free to
+// change in any release.
+#[doc(hidden)]
+pub mod depot;
+#[doc(hidden)]
+pub mod dispatch;
+#[doc(hidden)]
+pub mod doorbell;
+#[doc(hidden)]
+pub mod entry;
+#[doc(hidden)]
+pub mod inbox;
+#[doc(hidden)]
+pub mod reaper;
+#[doc(hidden)]
+pub mod shard;
+#[doc(hidden)]
+pub mod sync;
+#[doc(hidden)]
+pub mod time;
+#[doc(hidden)]
+pub mod wheel;
+
+pub use dispatch::{Batch, Due, Handler, Inline, Task};
+#[cfg(not(loom))]
+pub use engine::{
+    Builder, CancelOnDrop, Driver, Engine, Handle, PendingTimer, Snapshot, State, Stats, Turn,
+    TypedEngine,
+};
+pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
+pub use reaper::Lateness;
+pub use shard::Violation;
 pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};

@@ -1,12 +1,12 @@
 //! The primitives of the model checker.
 
+pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use loom::sync::{Mutex, MutexGuard};
 pub use loom::thread::{self, Thread};
 // Loom has no `Weak` and no `OnceLock`; what uses them is not part of any model's races.
-pub use std::sync::{Arc, OnceLock, TryLockError, Weak};
+pub use std::sync::{Arc, OnceLock, Weak};
 
 /// Loom's cell, which reports accesses that race.
 #[derive(Debug)]

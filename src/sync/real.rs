@@ -3,7 +3,7 @@
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
+pub use std::sync::{Arc, Mutex, OnceLock, Weak};
 pub use std::thread::{self, Thread};
 
 /// `UnsafeCell` with the model checker's interface, so that both worlds share one body.

@@ -62,6 +62,7 @@ impl Clock {
         }
     }
 
+    #[cfg_attr(loom, expect(dead_code, reason = "only engines meet instants"))]
     /// `instant` in nanoseconds since the clock was made; what lies before is zero.
     #[inline]
     pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
@@ -108,6 +109,7 @@ impl ManualClock {
     }
 
     /// Moves the clock to `ns`, never back.
+    #[cfg_attr(loom, expect(dead_code, reason = "only engines move clocks to a time"))]
     pub(crate) fn move_to_ns(&self, ns: u64) {
         // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
         // several hands move it.

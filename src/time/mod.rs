@@ -7,5 +7,7 @@ mod tick;
 
 pub use clock::{Clock, ManualClock};
 pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
+/// The most shards that an engine may have.
+pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};
 pub use tick::{TICK_BITS, Tick};

@@ -1,0 +1,130 @@
+//! The depot: where threads exchange full magazines for empty ones, and the other way round.
+//!
+//! A magazine is an array of items (seats, or pointers to free memory). Handing over whole
+//! arrays costs one exchange per magazine; a linked chain would cost the receiver a memory
+//! latency per item. `rack` is a bounded number of places for magazines; the depot has one rack
+//! for full and one for empty magazines, so that a steady exchange allocates nothing.
+//!
+//! *Owner*: anyone. Nobody waits: a depot that is full says no, an empty one has nothing.
+//!
+//! *Orderings*: DEPOT.
+//!
+//! *Tested by*: `loom-tests/tests/depot.rs`.
+
+mod rack;
+
+use std::fmt;
+use std::mem;
+
+use rack::Rack;
+
+/// A batch of items on its way between threads. Its box is what the depot's slots hold.
+pub type Magazine<I> = Box<Vec<I>>;
+
+/// A bounded number of full magazines, and as many empty ones.
+pub struct Depot<I> {
+    full: Rack<Vec<I>>,
+    empty: Rack<Vec<I>>,
+    /// Items in a full magazine.
+    size: usize,
+}
+
+// === impl Depot ===
+
+impl<I> Depot<I> {
+    /// Room for `magazines` of `size` items each.
+    pub fn new(magazines: usize, size: usize) -> Depot<I> {
+        Depot { full: Rack::new(magazines), empty: Rack::new(magazines), size }
+    }
+
+    /// An empty magazine.
+    pub fn magazine(&self) -> Magazine<I> {
+        self.empty.take().unwrap_or_else(|| Box::new(Vec::with_capacity(self.size)))
+    }
+
+    /// Leaves what is in `magazine` for others and makes it an empty one. `false`: the depot is
+    /// full, and the magazine is as it was.
+    pub fn leave(&self, magazine: &mut Magazine<I>) -> bool {
+        let full = mem::replace(magazine, self.magazine());
+        let Err(full) = self.full.put(full) else { return true };
+        let empty = mem::replace(magazine, full);
+        self.keep_empty(empty);
+        false
+    }
+
+    /// Gives an empty magazine for one that somebody left. `false`: there is none.
+    pub fn fetch(&self, magazine: &mut Magazine<I>) -> bool {
+        debug_assert!(magazine.is_empty(), "what is in a magazine would be lost");
+        let Some(full) = self.full.take() else { return false };
+        let empty = mem::replace(magazine, full);
+        self.keep_empty(empty);
+        true
+    }
+
+    /// Keeps an empty magazine for the next who needs one.
+    pub fn keep_empty(&self, empty: Magazine<I>) {
+        // Where there is no room for it, the allocator takes it back.
+        let _ = self.empty.put(empty);
+    }
+
+    /// Everything that was left here, by the last owner of the depot.
+    pub fn drain(&mut self) -> impl Iterator<Item = I> {
+        self.full.drain().flat_map(|magazine| magazine.into_iter())
+    }
+}
+
+impl<I> fmt::Debug for Depot<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Depot").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_is_fetched_once_and_an_empty_depot_says_so() {
+        let depot = Depot::new(2, 4);
+        let mut magazine = depot.magazine();
+        assert_eq!(magazine.capacity(), 4);
+        magazine.extend([1, 2, 3]);
+        assert!(depot.leave(&mut magazine));
+        assert!(magazine.is_empty());
+        assert!(depot.fetch(&mut magazine));
+        assert_eq!(*magazine, [1, 2, 3]);
+        magazine.clear();
+        assert!(!depot.fetch(&mut magazine));
+    }
+
+    #[test]
+    fn a_full_depot_leaves_the_magazine_as_it_is() {
+        let mut depot = Depot::new(2, 1);
+        assert!(depot.leave(&mut Box::new(vec![1])));
+        assert!(depot.leave(&mut Box::new(vec![2])));
+        let mut third = Box::new(vec![3]);
+        assert!(!depot.leave(&mut third));
+        assert_eq!(*third, [3]);
+        let mut left: Vec<_> = depot.drain().collect();
+        left.sort_unstable();
+        assert_eq!(left, [1, 2]);
+    }
+
+    #[test]
+    fn a_steady_exchange_makes_no_new_magazines() {
+        let depot = Depot::new(1, 2);
+        let mut giver = depot.magazine();
+        let mut taker = depot.magazine();
+        let mut seen = vec![giver.as_ptr(), taker.as_ptr()];
+        for i in 0..10 {
+            giver.push(i);
+            assert!(depot.leave(&mut giver));
+            assert!(depot.fetch(&mut taker));
+            seen.extend([giver.as_ptr(), taker.as_ptr()]);
+            taker.clear();
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() <= 3, "{} magazines were made", seen.len());
+    }
+}

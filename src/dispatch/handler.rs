@@ -1,0 +1,56 @@
+//! Who takes the payloads that are due.
+
+use super::{Batch, Task};
+
+/// Takes batches of payloads that are due.
+///
+/// A handler is called by a shard's reaper, on its thread; handlers of several shards run at
+/// the same time. While it runs, no other timer of the same shard fires, and those of other
+/// shards do. It may schedule, cancel and reset; it may not stop the engine or run its turns
+/// (both say so in their errors).
+///
+/// Every `Fn(Batch<'_, T>)` is a handler:
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Batch, TypedEngine};
+///
+/// let (sender, receiver) = mpsc::channel();
+/// let engine = TypedEngine::new(move |batch: Batch<'_, u64>| {
+///     for connection in batch {
+///         let _ = sender.send(connection);
+///     }
+/// })?;
+/// engine.schedule_detached(Duration::from_millis(2), 7)?;
+/// assert_eq!(receiver.recv(), Ok(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Handler<T>: Send + Sync {
+    /// Takes what is due. A panic is caught and counted; the payloads that were not taken yet
+    /// are handed over again (see [`Batch`]).
+    fn fire(&self, batch: Batch<'_, T>);
+}
+
+impl<T, F> Handler<T> for F
+where
+    F: Fn(Batch<'_, T>) + Send + Sync,
+{
+    #[inline]
+    fn fire(&self, batch: Batch<'_, T>) {
+        self(batch);
+    }
+}
+
+/// Runs each closure where the reaper is: the shortest way, and the reaper waits for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inline;
+
+impl Handler<Task> for Inline {
+    #[inline]
+    fn fire(&self, batch: Batch<'_, Task>) {
+        for task in batch {
+            task.run();
+        }
+    }
+}

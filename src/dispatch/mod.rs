@@ -1,0 +1,13 @@
+//! Dispatch: what happens to payloads that are due.
+//!
+//! The reaper collects a batch and hands it to one [`Handler`]. The closure engine's handler
+//! runs each [`Task`] where the reaper is (inline).
+
+mod batch;
+mod handler;
+mod task;
+
+pub(crate) use batch::Queue;
+pub use batch::{Batch, Due};
+pub use handler::{Handler, Inline};
+pub use task::Task;

@@ -1,0 +1,158 @@
+//! A closure that runs once, in four words: small ones inline, larger ones boxed.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// Words that a closure may capture without being boxed.
+const INLINE_WORDS: usize = 3;
+
+/// A closure to be run once, when its timer is due.
+///
+/// Closures that capture up to three words are stored in the entry itself; larger ones (and
+/// those that need an alignment above a word's) are boxed. Dropping a task drops what the
+/// closure captured.
+pub struct Task {
+    vtable: &'static VTable,
+    data: MaybeUninit<[usize; INLINE_WORDS]>,
+    /// A task is `Send` as its closure is, and not `Sync`.
+    not_sync: PhantomData<*mut ()>,
+}
+
+/// How to run or drop a closure of one type, given the address of a task's data.
+struct VTable {
+    run: unsafe fn(*mut ()),
+    drop: unsafe fn(*mut ()),
+}
+
+// SAFETY: `Task::new` accepts only closures that are `Send`.
+unsafe impl Send for Task {}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of an entry");
+
+// === impl Task ===
+
+impl Task {
+    /// Wraps `closure`.
+    #[inline]
+    pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Task {
+        if const { fits::<F>() } {
+            // SAFETY: it fits.
+            unsafe { Task::inline(closure) }
+        } else {
+            // SAFETY: a box is one word.
+            unsafe { Task::inline(Box::new(closure)) }
+        }
+    }
+
+    /// # Safety
+    /// `F` fits into the data.
+    #[inline]
+    unsafe fn inline<F: FnOnce() + Send + 'static>(closure: F) -> Task {
+        debug_assert!(fits::<F>());
+        let mut data = MaybeUninit::<[usize; INLINE_WORDS]>::uninit();
+        // SAFETY: the caller says that it fits: the data is large and aligned enough for an `F`.
+        unsafe { data.as_mut_ptr().cast::<F>().write(closure) };
+        Task { vtable: const { &VTable::of::<F>() }, data, not_sync: PhantomData }
+    }
+
+    /// Runs the closure.
+    #[inline]
+    pub fn run(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the data holds the closure that the vtable was made for; `ManuallyDrop` keeps
+        // it from being dropped again after `run` has consumed it.
+        unsafe { (this.vtable.run)(this.data.as_mut_ptr().cast()) };
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: the data still holds the closure: `run` never gets here.
+        unsafe { (self.vtable.drop)(self.data.as_mut_ptr().cast()) };
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+/// Whether an `F` is stored inline.
+const fn fits<F>() -> bool {
+    size_of::<F>() <= size_of::<[usize; INLINE_WORDS]>() && align_of::<F>() <= align_of::<usize>()
+}
+
+// === impl VTable ===
+
+impl VTable {
+    const fn of<F: FnOnce()>() -> VTable {
+        VTable { run: run::<F>, drop: drop_in_place::<F> }
+    }
+}
+
+/// # Safety
+/// `data` points to an `F`, which is consumed.
+unsafe fn run<F: FnOnce()>(data: *mut ()) {
+    // SAFETY: the caller says so.
+    let closure = unsafe { data.cast::<F>().read() };
+    closure();
+}
+
+/// # Safety
+/// `data` points to an `F`, which is dropped.
+unsafe fn drop_in_place<F>(data: *mut ()) {
+    // SAFETY: the caller says so.
+    unsafe { data.cast::<F>().drop_in_place() };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn closures_of_every_size_run_once_and_drop_what_they_captured() {
+        fn check<const N: usize>() {
+            let runs = Arc::new(AtomicUsize::new(0));
+            let captured = [runs.clone(); 1];
+            let ballast = [7_usize; N];
+            let task = Task::new(move || {
+                captured[0].fetch_add(ballast.iter().sum::<usize>() + 1, Ordering::Relaxed);
+            });
+            task.run();
+            assert_eq!(runs.load(Ordering::Relaxed), 7 * N + 1);
+            assert_eq!(Arc::strong_count(&runs), 1, "{N} words");
+        }
+        check::<0>();
+        check::<1>();
+        check::<2>();
+        check::<3>();
+        check::<9>();
+    }
+
+    #[test]
+    fn a_task_that_never_runs_drops_its_closure() {
+        let token = Arc::new(());
+        let (small, big) = (token.clone(), (token.clone(), [0_u64; 8]));
+        drop(Task::new(move || drop(small)));
+        drop(Task::new(move || drop(big)));
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn an_overaligned_closure_is_boxed_and_stays_aligned() {
+        #[repr(align(64))]
+        struct Wide(u8);
+        let wide = Wide(3);
+        Task::new(move || {
+            let wide = &wide;
+            assert_eq!(std::ptr::from_ref(wide).addr() % 64, 0);
+            assert_eq!(wide.0, 3);
+        })
+        .run();
+    }
+}

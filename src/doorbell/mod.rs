@@ -1,0 +1,127 @@
+//! The doorbell: how a producer wakes a reaper that sleeps too long, and only then.
+//!
+//! The reaper publishes when it will wake by itself. A producer rings only for something that is
+//! due before that, and only the first of several producers does.
+//!
+//! *Owner*: the reaper calls `publish`, `retract` and `sleep`; anyone rings.
+//!
+//! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
+//! notice, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look at the
+//! notices. Whichever fence comes first, the other side sees: if the producer's, the reaper
+//! finds the notice before it parks; if the reaper's, the producer reads the wake-up time and
+//! rings.
+//!
+//! *Tested by*: `loom-tests/tests/doorbell.rs`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering, Padded, Thread, fence, park};
+use crate::time::Tick;
+
+/// Published while the reaper is awake: nothing is due before it, so nobody rings.
+const AWAKE: u64 = 0;
+
+/// A reaper's published wake-up time, and the bell beside it.
+pub struct Doorbell {
+    wakes_at: Padded<AtomicU64>,
+    bell: Bell,
+}
+
+/// Whom to wake.
+pub enum Bell {
+    /// Nobody: the caller drives the shard and asks when to come back.
+    None,
+    /// The reaper's thread, once it is known.
+    Thread(crate::sync::OnceLock<Thread>),
+    /// Whatever the caller's own loop sleeps on.
+    Hook(Box<dyn Fn() + Send + Sync>),
+}
+
+// === impl Doorbell ===
+
+impl Doorbell {
+    /// A doorbell whose reaper is awake.
+    pub fn new(bell: Bell) -> Doorbell {
+        Doorbell { wakes_at: Padded(AtomicU64::new(AWAKE)), bell }
+    }
+
+    /// Names the thread to wake. To be called before anything can be scheduled.
+    pub fn answered_by(&self, thread: Thread) {
+        if let Bell::Thread(place) = &self.bell {
+            place.set(thread).expect("a shard has one reaper");
+        }
+    }
+
+    /// Rings if `due` comes before the reaper wakes by itself. Whoever calls this has posted
+    /// what is due before.
+    #[inline]
+    pub fn ring_before(&self, due: Tick) -> bool {
+        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.
+        fence(Ordering::SeqCst);
+        // ORDER(DOORBELL): Relaxed - ordered by the fence.
+        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
+        if due.get() >= wakes_at {
+            return false;
+        }
+        // ORDER(DOORBELL): Relaxed - decides which producer rings. If the reaper published
+        // something else meanwhile it was awake after our fence and has seen the notice.
+        let first = self
+            .wakes_at
+            .compare_exchange(wakes_at, AWAKE, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        if first {
+            self.ring();
+        }
+        first
+    }
+
+    /// Rings whatever the hour. A ring that comes before the sleep cuts the sleep short.
+    pub fn ring(&self) {
+        match &self.bell {
+            Bell::None => {}
+            Bell::Thread(place) => {
+                if let Some(thread) = place.get() {
+                    thread.unpark();
+                }
+            }
+            Bell::Hook(hook) => hook(),
+        }
+    }
+
+    /// Publishes the wake-up time. The caller looks for notices *after* this and before it
+    /// sleeps.
+    pub fn publish(&self, wakes_at: Tick) {
+        // ORDER(DOORBELL): Relaxed store, SeqCst fence - pairs with the fence in `ring_before`.
+        self.wakes_at.store(wakes_at.get(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says that the reaper is awake: there is no need to ring.
+    pub fn retract(&self) {
+        // ORDER(DOORBELL): Relaxed - who still reads the old time rings once too often.
+        self.wakes_at.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Sleeps until rung or until `timeout` has passed (`None`: until rung).
+    pub fn sleep(&self, timeout: Option<Duration>) {
+        park(timeout);
+        self.retract();
+    }
+}
+
+impl fmt::Debug for Doorbell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doorbell").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Bell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bell::None => "None",
+            Bell::Thread(_) => "Thread",
+            Bell::Hook(_) => "Hook",
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! What an engine's users, reapers and handles share.
+//!
+//! *Owner*: everybody, by reference count: the engine's clones, its reapers' threads, and each
+//! thread that uses it (one count per thread, not per handle).
+
+use std::fmt;
+
+use crate::dispatch::Handler;
+use crate::reaper::{Latenesses, Reaper};
+use crate::shard::{Pool, Shard};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::time::{Clock, Scale, Tick};
+
+use super::registry;
+
+/// Shards and what surrounds them.
+pub(super) struct Core<T> {
+    // The shards go first: what they give up in their end goes to the pool.
+    pub(super) shards: Box<[Shard<T>]>,
+    pub(super) pool: Pool<T>,
+    pub(super) lateness: Box<[Latenesses]>,
+    pub(super) clock: Clock,
+    pub(super) scale: Scale,
+    pub(super) handler: Box<dyn Handler<T>>,
+    pub(super) stopping: AtomicBool,
+    routed: AtomicUsize,
+}
+
+// === impl Core ===
+
+impl<T: Send + 'static> Core<T> {
+    pub(super) fn new(
+        shards: Box<[Shard<T>]>,
+        pool: Pool<T>,
+        clock: Clock,
+        scale: Scale,
+        handler: Box<dyn Handler<T>>,
+    ) -> Arc<Core<T>> {
+        let lateness = shards.iter().map(|_| Latenesses::new()).collect();
+        let core = Arc::new(Core {
+            shards,
+            pool,
+            lateness,
+            clock,
+            scale,
+            handler,
+            stopping: AtomicBool::new(false),
+            routed: AtomicUsize::new(0),
+        });
+        registry::enter(&core);
+        core
+    }
+}
+
+impl<T> Core<T> {
+    /// The engine's number.
+    #[inline]
+    pub(super) fn id(&self) -> u32 {
+        self.pool.engine
+    }
+
+    /// The shard for a thread that begins to use the engine: each in turn.
+    pub(super) fn route(&self) -> u32 {
+        // ORDER: Relaxed - any number does.
+        (self.routed.fetch_add(1, Ordering::Relaxed) % self.shards.len()) as u32
+    }
+
+    /// The tick that the clock shows.
+    #[inline]
+    pub(super) fn now(&self) -> Tick {
+        self.scale.floor(self.clock.now_ns())
+    }
+
+    /// Whether the engine is stopping or has stopped.
+    pub(super) fn is_stopping(&self) -> bool {
+        // ORDER(STOP): Acquire - pairs with the Release in `stop_all`.
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells all reapers to end.
+    pub(super) fn stop_all(&self) {
+        // ORDER(STOP): Release - pairs with the Acquire loads of the reapers; the ring after it
+        // ends their sleep.
+        self.stopping.store(true, Ordering::Release);
+        for shard in &self.shards {
+            shard.doorbell().ring();
+        }
+    }
+
+    /// Closes one shard and returns what was pending there.
+    pub(super) fn close(&self, shard: &Shard<T>) -> Vec<T> {
+        let mut owner = shard.owner().lock().expect("a turn does not panic");
+        shard.close(&mut owner, &self.pool)
+    }
+
+    /// The reaper of shard number `index`.
+    pub(super) fn reaper(&self, index: usize) -> Reaper<'_, T> {
+        Reaper {
+            shard: &self.shards[index],
+            pool: &self.pool,
+            handler: &*self.handler,
+            clock: &self.clock,
+            scale: self.scale,
+            lateness: &self.lateness[index],
+        }
+    }
+
+    /// Asks a shard to sweep.
+    pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
+        if let Some(shard) = shard {
+            self.shards[shard as usize].ask_for_sweep();
+        }
+    }
+}
+
+impl<T> Drop for Core<T> {
+    fn drop(&mut self) {
+        registry::leave(self.id());
+        for shard in &self.shards {
+            // Closed already, unless the engine was never finished.
+            drop(self.close(shard));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Core<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,197 @@
+//! Turns for callers: engines without threads, and clocks that are moved by hand.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use crate::error::TurnError;
+use crate::time::{Tick, saturating_ns};
+
+use super::TypedEngine;
+use super::core::Core;
+
+/// What a turn did, and when the next one is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Turn {
+    /// Timers handed over.
+    pub fired: usize,
+    /// There is more to do at once: timers beyond `max_fired`, or work ahead of time.
+    pub more: bool,
+    /// When the shard wants its next turn; `None`: not before something is scheduled on it.
+    pub next: Option<Instant>,
+}
+
+thread_local! {
+    /// The engines whose turns this thread is inside of.
+    static INSIDE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While it lives, the thread is inside a turn of an engine.
+pub(super) struct Inside;
+
+impl Inside {
+    pub(super) fn enter(number: u32) -> Inside {
+        INSIDE.with_borrow_mut(|inside| inside.push(number));
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(|inside| inside.pop());
+    }
+}
+
+/// Whether the calling thread is inside a turn of engine `number`.
+pub(super) fn is_inside(number: u32) -> bool {
+    INSIDE.try_with(|inside| inside.borrow().contains(&number)).unwrap_or(false)
+}
+
+// === impl Turn ===
+
+impl Turn {
+    /// How long the caller may sleep before the shard's next turn: zero where there is more to
+    /// do, `None` where nothing is scheduled.
+    pub fn sleep(&self, now: Instant) -> Option<Duration> {
+        if self.more {
+            return Some(Duration::ZERO);
+        }
+        self.next.map(|next| next.saturating_duration_since(now))
+    }
+}
+
+// === impl TypedEngine: driven by the caller ===
+
+impl<T: Send + 'static> TypedEngine<T> {
+    /// Runs one turn of a shard: fires what is due by the engine's clock.
+    ///
+    /// For engines that their caller drives ([`Driver::Caller`](crate::Driver::Caller)). Turns of
+    /// different shards may run at the same time; a second turn of one shard waits for the
+    /// first. Timers that the turn's own tasks schedule fire in a later turn.
+    ///
+    /// # Errors
+    /// The engine has threads of its own, the call comes from one of its tasks, there is no
+    /// such shard, or the engine has stopped.
+    pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
+        self.turn_at_most(shard, usize::MAX)
+    }
+
+    /// As [`turn`](TypedEngine::turn), but fires at most `max_fired` timers: a bound for the
+    /// time that a thread spends here. What is left is the next turn's.
+    ///
+    /// # Errors
+    /// As [`turn`](TypedEngine::turn).
+    pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
+        let core = self.core();
+        self.may_turn()?;
+        if shard >= core.shards.len() {
+            return Err(TurnError::NoSuchShard { shard, shards: core.shards.len() });
+        }
+        let (fired, more, next) = turn(core, shard, core.now(), max_fired)?;
+        let next = core.scale.start_ns(next).and_then(|ns| core.clock.instant_at(ns));
+        Ok(Turn { fired, more, next })
+    }
+
+    /// Moves a manual clock on by `by` and fires everything that becomes due on the way, in
+    /// order: the clock stops at each tick at which something is due, so that tasks see the
+    /// time of their deadline and what they schedule in turn fires on the way too. Answers how
+    /// many fired.
+    ///
+    /// With a manual clock nothing moves time but this and [`ManualClock::advance`], and nothing
+    /// fires but in this and [`turn`](TypedEngine::turn): an engine is then fully deterministic.
+    /// (A task that reschedules itself with no delay at all keeps this from returning.)
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// engine.schedule_detached(Duration::from_secs(60), || println!("a minute later"))?;
+    /// assert_eq!(engine.advance(Duration::from_secs(59))?, 0);
+    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The clock is not manual, the call comes from one of the engine's tasks, or the engine
+    /// has stopped.
+    ///
+    /// [`ManualClock::advance`]: crate::ManualClock::advance
+    pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
+        let core = self.core();
+        let clock = core.clock.as_manual().ok_or(TurnError::NotManual)?;
+        self.may_turn()?;
+        let target_ns = clock.elapsed_ns().saturating_add(saturating_ns(by));
+        let mut fired = self.settle()?;
+        while let Some(next_ns) = self.next_expiration_ns()?.filter(|&ns| ns <= target_ns) {
+            clock.move_to_ns(next_ns);
+            fired += self.settle()?;
+        }
+        clock.move_to_ns(target_ns);
+        Ok(fired + self.settle()?)
+    }
+
+    /// Runs turns of all shards until nothing is due and nothing is left to do.
+    fn settle(&self) -> Result<usize, TurnError> {
+        let core = self.core();
+        let mut all_fired = 0;
+        loop {
+            let mut again = false;
+            for shard in 0..core.shards.len() {
+                let (fired, more, _) = turn(core, shard, core.now(), usize::MAX)?;
+                all_fired += fired;
+                again |= more || fired > 0;
+            }
+            if !again {
+                return Ok(all_fired);
+            }
+        }
+    }
+
+    /// When the first bucket of any shard opens.
+    fn next_expiration_ns(&self) -> Result<Option<u64>, TurnError> {
+        let core = self.core();
+        let mut next = Tick::NEVER;
+        for shard in &core.shards {
+            let mut owner = shard.owner().lock().expect("a turn does not panic");
+            if owner.is_closed() {
+                return Err(TurnError::Stopped);
+            }
+            shard.read_notices(&mut owner);
+            next = next.min(owner.agenda().first().map_or(Tick::NEVER, |place| place.expiration));
+        }
+        Ok(core.scale.start_ns(next))
+    }
+
+    fn may_turn(&self) -> Result<(), TurnError> {
+        if self.has_threads() {
+            return Err(TurnError::Driven);
+        }
+        if is_inside(self.core().id()) {
+            return Err(TurnError::InsideTask);
+        }
+        Ok(())
+    }
+}
+
+/// Runs one turn and publishes when the shard wants the next.
+fn turn<T: Send + 'static>(
+    core: &Core<T>,
+    index: usize,
+    now: Tick,
+    max_fired: usize,
+) -> Result<(usize, bool, Tick), TurnError> {
+    let shard = &core.shards[index];
+    let mut owner = shard.owner().lock().expect("a turn does not panic");
+    if owner.is_closed() {
+        return Err(TurnError::Stopped);
+    }
+    shard.doorbell().retract();
+    let inside = Inside::enter(core.id());
+    let report = core.reaper(index).turn(&mut owner, now, max_fired);
+    drop(inside);
+    shard.doorbell().publish(report.next);
+    let more = report.busy || shard.has_notices();
+    Ok((report.fired, more, report.next))
+}

@@ -1,0 +1,227 @@
+//! The caller's end of a timer.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use crate::dispatch::Task;
+use crate::entry::{Entry, Phase};
+use crate::error::ResetError;
+use crate::shard::{Moved, release_one};
+use crate::time::{Tick, saturating_ns};
+
+use super::CancelOnDrop;
+use super::local::{self, Local};
+
+/// The caller's end of a timer: cancel it, move it, ask how it is.
+///
+/// One word in size. There is one handle per timer; it may be sent to and used from any thread.
+/// Dropping it *detaches*: the timer still fires. [`Handle::cancel_on_drop`] is for the
+/// opposite. A handle may outlive its engine; its timer is then [`State::Stopped`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, State};
+///
+/// let engine = Engine::new()?;
+/// let mut timeout = engine.schedule(Duration::from_secs(5), || println!("timed out"))?;
+/// assert!(timeout.reset(Duration::from_secs(30))?);
+/// assert_eq!(timeout.state(), State::Pending);
+/// assert!(timeout.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a dropped handle detaches its timer; `schedule_detached` costs less"]
+pub struct Handle<T: Send + 'static = Task> {
+    /// `None` once the payload came back from a failed reset.
+    entry: Option<NonNull<Entry<T>>>,
+    payload: PhantomData<T>,
+}
+
+/// What a timer is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// It waits for its deadline.
+    Pending,
+    /// Its payload was handed over (or is being handed over right now).
+    Fired,
+    /// Its engine stopped first; `stop` returned the payload.
+    Stopped,
+}
+
+// SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to
+// whoever wins it, which `T: Send` permits.
+unsafe impl<T: Send + 'static> Send for Handle<T> {}
+// SAFETY: as above; what a shared handle offers are atomic reads.
+unsafe impl<T: Send + 'static> Sync for Handle<T> {}
+
+// === impl Handle ===
+
+impl<T: Send + 'static> Handle<T> {
+    /// The handle of an entry that was armed with an owner.
+    pub(super) fn new(entry: NonNull<Entry<T>>) -> Handle<T> {
+        Handle { entry: Some(entry), payload: PhantomData }
+    }
+
+    /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
+    /// thread. `false`: it has fired already, or its engine stopped.
+    ///
+    /// One atomic exchange; never waits. O(1).
+    pub fn cancel(self) -> bool {
+        self.take().is_some()
+    }
+
+    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
+    /// stopped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+    /// let handle = engine.schedule(Duration::from_secs(9), "hello".to_owned())?;
+    /// assert_eq!(handle.take().as_deref(), Some("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn take(mut self) -> Option<T> {
+        let entry = self.entry.take()?;
+        mem::forget(self);
+        // SAFETY: the handle keeps the entry allocated.
+        let number = unsafe { entry.as_ref() }.engine();
+        let done = local::with_number(number, |local: &mut Local<T>| {
+            // SAFETY: this was the handle, and it is given up.
+            let cancelled = unsafe { local.keeper.cancel(&local.core.pool, entry) };
+            let sweep = cancelled.sweep.map(|shard| (local.core.clone(), shard));
+            (cancelled.payload, sweep)
+        });
+        match done {
+            Some((payload, sweep)) => {
+                if let Some((core, shard)) = sweep {
+                    core.ask_for_sweep(Some(shard));
+                }
+                payload
+            }
+            None => {
+                // The engine is gone; an entry that outlived it needs nothing of it.
+                // SAFETY: this was the handle.
+                let payload = unsafe { entry.as_ref().cancel() };
+                // SAFETY: the handle is given up.
+                unsafe { let_go(entry) };
+                payload.map(|(payload, _)| payload)
+            }
+        }
+    }
+
+    /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
+    /// fired already, or its engine stopped.
+    ///
+    /// One atomic exchange where the new time is not much earlier than the old one (not before
+    /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
+    ///
+    /// # Errors
+    /// The engine stopped while the timer was on the way to an earlier time: the payload comes
+    /// back in the error.
+    pub fn reset(&mut self, delay: Duration) -> Result<bool, ResetError<T>> {
+        self.move_to(|local| {
+            let now_ns = local.core.clock.now_ns();
+            local.core.scale.ceil(now_ns.saturating_add(saturating_ns(delay)))
+        })
+    }
+
+    /// As [`Handle::reset`], to a point in time.
+    ///
+    /// # Errors
+    /// As [`Handle::reset`].
+    pub fn reset_at(&mut self, deadline: Instant) -> Result<bool, ResetError<T>> {
+        self.move_to(|local| local.core.scale.ceil(local.core.clock.ns_at(deadline)))
+    }
+
+    /// What the timer is at the moment; it may be something else right after.
+    pub fn state(&self) -> State {
+        // SAFETY: the handle keeps the entry allocated.
+        match self.entry.map(|entry| unsafe { entry.as_ref() }.word().phase()) {
+            Some(Phase::Pending) => State::Pending,
+            Some(Phase::Fired) => State::Fired,
+            _ => State::Stopped,
+        }
+    }
+
+    /// When the timer is due (or was, if it has fired): its deadline rounded up to the tick.
+    /// `None`: never, or its engine is gone.
+    pub fn deadline(&self) -> Option<Instant> {
+        let entry = self.entry?;
+        // SAFETY: the handle keeps the entry allocated.
+        let entry = unsafe { entry.as_ref() };
+        let deadline = entry.word().deadline();
+        local::with_number(entry.engine(), |local: &mut Local<T>| {
+            local.core.clock.instant_at(local.core.scale.start_ns(deadline)?)
+        })?
+    }
+
+    /// Turns the handle into one that cancels the timer when it is dropped.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
+        CancelOnDrop::new(self)
+    }
+
+    fn move_to(&mut self, deadline: impl FnOnce(&Local<T>) -> Tick) -> Result<bool, ResetError<T>> {
+        let Some(entry) = self.entry else { return Ok(false) };
+        // SAFETY: the handle keeps the entry allocated.
+        let number = unsafe { entry.as_ref() }.engine();
+        let moved = local::with_number(number, |local: &mut Local<T>| {
+            let deadline = deadline(local);
+            let Local { core, keeper, shard } = local;
+            let shard = &core.shards[*shard as usize];
+            // SAFETY: this is the handle; what becomes of it is done below.
+            unsafe { keeper.reset(&core.pool, shard, entry, deadline, || core.now()) }
+        });
+        match moved {
+            Some(Moved::Here) => Ok(true),
+            Some(Moved::To(entry)) => {
+                self.entry = Some(entry);
+                Ok(true)
+            }
+            Some(Moved::Stopped(payload)) => {
+                self.entry = None;
+                Err(ResetError { payload })
+            }
+            Some(Moved::Gone) | None => Ok(false),
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            // SAFETY: the handle is going.
+            unsafe { let_go(entry) };
+        }
+    }
+}
+
+/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it.
+///
+/// # Safety
+/// The caller has the handle of `entry` and gives it up.
+unsafe fn let_go<T: Send + 'static>(entry: NonNull<Entry<T>>) {
+    // SAFETY: the handle keeps the entry allocated.
+    let this = unsafe { entry.as_ref() };
+    let number = this.engine();
+    // SAFETY: the caller gives the handle up.
+    if !unsafe { this.let_go() } {
+        return;
+    }
+    let kept = local::with_number(number, |local: &mut Local<T>| {
+        local.keeper.take_in(&local.core.pool, entry);
+    });
+    if kept.is_none() {
+        // The engine is gone, and with it every list that could reach the entry.
+        release_one(entry);
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("state", &self.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! What a thread keeps of each engine that it uses.
+//!
+//! The engine that the thread used last is found with one comparison. What a thread keeps of an
+//! engine that has stopped is given back when the thread next turns to an engine it did not use
+//! last, or when it ends.
+//!
+//! *Invariants*: a thread has at most one `Local` of an engine, and nobody else ever sees it. No
+//! code of the user runs while one is lent, so it is never lent twice.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::shard::Keeper;
+use crate::sync::Arc;
+
+use super::core::Core;
+use super::registry;
+
+/// One thread's part of one engine.
+pub(super) struct Local<T> {
+    pub(super) core: Arc<Core<T>>,
+    pub(super) keeper: Keeper<T>,
+    /// The shard that the thread files on.
+    pub(super) shard: u32,
+}
+
+/// A `Local` whose payload type is forgotten.
+trait AnyLocal {
+    fn number(&self) -> u32;
+    fn is_stopped(&self) -> bool;
+}
+
+/// A boxed `Local`, by a pointer that may be copied to `CURRENT`.
+struct Kept(NonNull<dyn AnyLocal>);
+
+thread_local! {
+    /// The number of the engine used last, and the thread's `Local` of it.
+    static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
+    static LOCALS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+}
+
+/// No engine has the number zero.
+const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
+
+/// Lends the calling thread's part of `core`'s engine.
+#[inline]
+pub(super) fn with<T, R>(core: &Arc<Core<T>>, f: impl FnOnce(&mut Local<T>) -> R) -> R
+where
+    T: Send + 'static,
+{
+    match current(core.id()) {
+        Some(local) => f(local),
+        None => with_found(core.id(), f, || Some(core.clone())).expect("the engine is here"),
+    }
+}
+
+/// Lends the calling thread's part of engine `number`; `None`: the engine is gone.
+#[inline]
+pub(super) fn with_number<T, R>(number: u32, f: impl FnOnce(&mut Local<T>) -> R) -> Option<R>
+where
+    T: Send + 'static,
+{
+    match current(number) {
+        Some(local) => Some(f(local)),
+        None => with_found(number, f, || registry::find(number)),
+    }
+}
+
+/// The thread's `Local` of the engine that it used last, if that is `number`.
+#[inline]
+fn current<'a, T>(number: u32) -> Option<&'a mut Local<T>> {
+    let (known, local) = CURRENT.get();
+    // SAFETY: the pointer was made from this thread's boxed `Local` of engine `number`, whose
+    // payload type is `T` because a number belongs to one engine; it is cleared before the box
+    // is dropped; and no code of the user runs while a `Local` is lent, so this is the only
+    // reference. It does not outlive the call of `f` that it is lent to.
+    (known == number).then(|| unsafe { &mut *local.cast::<Local<T>>() })
+}
+
+#[cold]
+fn with_found<T, R>(
+    number: u32,
+    f: impl FnOnce(&mut Local<T>) -> R,
+    core: impl FnOnce() -> Option<Arc<Core<T>>>,
+) -> Option<R>
+where
+    T: Send + 'static,
+{
+    let known = LOCALS.try_with(|locals| {
+        let locals = locals.borrow();
+        let kept = locals.iter().find(|kept| kept.get().number() == number)?;
+        Some(kept.0.as_ptr().cast())
+    });
+    match known {
+        Ok(Some(local)) => CURRENT.set((number, local)),
+        Ok(None) => keep(Box::new(Local::new(core()?))),
+        // The thread is ending: serve this one call and keep nothing.
+        Err(_) => return Some(f(&mut Local::new(core()?))),
+    }
+    let stopped = LOCALS.with(|locals| take_stopped(&mut locals.borrow_mut(), number));
+    // Dropped only here: it may run code of the user, which may come back to this file.
+    drop(stopped);
+    match current(number) {
+        Some(local) => Some(f(local)),
+        // That code used other engines: look again.
+        None => with_number(number, f),
+    }
+}
+
+fn keep<T: Send + 'static>(local: Box<Local<T>>) {
+    let number = local.core.id();
+    let local: *mut Local<T> = Box::into_raw(local);
+    // SAFETY: a box is never null.
+    let kept = Kept(unsafe { NonNull::new_unchecked(local as *mut dyn AnyLocal) });
+    LOCALS.with(|locals| locals.borrow_mut().push(kept));
+    CURRENT.set((number, local.cast()));
+}
+
+/// Takes out what the thread has of engines that stopped, but for the one in use.
+fn take_stopped(locals: &mut Vec<Kept>, in_use: u32) -> Vec<Kept> {
+    let is_over = |kept: &Kept| kept.get().is_stopped() && kept.get().number() != in_use;
+    if !locals.iter().any(is_over) {
+        return Vec::new();
+    }
+    let (over, rest) = std::mem::take(locals).into_iter().partition(is_over);
+    *locals = rest;
+    over
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn get(&self) -> &dyn AnyLocal {
+        // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
+        // has it lent (see the file's invariants).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if CURRENT.get().0 == self.get().number() {
+            CURRENT.set(NOBODY);
+        }
+        // SAFETY: it came from a box, and the copy of the pointer is gone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+// === impl Local ===
+
+impl<T> Local<T> {
+    fn new(core: Arc<Core<T>>) -> Local<T> {
+        Local { keeper: Keeper::new(&core.pool), shard: core.route(), core }
+    }
+}
+
+impl<T: Send + 'static> AnyLocal for Local<T> {
+    fn number(&self) -> u32 {
+        self.core.id()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.core.is_stopping()
+    }
+}
+
+impl<T> Drop for Local<T> {
+    fn drop(&mut self) {
+        let sweep = self.keeper.clear(&self.core.pool);
+        self.keeper.hand_back();
+        self.core.ask_for_sweep(sweep);
+    }
+}
+
+impl<T> fmt::Debug for Local<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! The engine: what users build, schedule on, and stop.
+//!
+//! - `builder` puts an engine together; `core` is what its threads share.
+//! - `typed` is the engine for payloads of any type, `closures` the one for closures.
+//! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `local` is what a thread keeps of each engine; `registry` finds an engine by its number.
+//! - `driving` runs turns for callers; `stats` and `snapshot` look on.
+
+mod builder;
+mod closures;
+mod core;
+mod driving;
+mod guard;
+mod handle;
+mod local;
+mod registry;
+mod snapshot;
+mod stats;
+mod typed;
+
+pub use builder::{Builder, Driver};
+pub use closures::Engine;
+pub use driving::Turn;
+pub use guard::CancelOnDrop;
+pub use handle::{Handle, State};
+pub use snapshot::{PendingTimer, Snapshot};
+pub use stats::Stats;
+pub use typed::TypedEngine;

@@ -1,0 +1,111 @@
+//! The side of whoever holds an entry: the handle of a timer, the keeper of a seat.
+//!
+//! *Owner*: the thread that has the handle or the seat. Each operation is one exchange of the
+//! state word; it is repeated only when the reaper re-filed the entry in between, which it does
+//! once per level.
+//!
+//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE. Every exchange is AcqRel: the release
+//! half publishes what this thread wrote (a payload), the acquire half lets the winner see what
+//! the last one wrote.
+
+use crate::sync::Ordering;
+use crate::time::Tick;
+
+use super::{Entry, Phase, Word};
+
+/// What became of a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The timer is due at the new time and at no other.
+    Moved,
+    /// The new time lies before the bucket opens: it takes a fresh entry.
+    TooEarly,
+    /// Too late: the timer fired, or its engine stopped.
+    Gone,
+}
+
+impl<T> Entry<T> {
+    /// Cancels: the payload, and the time from which on the vacant seat serves another timer.
+    /// `None`: it fired, or its engine stopped.
+    ///
+    /// The owner's bit stays set: the caller is now the keeper of a vacancy.
+    ///
+    /// # Safety
+    /// The caller has the handle.
+    #[inline]
+    pub unsafe fn cancel(&self) -> Option<(T, Tick)> {
+        loop {
+            let word = self.word();
+            if word.phase() != Phase::Pending {
+                return None;
+            }
+            let opens = self.filed().expiration;
+            if self.exchange(word, word.with_phase(Phase::Vacant)) {
+                // SAFETY: this exchange left `Pending`, so the payload is ours, and once.
+                return Some((unsafe { self.take_payload() }, opens));
+            }
+        }
+    }
+
+    /// Moves the deadline, if the entry's bucket opens early enough.
+    ///
+    /// # Safety
+    /// The caller has the handle.
+    #[inline]
+    pub unsafe fn reset(&self, deadline: Tick) -> Reset {
+        loop {
+            let word = self.word();
+            if word.phase() != Phase::Pending {
+                return Reset::Gone;
+            }
+            if deadline < self.filed().expiration {
+                return Reset::TooEarly;
+            }
+            if self.exchange(word, word.with_deadline(deadline)) {
+                return Reset::Moved;
+            }
+        }
+    }
+
+    /// Takes the seat for a timer whose payload was put already. `false`: the reaper unlinked
+    /// it first, and it is the caller's plain memory now (with the payload in it).
+    ///
+    /// # Safety
+    /// The caller keeps the seat, `deadline` is not before its bucket opens, and the payload is
+    /// put.
+    #[inline]
+    pub unsafe fn take_seat(&self, deadline: Tick, owned: bool) -> bool {
+        let word = self.word();
+        debug_assert_eq!(word.phase(), Phase::Vacant, "a kept seat is vacant");
+        debug_assert!(word.owned(), "a kept seat is owned");
+        word.in_list() && self.exchange(word, word.pending(deadline, owned))
+    }
+
+    /// Lets go of the handle or the seat. `true`: the list had let go before, so the entry is
+    /// the caller's plain memory now.
+    ///
+    /// # Safety
+    /// The caller has the handle or keeps the seat, and uses it no more (unless `true`).
+    #[inline]
+    pub unsafe fn let_go(&self) -> bool {
+        loop {
+            let word = self.word();
+            debug_assert!(word.owned(), "{word:?}");
+            if !word.in_list() {
+                self.set_free();
+                return true;
+            }
+            if self.exchange(word, word.disowned()) {
+                return false;
+            }
+        }
+    }
+
+    /// The exchange that decides every race: from exactly `from`, or not at all.
+    #[inline]
+    pub(super) fn exchange(&self, from: Word, to: Word) -> bool {
+        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. The
+        // failure load is not used.
+        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,18 @@
+//! The entry: a timer's memory, the word that decides its fate, and how memory is let go.
+//!
+//! Start with `word` (what can be said about an entry), then `holder` (what a handle or a
+//! thread's cache does with one) and `reaping` (what the reaper does).
+
+mod holder;
+mod link;
+mod node;
+mod reaping;
+mod reclaim;
+mod word;
+
+pub use holder::Reset;
+pub use link::Linked;
+pub use node::{Entry, Filed};
+pub use reaping::Taken;
+pub use reclaim::{Published, Reader, after_readers, read};
+pub use word::{Phase, Word};

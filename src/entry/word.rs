@@ -1,0 +1,181 @@
+//! The state word: everything that threads decide about an entry, in 64 bits.
+//!
+//! ```text
+//!  63                              10 9        4 3     2   1      0
+//! ┌──────────────────────────────────┬──────────┬───────┬───────┬──────┐
+//! │ deadline, in ticks               │ version  │ phase │ owner │ list │
+//! └──────────────────────────────────┴──────────┴───────┴───────┴──────┘
+//! ```
+//!
+//! - `list`: a bucket's list (or the reaper that walks it) still reaches the entry.
+//! - `owner`: somebody else does too: the handle while the timer is pending or fired, the keeper
+//!   (a thread's cache of seats) while it is vacant. Whoever clears the last of the two bits
+//!   releases the entry.
+//! - `version`: bumped by every re-filing and every reuse, so that a word that was read together
+//!   with the entry's place is never mistaken for a later one. While a handle or a keeper is
+//!   between reading and exchanging, only re-filings of one unchanged deadline can bump it, and
+//!   each of those moves the entry a level down: 6 bits outlast all levels.
+
+use std::fmt;
+
+use crate::time::{MAX_LEVELS, TICK_BITS, Tick};
+
+const LIST: u64 = 1 << 0;
+const OWNER: u64 = 1 << 1;
+const PHASE_SHIFT: u32 = 2;
+const PHASE: u64 = 0b11 << PHASE_SHIFT;
+const VERSION_SHIFT: u32 = 4;
+const VERSION_BITS: u32 = 6;
+const VERSION: u64 = ((1 << VERSION_BITS) - 1) << VERSION_SHIFT;
+const DEADLINE_SHIFT: u32 = VERSION_SHIFT + VERSION_BITS;
+
+const _: () = assert!(DEADLINE_SHIFT + TICK_BITS == 64, "the word is full");
+const _: () = assert!(MAX_LEVELS < 1 << VERSION_BITS, "a version outlasts a cascade of all levels");
+
+/// A value of an entry's state word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word(pub(super) u64);
+
+/// What an entry is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// A timer waits in it; its payload is there.
+    Pending,
+    /// Its timer was cancelled; the payload is gone, the seat is free.
+    Vacant,
+    /// Its timer fired; the payload is the reaper's.
+    Fired,
+    /// Its engine stopped first; the payload is the stopper's.
+    Stopped,
+}
+
+// === impl Word ===
+
+impl Word {
+    /// Fresh memory: no timer, no holder.
+    pub const FREE: Word = Word((Phase::Vacant as u64) << PHASE_SHIFT);
+
+    /// A pending timer in its list.
+    #[inline]
+    pub fn pending(self, deadline: Tick, owned: bool) -> Word {
+        let owner = if owned { OWNER } else { 0 };
+        let phase = (Phase::Pending as u64) << PHASE_SHIFT;
+        Word(deadline.get() << DEADLINE_SHIFT | self.next_version() | phase | owner | LIST)
+    }
+
+    /// The tick at which the timer is due.
+    #[inline]
+    pub fn deadline(self) -> Tick {
+        Tick::new(self.0 >> DEADLINE_SHIFT)
+    }
+
+    /// The phase.
+    #[inline]
+    pub fn phase(self) -> Phase {
+        match (self.0 & PHASE) >> PHASE_SHIFT {
+            0 => Phase::Pending,
+            1 => Phase::Vacant,
+            2 => Phase::Fired,
+            _ => Phase::Stopped,
+        }
+    }
+
+    /// Whether a list reaches the entry.
+    #[inline]
+    pub fn in_list(self) -> bool {
+        self.0 & LIST != 0
+    }
+
+    /// Whether a handle or a keeper holds the entry.
+    #[inline]
+    pub fn owned(self) -> bool {
+        self.0 & OWNER != 0
+    }
+
+    /// The same in another phase.
+    #[inline]
+    pub fn with_phase(self, phase: Phase) -> Word {
+        Word(self.0 & !PHASE | (phase as u64) << PHASE_SHIFT)
+    }
+
+    /// The same timer, due at another time.
+    #[inline]
+    pub fn with_deadline(self, deadline: Tick) -> Word {
+        Word(self.0 & ((1 << DEADLINE_SHIFT) - 1) | deadline.get() << DEADLINE_SHIFT)
+    }
+
+    /// The same timer, filed elsewhere.
+    #[inline]
+    pub fn refiled(self) -> Word {
+        Word(self.0 & !VERSION | self.next_version())
+    }
+
+    /// The list has let go.
+    #[inline]
+    pub fn unlisted(self) -> Word {
+        Word(self.0 & !LIST)
+    }
+
+    /// The handle or keeper has let go.
+    #[inline]
+    pub fn disowned(self) -> Word {
+        Word(self.0 & !OWNER)
+    }
+
+    /// What to `fetch_and` to clear the list's bit.
+    pub(super) const KEEP_ALL_BUT_LIST: u64 = !LIST;
+
+    #[inline]
+    fn next_version(self) -> u64 {
+        (self.0 & VERSION).wrapping_add(1 << VERSION_SHIFT) & VERSION
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = (self.0 & VERSION) >> VERSION_SHIFT;
+        write!(f, "{:?}@{:?} v{version}", self.phase(), self.deadline())?;
+        f.write_str(if self.in_list() { " list" } else { "" })?;
+        f.write_str(if self.owned() { " owner" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_do_not_touch_each_other() {
+        for deadline in [Tick::ZERO, Tick::new(77), Tick::LAST, Tick::NEVER] {
+            for owned in [false, true] {
+                let word = Word::FREE.pending(deadline, owned);
+                assert_eq!(word.deadline(), deadline);
+                assert_eq!(word.phase(), Phase::Pending);
+                assert!(word.in_list());
+                assert_eq!(word.owned(), owned);
+                for phase in [Phase::Pending, Phase::Vacant, Phase::Fired, Phase::Stopped] {
+                    let other = word.with_phase(phase);
+                    assert_eq!(other.phase(), phase);
+                    assert_eq!(other.with_phase(Phase::Pending), word);
+                }
+                assert_eq!(word.with_deadline(Tick::new(5)).with_deadline(deadline), word);
+                assert!(!word.unlisted().in_list() && word.unlisted().owned() == owned);
+                assert!(!word.disowned().owned() && word.disowned().in_list());
+            }
+        }
+    }
+
+    #[test]
+    fn each_refiling_and_each_reuse_changes_the_word() {
+        let first = Word::FREE.pending(Tick::new(9), true);
+        let mut word = first;
+        for _ in 1..1 << VERSION_BITS {
+            word = word.refiled();
+            assert_ne!(word, first);
+            assert_eq!(word.deadline(), first.deadline());
+        }
+        assert_eq!(word.refiled(), first, "the version is a ring");
+        let vacant = first.with_phase(Phase::Vacant);
+        assert_ne!(vacant.pending(Tick::new(9), true), first);
+    }
+}

@@ -1,0 +1,75 @@
+//! Why an engine was not built.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::time::GeometryError;
+
+/// Why an engine was not built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick is zero, or longer than 2^64 - 1 ns (584 years).
+    Tick {
+        /// What was asked for.
+        tick: Duration,
+    },
+    /// Slots and reach do not make a wheel.
+    Geometry(GeometryError),
+    /// No shards, or more than [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
+    Shards {
+        /// What was asked for.
+        shards: usize,
+    },
+    /// A limit of zero pending timers: nothing could ever be scheduled.
+    MaxPending,
+    /// Threads cannot sleep by a clock that is moved by hand.
+    ManualClockWithThreads,
+    /// A hook for callers, on an engine that is driven by threads of its own.
+    HookWithThreads,
+    /// Over four thousand million engines were built in this process.
+    TooManyEngines,
+    /// A reaper's thread could not be started, or not be pinned.
+    Thread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Tick { tick } => {
+                write!(f, "tick must be above zero and at most 2^64 - 1 ns, got {tick:?}")
+            }
+            BuildError::Geometry(error) => error.fmt(f),
+            BuildError::Shards { shards } => {
+                let max = crate::time::MAX_SHARDS;
+                write!(f, "shards must be between 1 and {max}, got {shards}")
+            }
+            BuildError::MaxPending => f.write_str("max_pending must be above zero"),
+            BuildError::ManualClockWithThreads => {
+                f.write_str("an engine with a manual clock is driven by its caller")
+            }
+            BuildError::HookWithThreads => {
+                f.write_str("only an engine that its caller drives takes a hook")
+            }
+            BuildError::TooManyEngines => f.write_str("too many engines in this process"),
+            BuildError::Thread(error) => write!(f, "a reaper could not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Geometry(error) => Some(error),
+            BuildError::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<GeometryError> for BuildError {
+    fn from(error: GeometryError) -> BuildError {
+        BuildError::Geometry(error)
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a turn was not run.
+
+use std::fmt;
+
+/// Why the caller could not run a turn of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The engine is driven by threads of its own.
+    Driven,
+    /// A task of the engine asked: its turn is not over yet.
+    InsideTask,
+    /// The engine has no such shard.
+    NoSuchShard {
+        /// What was asked for.
+        shard: usize,
+        /// How many there are.
+        shards: usize,
+    },
+    /// Time was to be moved on a clock that nobody moves by hand.
+    NotManual,
+    /// The engine has stopped.
+    Stopped,
+}
+
+impl fmt::Display for TurnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            TurnError::Driven => f.write_str("the engine is driven by threads of its own"),
+            TurnError::InsideTask => f.write_str("a task cannot run a turn of its own engine"),
+            TurnError::NoSuchShard { shard, shards } => {
+                write!(f, "there is no shard {shard}: the engine has {shards}")
+            }
+            TurnError::NotManual => f.write_str("only a manual clock can be advanced"),
+            TurnError::Stopped => f.write_str("the engine has stopped"),
+        }
+    }
+}
+
+impl std::error::Error for TurnError {}

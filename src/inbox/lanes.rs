@@ -1,0 +1,74 @@
+//! Eight lists in a cache line: a bucket's inbox.
+//!
+//! A chain of cold nodes costs one memory latency per node, because the address of the next is
+//! in the last. Eight chains side by side let the walker wait for eight of them at once, at the
+//! price of nothing: the heads share the cache line that a push needs anyway.
+
+use std::array;
+use std::fmt;
+
+use std::ptr::NonNull;
+
+use crate::entry::Linked;
+
+use super::{Closed, Stack, Walk};
+
+/// Lists of a bucket. Model checkers get two: enough for every race, few enough to finish.
+pub const LANES: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// A bucket's lists. Pushers pick a lane; the taker always takes them all.
+#[repr(align(64))]
+pub struct Lanes<N> {
+    lanes: [Stack<N>; LANES],
+}
+
+// === impl Lanes ===
+
+impl<N: Linked> Lanes<N> {
+    /// Empty lists.
+    pub fn new() -> Lanes<N> {
+        Lanes { lanes: array::from_fn(|_| Stack::new()) }
+    }
+
+    /// Pushes `node` on the lane that `turn` picks; a caller that counts its turns up spreads
+    /// its nodes evenly.
+    ///
+    /// # Errors
+    /// The bucket is closed; the node is the caller's as before.
+    ///
+    /// # Safety
+    /// As [`Stack::push`].
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<N>, turn: usize) -> Result<(), Closed> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.lanes[turn % LANES].push(node) }
+    }
+
+    /// Takes everything, from every lane: also one that looks empty, because swapping it is
+    /// what makes a later push see the clock (BUCKET-ARM).
+    pub fn take(&self) -> Walk<N> {
+        Walk::new(array::from_fn(|i| self.lanes[i].take()))
+    }
+
+    /// Takes everything and refuses every push from now on.
+    pub fn close(&self) -> Walk<N> {
+        Walk::new(array::from_fn(|i| self.lanes[i].close()))
+    }
+
+    /// Each lane's first node, for a reader under a guard.
+    pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
+        self.lanes.iter().map(Stack::first)
+    }
+}
+
+impl<N: Linked> Default for Lanes<N> {
+    fn default() -> Lanes<N> {
+        Lanes::new()
+    }
+}
+
+impl<N> fmt::Debug for Lanes<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lanes").finish_non_exhaustive()
+    }
+}

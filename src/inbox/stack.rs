@@ -1,0 +1,131 @@
+//! A push-only lock-free list: push one node, take all, close for ever.
+//!
+//! *Owner*: anyone pushes. One role takes and closes (two would reopen a closed list: a blind
+//! swap cannot tell).
+//!
+//! *Invariants*: a node is in one list at most. Once closed, nothing gets in.
+//!
+//! *Orderings*: BUCKET-PUSH (and BUCKET-ARM, BUCKET-READ, STOP, which build on it).
+//!
+//! *Tested by*: `loom-tests/tests/bucket_push.rs`, `stop.rs`.
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::entry::Linked;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// A list head: null, a chain of nodes, or closed.
+pub struct Stack<N> {
+    head: AtomicPtr<N>,
+}
+
+/// The list takes nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+/// The head of a closed list: an address where no node can be.
+#[inline]
+fn closed<N>() -> *mut N {
+    ptr::without_provenance_mut(1)
+}
+
+// === impl Stack ===
+
+impl<N: Linked> Stack<N> {
+    /// An empty list.
+    pub fn new() -> Stack<N> {
+        Stack { head: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Pushes `node`.
+    ///
+    /// # Errors
+    /// The list is closed; the node is the caller's as before.
+    ///
+    /// # Safety
+    /// The caller holds the node alone (for the link's sake), and it stays allocated until it
+    /// is taken.
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<N>) -> Result<(), Closed> {
+        // SAFETY: the caller holds it, so it is there.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Acquire - a reader that follows our link must see that node as
+        // its pusher left it: acquired here, passed on by our release.
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            if head == closed() {
+                return Err(Closed);
+            }
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link.
+            next.store(head, Ordering::Release);
+            // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Release pairs with `take` and publishes
+            // the node's fields; Acquire pairs with the release half of `take`, so that who
+            // pushes after a flush sees the clock that the flush stored before.
+            match self.head.compare_exchange_weak(
+                head,
+                node.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes the whole chain: its first node, or null.
+    ///
+    /// Only the role that also closes may call this, and not after closing.
+    #[inline]
+    pub fn take(&self) -> *mut N {
+        // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Acquire pairs with every push in the chain;
+        // Release: a push that comes after sees the clock that we stored before.
+        let head = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
+        debug_assert!(head != closed(), "whoever closes takes no more");
+        head
+    }
+
+    /// Takes the whole chain and refuses every push from now on. Closing again takes nothing.
+    pub fn close(&self) -> *mut N {
+        // ORDER(STOP): AcqRel - as `take`: what was pushed before is ours, what comes later is
+        // refused, and there is no between.
+        let head = self.head.swap(closed(), Ordering::AcqRel);
+        if head == closed() { ptr::null_mut() } else { head }
+    }
+
+    /// The first node for a reader under a guard, or null.
+    #[inline]
+    pub fn first(&self) -> *mut N {
+        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
+        let head = self.head.load(Ordering::Acquire);
+        if head == closed() { ptr::null_mut() } else { head }
+    }
+
+    /// Whether there was nothing to take a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // ORDER(DOORBELL): Relaxed - the caller's fence orders it after what it published.
+        let head = self.head.load(Ordering::Relaxed);
+        head.is_null() || head == closed()
+    }
+}
+
+/// The node after `node` in a chain that was taken; to be read before `node` is let go.
+#[inline]
+pub fn next_of<N: Linked>(node: &N) -> *mut N {
+    // ORDER(BUCKET-PUSH): Relaxed - the take acquired every push in the chain.
+    node.next().load(Ordering::Relaxed)
+}
+
+impl<N: Linked> Default for Stack<N> {
+    fn default() -> Stack<N> {
+        Stack::new()
+    }
+}
+
+impl<N> fmt::Debug for Stack<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").finish_non_exhaustive()
+    }
+}

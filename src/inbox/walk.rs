@@ -1,0 +1,89 @@
+//! Going through chains that were taken, side by side, without waiting for memory.
+//!
+//! *Owner*: the thread that took the chains; it holds every node in them.
+//!
+//! *Invariants*: a node's link is read before the node is handed out, so that the caller may
+//! free it or push it elsewhere. A walk may be put aside and resumed, and says when it is done.
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::entry::Linked;
+
+use super::{LANES, next_of};
+
+/// Chains on the way to be handed out, one node from each in turn.
+pub struct Walk<N> {
+    cursors: [*mut N; LANES],
+    lane: usize,
+    /// How many lanes have nodes left.
+    live: usize,
+}
+
+// SAFETY: a walk owns its nodes; sending it sends them.
+unsafe impl<N: Send> Send for Walk<N> {}
+
+// === impl Walk ===
+
+impl<N: Linked> Walk<N> {
+    /// A walk over chains that nobody else holds.
+    pub fn new(cursors: [*mut N; LANES]) -> Walk<N> {
+        for cursor in cursors {
+            prefetch(cursor);
+        }
+        let live = cursors.iter().filter(|cursor| !cursor.is_null()).count();
+        Walk { cursors, lane: 0, live }
+    }
+
+    /// A walk over nothing.
+    pub fn empty() -> Walk<N> {
+        Walk { cursors: [ptr::null_mut(); LANES], lane: 0, live: 0 }
+    }
+
+    /// Whether every node was handed out.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.live == 0
+    }
+}
+
+impl<N: Linked> Iterator for Walk<N> {
+    type Item = NonNull<N>;
+
+    #[inline]
+    fn next(&mut self) -> Option<NonNull<N>> {
+        if self.live == 0 {
+            return None;
+        }
+        loop {
+            let lane = self.lane;
+            self.lane = (lane + 1) % LANES;
+            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };
+            // SAFETY: the walk holds the node until it hands it out.
+            let next = next_of(unsafe { node.as_ref() });
+            prefetch(next);
+            self.cursors[lane] = next;
+            self.live -= usize::from(next.is_null());
+            return Some(node);
+        }
+    }
+}
+
+impl<N> fmt::Debug for Walk<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walk").field("live", &self.live).finish_non_exhaustive()
+    }
+}
+
+/// Asks for a cache line that is about to be read and written.
+#[inline]
+fn prefetch<N>(node: *mut N) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint; it accepts any address and touches nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(node.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = node;
+}

@@ -1,0 +1,160 @@
+//! How late timers are handed over: a histogram with one writer.
+
+use std::array;
+use std::fmt;
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Values are told apart to one part in 2^SUB_BITS.
+const SUB_BITS: u32 = 4;
+const SUBS: usize = 1 << SUB_BITS;
+const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
+
+/// Counts of latenesses, by size.
+pub struct Latenesses {
+    counts: Box<[AtomicU64; BUCKETS]>,
+    max_ns: AtomicU64,
+}
+
+/// How late timers were handed to the handler: time of hand-over less deadline, where deadlines
+/// count from the tick that they were rounded up to.
+///
+/// Quantiles are upper bounds, at most 6.25 % too high; the maximum is exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lateness {
+    /// Timers counted.
+    pub count: u64,
+    /// Half of them were no later.
+    pub p50: Duration,
+    /// 99 of 100 were no later.
+    pub p99: Duration,
+    /// 999 of 1000 were no later.
+    pub p999: Duration,
+    /// None was later.
+    pub max: Duration,
+}
+
+// === impl Latenesses ===
+
+impl Latenesses {
+    /// Nothing counted yet.
+    pub fn new() -> Latenesses {
+        Latenesses {
+            counts: Box::new(array::from_fn(|_| AtomicU64::new(0))),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one. Only the shard's owner may call this.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        // ORDER: Relaxed - one writer (the owner's exclusion), and readers want numbers only.
+        let count = &self.counts[bucket(ns)];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if ns > self.max_ns.load(Ordering::Relaxed) {
+            self.max_ns.store(ns, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Default for Latenesses {
+    fn default() -> Latenesses {
+        Latenesses::new()
+    }
+}
+
+impl fmt::Debug for Latenesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Lateness::of([self]).fmt(f)
+    }
+}
+
+/// The bucket of `ns`: exact below `SUBS`, then `SUBS` buckets for each doubling.
+#[inline]
+fn bucket(ns: u64) -> usize {
+    let doublings = (u64::BITS - ns.leading_zeros()).saturating_sub(SUB_BITS + 1);
+    let sub = (ns >> doublings) as usize;
+    doublings as usize * SUBS + sub
+}
+
+/// The largest value of a bucket.
+fn upper_ns(bucket: usize) -> u64 {
+    let doublings = (bucket / SUBS).saturating_sub(1);
+    let sub = (bucket - doublings * SUBS) as u64;
+    (((u128::from(sub) + 1) << doublings) - 1) as u64
+}
+
+// === impl Lateness ===
+
+impl Lateness {
+    /// Sums up several histograms.
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a Latenesses>) -> Lateness {
+        let mut counts = vec![0_u64; BUCKETS];
+        let mut max_ns = 0;
+        for one in all {
+            // ORDER: Relaxed - as in `record`.
+            for (sum, count) in counts.iter_mut().zip(one.counts.iter()) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+            max_ns = max_ns.max(one.max_ns.load(Ordering::Relaxed));
+        }
+        let count: u64 = counts.iter().sum();
+        let quantile = |per_mille: u64| {
+            let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1000) as u64;
+            let mut seen = 0;
+            let at = counts.iter().position(|n| {
+                seen += n;
+                seen >= rank
+            });
+            Duration::from_nanos(at.map_or(0, upper_ns).min(max_ns))
+        };
+        Lateness {
+            count,
+            p50: quantile(500),
+            p99: quantile(990),
+            p999: quantile(999),
+            max: Duration::from_nanos(max_ns),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_lies_in_its_bucket_and_close_to_its_upper_edge() {
+        for shift in 0..64 {
+            for near in [-1_i64, 0, 1, 3] {
+                let ns = (1_u64 << shift).wrapping_add_signed(near);
+                let upper = upper_ns(bucket(ns));
+                assert!(bucket(ns) < BUCKETS);
+                assert!(upper >= ns, "{ns} above {upper}");
+                assert!(upper - ns <= ns / SUBS as u64, "{ns} far below {upper}");
+            }
+        }
+        assert_eq!(upper_ns(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_what_was_recorded() {
+        let one = Latenesses::new();
+        let two = Latenesses::new();
+        for ns in 1..=500_u64 {
+            one.record(ns * 1000);
+            two.record((ns + 500) * 1000);
+        }
+        let sum = Lateness::of([&one, &two]);
+        assert_eq!(sum.count, 1000);
+        assert_eq!(sum.max, Duration::from_micros(1000));
+        let near = |got: Duration, us: f64| {
+            let ratio = got.as_secs_f64() * 1e6 / us;
+            assert!((1.0..1.07).contains(&ratio), "{got:?} for {us} us");
+        };
+        near(sum.p50, 500.0);
+        near(sum.p99, 990.0);
+        assert_eq!(Lateness::of([&Latenesses::new()]), Lateness::default());
+    }
+}

@@ -1,0 +1,49 @@
+//! The reaper's thread: turns, and exact sleeps between them.
+//!
+//! *Orderings*: DOORBELL. The wake-up time is published, then the notices are looked at once
+//! more, and only then does the thread sleep.
+
+use std::mem;
+use std::time::Duration;
+
+use crate::shard::Count;
+use crate::sync::{AtomicBool, Ordering};
+use crate::time::Tick;
+
+use super::{Reaper, os};
+
+/// Serves the shard until `stopping`. There is no polling: it sleeps until the next bucket
+/// opens, or until the doorbell rings.
+pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
+    os::ask_for_exact_wakeups();
+    let shard = reaper.shard;
+    let mut woken = 0;
+    loop {
+        // ORDER(STOP): Acquire - pairs with the Release store by the stopper, who rings after
+        // it; here and below.
+        if stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let now = reaper.scale.floor(reaper.clock.now_ns());
+        let mut owner = shard.owner().lock().expect("a turn does not panic");
+        owner.count(Count::WokeUp, mem::take(&mut woken));
+        let report = reaper.turn(&mut owner, now, usize::MAX);
+        if report.busy {
+            continue;
+        }
+        shard.doorbell().publish(report.next);
+        if shard.has_notices() || shard.wants_sweep() || stopping.load(Ordering::Acquire) {
+            shard.doorbell().retract();
+            continue;
+        }
+        drop(owner);
+        shard.doorbell().sleep(time_until(reaper, report.next));
+        woken = 1;
+    }
+}
+
+/// How long it is until `tick`; `None`: for ever.
+fn time_until<T>(reaper: &Reaper<'_, T>, tick: Tick) -> Option<Duration> {
+    let due_ns = reaper.scale.start_ns(tick)?;
+    Some(Duration::from_nanos(due_ns.saturating_sub(reaper.clock.now_ns())))
+}

@@ -1,0 +1,98 @@
+//! A turn: everything that a reaper does, without the thread.
+//!
+//! ```text
+//! begin(now)        the shard's clock moves on, before any bucket is opened
+//! read_notices      buckets that producers armed go on the agenda
+//! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
+//! hand_over         what fired, in batches
+//! run_errand        nothing is due: cascade ahead or sweep, a chunk of it
+//! next_wake         when to come back
+//! ```
+//!
+//! *Owner*: the holder of the shard's lock. *Orderings*: BUCKET-ARM, through the shard's steps.
+
+use std::fmt;
+
+use crate::dispatch::Handler;
+use crate::shard::{BATCH, Count, Owner, Pool, Shard};
+use crate::time::{Clock, Scale, Tick};
+
+use super::Latenesses;
+
+/// A shard and what its turns need besides.
+pub struct Reaper<'a, T> {
+    /// The shard that it serves.
+    pub shard: &'a Shard<T>,
+    /// What the shard shares with others.
+    pub pool: &'a Pool<T>,
+    /// Who takes what is due.
+    pub handler: &'a dyn Handler<T>,
+    /// The engine's clock.
+    pub clock: &'a Clock,
+    /// The engine's tick.
+    pub scale: Scale,
+    /// How late payloads were handed over.
+    pub lateness: &'a Latenesses,
+}
+
+/// What a turn did, and when the next one is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Payloads handed over.
+    pub fired: usize,
+    /// There is more to do at once.
+    pub busy: bool,
+    /// When the shard wants its next turn; [`Tick::NEVER`]: when the doorbell rings.
+    pub next: Tick,
+}
+
+// === impl Reaper ===
+
+impl<T> Reaper<'_, T> {
+    /// Runs a turn at `now` that fires at most `max_fired` timers.
+    ///
+    /// Timers that its own tasks schedule fire in a later turn, so that a turn ends.
+    pub fn turn(&self, owner: &mut Owner<T>, now: Tick, max_fired: usize) -> Report {
+        let now = self.shard.begin(now);
+        self.shard.read_notices(owner);
+        let mut fired = 0;
+        while fired + owner.batch().len() < max_fired {
+            if !self.shard.is_open(owner) && !self.shard.open_due(owner, now) {
+                break;
+            }
+            self.shard.flush(owner, self.pool, BATCH.min(max_fired - fired));
+            if owner.batch().len() >= BATCH {
+                fired += self.hand_over(owner);
+            }
+        }
+        fired += self.hand_over(owner);
+        self.report(owner, now, fired)
+    }
+
+    /// What is left after a turn: more that is due, an errand, or a sleep.
+    fn report(&self, owner: &mut Owner<T>, now: Tick, fired: usize) -> Report {
+        self.shard.read_notices(owner);
+        let is_due = self.shard.is_open(owner)
+            || owner.agenda().first().is_some_and(|place| place.expiration <= now);
+        let busy = is_due || self.shard.run_errand(owner, self.pool, now);
+        let next = if busy { now } else { self.shard.next_wake(owner, self.pool) };
+        Report { fired, busy, next }
+    }
+
+    fn hand_over(&self, owner: &mut Owner<T>) -> usize {
+        let fired = owner.batch().len();
+        if fired > 0 {
+            owner.count(Count::Fired, fired as u64);
+            self.pool.discharge(fired as u64);
+            let panicked = super::handover::hand_over(self, owner.batch());
+            owner.count(Count::Panicked, panicked);
+        }
+        fired
+    }
+}
+
+impl<T> fmt::Debug for Reaper<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reaper").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}

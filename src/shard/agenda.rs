@@ -1,0 +1,91 @@
+//! The agenda: which buckets open when, known to the shard's owner alone.
+//!
+//! One min-heap per level, because cascading ahead asks for the next bucket *of a level*. A
+//! bucket may stand in it for two expirations at once (two rounds of its ring).
+//!
+//! *Invariants*: what is in the agenda is never judged by what the bucket says of itself; only
+//! the very same pair of bucket and expiration may be left out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::time::{Place, Tick};
+
+/// Armed buckets by expiration.
+#[derive(Debug)]
+pub struct Agenda {
+    levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
+}
+
+// === impl Agenda ===
+
+impl Agenda {
+    /// An agenda for `levels` levels with nothing on it.
+    pub fn new(levels: u8) -> Agenda {
+        Agenda { levels: (0..levels).map(|_| BinaryHeap::new()).collect() }
+    }
+
+    /// Notes that the bucket opens at the place's expiration. O(log n) in the level's buckets.
+    pub fn add(&mut self, place: Place) {
+        self.levels[usize::from(place.level) - 1].push(Reverse((place.expiration, place.slot)));
+    }
+
+    /// The bucket of `level` that opens next.
+    #[inline]
+    pub fn first_of(&self, level: u8) -> Option<Place> {
+        let Reverse((expiration, slot)) = *self.levels[usize::from(level) - 1].peek()?;
+        Some(Place { level, slot, expiration })
+    }
+
+    /// The bucket that opens next; of several at the same time, one of the highest level, so
+    /// that what it holds joins the others.
+    #[inline]
+    pub fn first(&self) -> Option<Place> {
+        (1..=self.levels.len() as u8)
+            .rev()
+            .filter_map(|level| self.first_of(level))
+            .min_by_key(|place| place.expiration)
+    }
+
+    /// Removes and returns the first bucket, if it opens at `now` or before.
+    #[inline]
+    pub fn pop_due(&mut self, now: Tick) -> Option<Place> {
+        let place = self.first().filter(|place| place.expiration <= now)?;
+        self.levels[usize::from(place.level) - 1].pop();
+        Some(place)
+    }
+
+    /// Crosses everything off.
+    pub fn clear(&mut self) {
+        self.levels.iter_mut().for_each(BinaryHeap::clear);
+    }
+
+    /// Everything on the agenda, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        self.levels.iter().zip(1..).flat_map(|(heap, level)| {
+            heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(level: u8, slot: u32, at: u64) -> Place {
+        Place { level, slot, expiration: Tick::new(at) }
+    }
+
+    #[test]
+    fn buckets_come_in_order_of_expiration_and_from_above_when_equal() {
+        let mut agenda = Agenda::new(3);
+        for place in [place(1, 5, 5), place(3, 0, 8), place(1, 0, 8), place(2, 1, 4)] {
+            agenda.add(place);
+        }
+        assert_eq!(agenda.first_of(2), Some(place(2, 1, 4)));
+        assert_eq!(agenda.pop_due(Tick::new(3)), None);
+        let order: Vec<Place> = std::iter::from_fn(|| agenda.pop_due(Tick::new(8))).collect();
+        assert_eq!(order, [place(2, 1, 4), place(1, 5, 5), place(3, 0, 8), place(1, 0, 8)]);
+        assert_eq!(agenda.first(), None);
+    }
+}

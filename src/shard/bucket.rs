@@ -1,0 +1,84 @@
+//! A bucket: an inbox of entries, and what it was last armed for.
+//!
+//! *Owner*: anyone pushes and arms; the shard's owner takes, and alone uses `queued`.
+//!
+//! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
+
+use std::ptr::NonNull;
+
+use crate::entry::Entry;
+use crate::inbox::Lanes;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::{Place, Tick};
+
+use super::Notice;
+
+/// One bucket of a level: two cache lines, of which a push that needs no notice writes one.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Bucket<T> {
+    /// The entries.
+    pub lanes: Lanes<Entry<T>>,
+    expiration: AtomicU64,
+    queued: AtomicU64,
+    notices: [Notice; 2],
+}
+
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 128, "a bucket is two cache lines");
+
+/// No expiration: [`Tick`]s are smaller.
+const NONE: u64 = u64::MAX;
+
+// === impl Bucket ===
+
+impl<T> Bucket<T> {
+    /// An empty bucket that was never armed.
+    pub fn new(level: u8, slot: u32) -> Bucket<T> {
+        Bucket {
+            lanes: Lanes::new(),
+            expiration: AtomicU64::new(NONE),
+            queued: AtomicU64::new(NONE),
+            notices: [Notice::resident(level, slot), Notice::resident(level, slot)],
+        }
+    }
+
+    /// Whether the bucket was last armed for `expiration`.
+    #[inline]
+    pub fn is_armed_for(&self, expiration: Tick) -> bool {
+        // ORDER(BUCKET-ARM): Acquire - pairs with the Release in `arm`: the notice that covers
+        // this expiration was posted before.
+        self.expiration.load(Ordering::Acquire) == expiration.get()
+    }
+
+    /// Publishes what the bucket is armed for: from now on producers rely on it.
+    #[inline]
+    pub fn arm(&self, expiration: Tick) {
+        // ORDER(BUCKET-ARM): Release - pairs with the Acquire in `is_armed_for`.
+        self.expiration.store(expiration.get(), Ordering::Release);
+    }
+
+    /// A notice that the bucket is armed for `place`, to be posted.
+    pub fn notice(&self, place: Place) -> NonNull<Notice> {
+        match self.notices.iter().find(|notice| notice.claim(place)) {
+            Some(notice) => NonNull::from(notice),
+            None => Notice::boxed(place),
+        }
+    }
+
+    /// Owner only: remembers that the agenda has the bucket for `expiration`. `false`: it knew.
+    pub fn set_queued(&self, expiration: Tick) -> bool {
+        // ORDER: Relaxed - only the owner's exclusion reads and writes it.
+        let before = self.queued.load(Ordering::Relaxed);
+        self.queued.store(expiration.get(), Ordering::Relaxed);
+        before != expiration.get()
+    }
+
+    /// Owner only: the agenda has the bucket for `expiration` no longer.
+    pub fn clear_queued(&self, expiration: Tick) {
+        // ORDER: Relaxed - as in `set_queued`.
+        if self.queued.load(Ordering::Relaxed) == expiration.get() {
+            self.queued.store(NONE, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The census: what is pending, counted by a reader while everything runs.
+//!
+//! *Owner*: any thread, under a [`Reader`]: no entry that it may see is given back to the
+//! allocator while it looks. Entries may be *recycled* under it, so it trusts nothing but what
+//! an entry says at the moment, stops following a chain that left its bucket, and bounds its
+//! steps.
+//!
+//! *Orderings*: BUCKET-READ.
+
+use crate::entry::{Linked, Phase, Reader};
+use crate::sync::Ordering;
+use crate::time::Tick;
+
+use super::Shard;
+
+/// A timer that was pending when the census came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pending {
+    /// When it is due, in ticks since the engine's start.
+    pub deadline: Tick,
+    /// The level on which it is filed, from 1.
+    pub level: u8,
+    /// The shard that serves it.
+    pub shard: u32,
+}
+
+impl<T> Shard<T> {
+    /// Calls `f` for what is pending, bucket by bucket, following at most `steps` links.
+    ///
+    /// Weakly consistent: what is pending from before the census until after it, and is not
+    /// re-filed meanwhile, is seen; what comes, goes or moves may be seen or not, or twice.
+    pub fn census(&self, _reader: &Reader, mut steps: u64, mut f: impl FnMut(Pending)) {
+        let geometry = *self.wheel.geometry();
+        for (level, buckets) in self.wheel.existing() {
+            for (slot, bucket) in buckets.iter().enumerate() {
+                for first in bucket.lanes.firsts() {
+                    let mut next = first;
+                    while !next.is_null() && steps > 0 {
+                        steps -= 1;
+                        // SAFETY: it was reached from a bucket under the reader's guard, so it
+                        // is not given back to the allocator before the guard is gone; all that
+                        // is read of it here is atomic.
+                        let entry = unsafe { &*next };
+                        let (word, filed) = (entry.word(), entry.filed());
+                        let place = geometry.place_on(filed.expiration, filed.level.max(1));
+                        if filed.level != level || place.slot as usize != slot {
+                            break;
+                        }
+                        if word.phase() == Phase::Pending && word.in_list() {
+                            f(Pending { deadline: word.deadline(), level, shard: self.index });
+                        }
+                        // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
+                        // `Stack::push`: the node behind it is visible.
+                        next = entry.next().load(Ordering::Acquire);
+                    }
+                }
+            }
+        }
+    }
+}

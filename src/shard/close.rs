@@ -1,0 +1,98 @@
+//! Closing a shard: nothing gets in any more, and what is in comes out.
+//!
+//! *Owner*: the shard's owner: the role that flushes is the role that closes. (A flush by
+//! somebody else would swap the mark of a closed list out and reopen it.)
+//!
+//! *Orderings*: STOP. The mark goes into the notices, the table of levels and every lane. A push
+//! that comes before the mark is found here; one that comes after is refused and gives its
+//! payload back in an error. There is no between. A vacancy loses its list bit here, so that
+//! whoever takes its seat later falls through to the push and its error.
+
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Phase};
+use crate::inbox::next_of;
+
+use super::{Count, Notice, Owner, Pool, Shard};
+
+impl<T> Shard<T> {
+    /// Closes the shard and returns every payload that was pending in it. Closing again
+    /// returns nothing. O(n) in entries and buckets.
+    pub fn close(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Vec<T> {
+        if owner.closed {
+            return Vec::new();
+        }
+        owner.closed = true;
+        let mut returned: Vec<T> = owner.batch.drain(..).map(|(_, payload)| payload).collect();
+        self.wheel.close();
+        self.close_notices();
+        if let Some(flush) = owner.due.take() {
+            for entry in flush.early.chain(flush.walk) {
+                // SAFETY: the walk hands out entries that the owner holds by their list bit.
+                unsafe { settle(owner, pool, entry, &mut returned) };
+            }
+        }
+        if let Some(errand) = owner.errand.take() {
+            for entry in errand.walk {
+                // SAFETY: as above.
+                unsafe { settle(owner, pool, entry, &mut returned) };
+            }
+        }
+        for (_, buckets) in self.wheel.existing() {
+            for bucket in buckets {
+                for entry in bucket.lanes.close() {
+                    // SAFETY: as above.
+                    unsafe { settle(owner, pool, entry, &mut returned) };
+                }
+            }
+        }
+        owner.agenda.clear();
+        owner.stock.clear(pool);
+        owner.tally.add(Count::Returned, returned.len() as u64);
+        pool.discharge(returned.len() as u64);
+        returned
+    }
+
+    fn close_notices(&self) {
+        let mut next = self.notices.close();
+        while let Some(notice) = NonNull::new(next) {
+            // SAFETY: closing made the whole chain ours.
+            next = next_of(unsafe { notice.as_ref() });
+            // SAFETY: it was taken out of the list and is not used again.
+            unsafe { Notice::let_go(notice) };
+        }
+    }
+}
+
+/// Takes the payload out of a pending entry, or lets go of a vacant one.
+///
+/// # Safety
+/// The owner holds the entry by its list bit.
+unsafe fn settle<T>(
+    owner: &mut Owner<T>,
+    pool: &Pool<T>,
+    entry: NonNull<Entry<T>>,
+    returned: &mut Vec<T>,
+) {
+    // SAFETY: the owner holds it.
+    let this = unsafe { entry.as_ref() };
+    loop {
+        let word = this.word();
+        if word.phase() == Phase::Vacant {
+            // SAFETY: the owner holds it; `word` is vacant.
+            match unsafe { this.unlink(word) } {
+                Some(true) => return owner.bury(pool, entry),
+                Some(false) => return,
+                None => continue,
+            }
+        }
+        // SAFETY: the owner holds it; `word` is pending.
+        if let Some(taken) = unsafe { this.end(word, Phase::Stopped) } {
+            returned.push(taken.payload);
+            if taken.mine {
+                owner.stock.put(pool, entry);
+            }
+            return;
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The flush: opening a due bucket and deciding what becomes of each entry in it.
+//!
+//! *Owner*: the shard's owner.
+//!
+//! *Invariants*: an entry fires only in a turn whose time has reached its deadline's tick, and
+//! in the order of ticks: what a coarse bucket holds is filed by its own deadline first, also
+//! when the turn is late. A slot may hold two rounds of the ring, so each entry is judged by its
+//! own deadline and place.
+//!
+//! *Orderings*: BUCKET-ARM, CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
+
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Phase, Taken};
+use crate::inbox::Walk;
+use crate::time::{Place, Tick};
+
+use super::owner::Flush;
+use super::{Count, Owner, Pool, Shard};
+
+/// Payloads that a flush collects before they are handed over.
+pub const BATCH: usize = 256;
+
+impl<T> Shard<T> {
+    /// Opens the first bucket that is due at `now`: its list is the owner's from here on.
+    /// `false`: none is due.
+    pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
+        debug_assert!(owner.due.is_none(), "one bucket at a time");
+        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
+        let Some(place) = owner.agenda.pop_due(now) else { return false };
+        let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
+        bucket.clear_queued(place.expiration);
+        let early = owner.take_errand_at(place);
+        owner.due = Some(Flush { place, early, walk: bucket.lanes.take() });
+        true
+    }
+
+    /// Whether a due bucket is open and not yet flushed.
+    pub fn is_open(&self, owner: &Owner<T>) -> bool {
+        owner.due.is_some()
+    }
+
+    /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
+    /// `true`: it is flushed.
+    pub fn flush(&self, owner: &mut Owner<T>, pool: &Pool<T>, room: usize) -> bool {
+        let Some(Flush { place, mut early, mut walk }) = owner.due.take() else { return true };
+        while owner.batch.len() < room {
+            let Some(entry) = early.next().or_else(|| walk.next()) else {
+                return true;
+            };
+            // SAFETY: the walk hands out entries that the owner holds by their list bit.
+            unsafe { self.settle(owner, pool, entry, place) };
+        }
+        if !(early.is_done() && walk.is_done()) {
+            owner.due = Some(Flush { place, early, walk });
+            return false;
+        }
+        true
+    }
+
+    /// Decides about one entry of a due bucket: fire, re-file, or let go of the dead.
+    ///
+    /// # Safety
+    /// The owner holds the entry by its list bit.
+    #[inline]
+    unsafe fn settle(
+        &self,
+        owner: &mut Owner<T>,
+        pool: &Pool<T>,
+        entry: NonNull<Entry<T>>,
+        place: Place,
+    ) {
+        // SAFETY: the owner holds it.
+        let this = unsafe { entry.as_ref() };
+        loop {
+            let word = this.word();
+            let deadline = word.deadline();
+            if word.phase() == Phase::Vacant {
+                // SAFETY: the owner holds it; `word` is vacant.
+                match unsafe { this.unlink(word) } {
+                    Some(true) => return owner.bury(pool, entry),
+                    Some(false) => return,
+                    None => continue,
+                }
+            }
+            if deadline <= place.expiration {
+                // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
+                match unsafe { this.end(word, Phase::Fired) } {
+                    Some(taken) => return owner.collect(pool, entry, deadline, taken),
+                    None => continue,
+                }
+            }
+            let filed = this.filed();
+            if filed.expiration > place.expiration {
+                // Another round of this slot: it stays. (No exchange: its place is unchanged.)
+                // SAFETY: the owner holds it and took it from there.
+                return unsafe { self.push_back(owner, entry, filed) };
+            }
+            let next = self.wheel.geometry().place(deadline, place.expiration);
+            // SAFETY: the owner holds it; `word` is pending.
+            if unsafe { this.refile(word, next) } {
+                owner.tally.add(Count::Cascaded, 1);
+                // SAFETY: it was just re-filed there.
+                return unsafe { self.push(owner, entry, next) };
+            }
+        }
+    }
+}
+
+// === impl Owner ===
+
+impl<T> Owner<T> {
+    /// Takes in a payload that fired, and its entry if no handle is left.
+    #[inline]
+    fn collect(
+        &mut self,
+        pool: &Pool<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        taken: Taken<T>,
+    ) {
+        self.batch.push_back((deadline, taken.payload));
+        if taken.mine {
+            self.stock.put(pool, entry);
+        }
+    }
+
+    /// Takes in the memory of a dead entry.
+    #[inline]
+    pub(super) fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        self.tally.add(Count::Buried, 1);
+        self.stock.put(pool, entry);
+    }
+
+    /// What an errand had taken out of the bucket at `place`.
+    fn take_errand_at(&mut self, place: Place) -> Walk<Entry<T>> {
+        let here = |slot: u32, level: u8| slot == place.slot && level == place.level;
+        match self.errand.take_if(|errand| here(errand.place.slot, errand.place.level)) {
+            Some(errand) => errand.walk,
+            None => Walk::empty(),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The keeper: what a thread has of an engine, and how it schedules, cancels and resets.
+//!
+//! *Owner*: one thread (by `&mut`). Nothing here waits for another.
+//!
+//! The way of a schedule: a seat that opens early enough takes the timer with one exchange; else
+//! a free entry is filed, which is one push. A cancel is one exchange and leaves a seat. A reset
+//! is one exchange, or, to a time before the bucket opens, a cancel and a schedule.
+//!
+//! *Orderings*: SEAT, BUCKET-PUSH, CANCEL-FIRE, RESET-FIRE, RELEASE.
+//!
+//! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Reset};
+use crate::error::ScheduleError;
+use crate::sync::Arc;
+use crate::time::Tick;
+
+use super::seats::{Seat, Seats};
+use super::{Count, Pool, Shard, Stock, Tally};
+
+/// A thread's seats, free entries and counters.
+pub struct Keeper<T> {
+    seats: Seats<T>,
+    stock: Stock<T>,
+    tally: Arc<Tally>,
+    /// Which lane is next.
+    turn: usize,
+}
+
+/// What became of a cancel.
+#[derive(Debug)]
+pub struct Cancelled<T> {
+    /// The payload; none: it fired, or the engine stopped.
+    pub payload: Option<T>,
+    /// A shard that ought to sweep.
+    pub sweep: Option<u32>,
+}
+
+/// What became of a reset to another time.
+#[derive(Debug)]
+pub enum Moved<T> {
+    /// Due at the new time, in the same entry.
+    Here,
+    /// Due at the new time, in this entry.
+    To(NonNull<Entry<T>>),
+    /// It fired, or the engine stopped.
+    Gone,
+    /// The engine stopped halfway: the payload is back.
+    Stopped(T),
+}
+
+// === impl Keeper ===
+
+impl<T> Keeper<T> {
+    /// A keeper for a thread that begins to use `pool`'s engine.
+    pub fn new(pool: &Pool<T>) -> Keeper<T> {
+        Keeper {
+            seats: Seats::new(pool),
+            stock: Stock::new(pool),
+            tally: pool.tallies.claim(),
+            turn: 0,
+        }
+    }
+
+    /// Schedules `payload` for `deadline`; `now` is the caller's clock.
+    ///
+    /// # Errors
+    /// The limit is reached, or the engine has stopped.
+    #[inline]
+    pub fn schedule(
+        &mut self,
+        pool: &Pool<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+        payload: T,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        if !pool.admit() {
+            return Err(ScheduleError::Full(payload));
+        }
+        match self.file(pool, shard, deadline, now, payload, owned) {
+            Ok(entry) => {
+                self.tally.add(Count::Scheduled, 1);
+                Ok(entry)
+            }
+            Err(payload) => {
+                pool.discharge(1);
+                Err(ScheduleError::Stopped(payload))
+            }
+        }
+    }
+
+    /// Cancels the timer of a handle, and keeps its seat.
+    ///
+    /// # Safety
+    /// The caller has the handle of `entry`, of this pool's engine, and gives it up.
+    #[inline]
+    pub unsafe fn cancel(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) -> Cancelled<T> {
+        // SAFETY: the caller has the handle.
+        let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
+            // SAFETY: the caller gives the handle up.
+            unsafe { self.let_go(pool, entry) };
+            return Cancelled { payload: None, sweep: None };
+        };
+        self.tally.add(Count::Cancelled, 1);
+        pool.discharge(1);
+        let sweep = self.keep(pool, Seat { entry, opens });
+        Cancelled { payload: Some(payload), sweep }
+    }
+
+    /// Moves the timer of a handle to `deadline`.
+    ///
+    /// # Safety
+    /// The caller has the handle of `entry`, of this pool's engine. After `To` the handle is that
+    /// of the other entry; after `Stopped` there is none.
+    #[inline]
+    pub unsafe fn reset(
+        &mut self,
+        pool: &Pool<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Moved<T> {
+        // SAFETY: the caller has the handle.
+        match unsafe { entry.as_ref().reset(deadline) } {
+            Reset::Moved => {
+                self.tally.add(Count::Reset, 1);
+                Moved::Here
+            }
+            Reset::Gone => Moved::Gone,
+            // SAFETY: the caller has the handle.
+            Reset::TooEarly => unsafe { self.refile(pool, shard, entry, deadline, now) },
+        }
+    }
+
+    /// Lets go of a handle whose timer ended or is to fire without one.
+    ///
+    /// # Safety
+    /// The caller has the handle of `entry`, of this pool's engine, and gives it up.
+    #[inline]
+    pub unsafe fn let_go(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        // SAFETY: the caller gives the handle up.
+        if unsafe { entry.as_ref().let_go() } {
+            self.take_in(pool, entry);
+        }
+    }
+
+    /// Takes in the memory of an entry that the caller alone holds.
+    pub fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        self.stock.put(pool, entry);
+    }
+
+    /// Gives everything that the thread keeps to others; answers a shard that ought to sweep.
+    pub fn clear(&mut self, pool: &Pool<T>) -> Option<u32> {
+        let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
+        self.stock.clear(pool);
+        dead.filter(|_| pool.wants_sweep())
+    }
+
+    /// Puts a payload under a deadline: in a seat, or in an entry of its own.
+    #[inline]
+    fn file(
+        &mut self,
+        pool: &Pool<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+        payload: T,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, T> {
+        let seat = self.seats.pick(pool, deadline);
+        let entry = seat.unwrap_or_else(|| self.stock.get(pool));
+        // SAFETY: this thread keeps the seat, or holds the free entry alone.
+        let this = unsafe { entry.as_ref() };
+        // SAFETY: as above; `put_payload` is what both are for.
+        unsafe { this.put_payload(payload) };
+        // SAFETY: the seat is kept, `pick` chose it by its time, and the payload is put.
+        if seat.is_some() && unsafe { this.take_seat(deadline, owned) } {
+            self.tally.add(Count::Seated, 1);
+            return Ok(entry);
+        }
+        // The reaper unlinked the seat before we could take it, or there was none.
+        let place = shard.place(deadline, now());
+        // SAFETY: the entry is plain memory of ours and the payload is put; it is pushed next.
+        unsafe { this.arm(deadline, place, shard.index(), owned) };
+        self.turn = self.turn.wrapping_add(1);
+        // SAFETY: it was armed for this place and nobody else holds it.
+        if unsafe { shard.file(entry, place, self.turn) }.is_ok() {
+            return Ok(entry);
+        }
+        // SAFETY: it was refused, so it is still ours alone, and its payload with it.
+        let payload = unsafe { this.disarm() };
+        self.stock.put(pool, entry);
+        Err(payload)
+    }
+
+    /// A reset to a time before the bucket opens: a fresh entry for the same payload.
+    ///
+    /// # Safety
+    /// As `reset`.
+    #[cold]
+    unsafe fn refile(
+        &mut self,
+        pool: &Pool<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Moved<T> {
+        // SAFETY: the caller has the handle.
+        let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
+            return Moved::Gone;
+        };
+        // The new entry is filed before the old seat is kept, which is too late for it anyway.
+        let filed = self.file(pool, shard, deadline, now, payload, true);
+        self.keep(pool, Seat { entry, opens });
+        match filed {
+            Ok(entry) => {
+                self.tally.add(Count::Reset, 1);
+                Moved::To(entry)
+            }
+            Err(payload) => {
+                self.tally.add(Count::Returned, 1);
+                pool.discharge(1);
+                Moved::Stopped(payload)
+            }
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Option<u32> {
+        let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
+        dead.filter(|_| pool.wants_sweep())
+    }
+}
+
+impl<T> Keeper<T> {
+    /// Ends the thread's use of the engine, after `clear`.
+    pub fn hand_back(&self) {
+        self.tally.hand_back();
+    }
+}
+
+impl<T> fmt::Debug for Keeper<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,197 @@
+//! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
+//!
+//! Two sides. The *shared face* (this file and `keeper`): any thread files an entry. The
+//! *owner's core* (`owner`, `flush`, `ahead`, `close`): one thread at a time opens buckets; which
+//! one, a lock decides that no scheduling, cancelling or resetting thread ever takes.
+//!
+//! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
+//! the agenda exists that is not later than the entry's deadline, or whose own producer has not
+//! returned yet.
+//!
+//! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
+//! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
+//! whether the bucket is armed for its expiration *and* the clock is before it. A push that comes
+//! after the swap has acquired that clock, so it posts a notice of its own; a push that comes
+//! before is taken by the swap. An expiration that is published late costs a spare notice.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_arm,shard}.rs`, `tests/golden_trace.rs`.
+
+mod agenda;
+mod ahead;
+mod bucket;
+mod census;
+mod check;
+mod close;
+mod flush;
+mod keeper;
+mod notice;
+mod owner;
+mod pool;
+mod seats;
+mod stock;
+mod tally;
+
+pub use agenda::Agenda;
+pub use bucket::Bucket;
+pub use census::Pending;
+pub use check::{Counted, Violation};
+pub use flush::BATCH;
+pub use keeper::{Cancelled, Keeper, Moved};
+pub use notice::Notice;
+pub use owner::Owner;
+pub use pool::Pool;
+pub use stock::{Stock, release_one};
+pub use tally::{Count, Tallies, Tally};
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::doorbell::Doorbell;
+use crate::entry::Entry;
+use crate::inbox::{Closed, Stack};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Padded};
+use crate::time::{Geometry, Place, Tick};
+use crate::wheel::Wheel;
+
+/// A wheel and everything around it that one reaper serves.
+pub struct Shard<T> {
+    index: u32,
+    wheel: Wheel<Bucket<T>>,
+    /// The time of the owner's last turn; never goes back.
+    clock: Padded<AtomicU64>,
+    notices: Padded<Stack<Notice>>,
+    doorbell: Doorbell,
+    sweep: AtomicBool,
+    owner: Mutex<Owner<T>>,
+}
+
+// === impl Shard ===
+
+impl<T> Shard<T> {
+    /// Shard number `index`, empty, its clock at `now`.
+    pub fn new(
+        index: u32,
+        geometry: Geometry,
+        doorbell: Doorbell,
+        now: Tick,
+        pool: &Pool<T>,
+    ) -> Shard<T> {
+        Shard {
+            index,
+            wheel: Wheel::new(geometry, Bucket::new),
+            clock: Padded(AtomicU64::new(now.get())),
+            notices: Padded(Stack::new()),
+            doorbell,
+            sweep: AtomicBool::new(false),
+            owner: Mutex::new(Owner::new(&geometry, pool)),
+        }
+    }
+
+    /// Which shard of the engine it is.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The doorbell of the shard's reaper.
+    #[inline]
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+
+    /// The wheel.
+    pub fn wheel(&self) -> &Wheel<Bucket<T>> {
+        &self.wheel
+    }
+
+    /// The owner's core, behind the lock that makes the owner one.
+    pub fn owner(&self) -> &Mutex<Owner<T>> {
+        &self.owner
+    }
+
+    /// The time of the owner's last turn.
+    #[inline]
+    pub fn clock(&self) -> Tick {
+        // ORDER(BUCKET-ARM): Relaxed - the push (or take) before it is what orders it.
+        Tick::new(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Where `deadline` is filed, seen from the later of `now` and the shard's clock.
+    #[inline]
+    pub fn place(&self, deadline: Tick, now: Tick) -> Place {
+        self.wheel.geometry().place(deadline, now.max(self.clock()))
+    }
+
+    /// Files an entry that was armed for `place`, and sees to it that the reaper hears of it.
+    ///
+    /// # Errors
+    /// The shard is closed; the entry is the caller's as before.
+    ///
+    /// # Safety
+    /// The caller holds the entry alone and armed it for `place`.
+    #[inline]
+    pub unsafe fn file(
+        &self,
+        entry: NonNull<Entry<T>>,
+        place: Place,
+        turn: usize,
+    ) -> Result<(), Closed> {
+        let bucket = self.wheel.bucket(place).map_err(|_| Closed)?;
+        // SAFETY: passed on to the caller.
+        unsafe { bucket.lanes.push(entry, turn) }?;
+        // Both are read after the push: see BUCKET-ARM in the header.
+        if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {
+            self.announce(bucket, place);
+        }
+        Ok(())
+    }
+
+    /// Whether a notice waits to be read.
+    #[inline]
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// Asks the reaper to look for dead entries.
+    pub fn ask_for_sweep(&self) {
+        // ORDER: Relaxed - the swap makes one asker ring; the ring carries the rest.
+        if !self.sweep.swap(true, Ordering::Relaxed) {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Whether somebody asked for a sweep, or one is under way.
+    pub fn wants_sweep(&self) -> bool {
+        // ORDER: Relaxed - a request seen late is served late; the ring wakes the reaper.
+        self.sweep.load(Ordering::Relaxed)
+    }
+
+    fn end_sweep(&self) {
+        // ORDER: Relaxed - as above.
+        self.sweep.store(false, Ordering::Relaxed);
+    }
+
+    /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.
+    #[cold]
+    fn announce(&self, bucket: &Bucket<T>, place: Place) {
+        let notice = bucket.notice(place);
+        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.
+        if unsafe { self.notices.push(notice) }.is_err() {
+            // Closed after our push was accepted: whoever closes finds the entry.
+            // SAFETY: it was refused, so it is still ours.
+            unsafe { Notice::let_go(notice) };
+            return;
+        }
+        self.doorbell.ring_before(place.expiration);
+        bucket.arm(place.expiration);
+    }
+}
+
+impl<T> fmt::Debug for Shard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shard")
+            .field("index", &self.index)
+            .field("clock", &self.clock())
+            .finish_non_exhaustive()
+    }
+}

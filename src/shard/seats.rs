@@ -1,0 +1,139 @@
+//! A thread's cache of seats: vacancies that it keeps, ready for the next timer.
+//!
+//! Sorted by the time from which a seat may be taken. A timer takes the latest seat that opens
+//! early enough for it, and leaves earlier ones to timers that need them. A cache that is full
+//! moves its latest seats, which the fewest timers can use, to an outbox that other threads
+//! fetch through the depot; where that is full too, they are let go and are dead.
+//!
+//! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
+
+use std::mem;
+use std::ptr::NonNull;
+
+use crate::depot::Magazine;
+use crate::entry::Entry;
+use crate::time::Tick;
+
+use super::{Count, Pool, Stock, Tally};
+
+/// Seats in a cache, and in a magazine of seats.
+pub(super) const SEATS: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// A kept vacancy, and from when on its bucket serves a deadline.
+pub(super) struct Seat<T> {
+    pub(super) entry: NonNull<Entry<T>>,
+    pub(super) opens: Tick,
+}
+
+// SAFETY: a seat has no payload, and whoever has the `Seat` is the vacancy's keeper.
+unsafe impl<T: Send> Send for Seat<T> {}
+
+/// The seats that a thread keeps.
+pub(super) struct Seats<T> {
+    /// By `opens`, earliest first.
+    kept: Magazine<Seat<T>>,
+    /// On the way to other threads.
+    outbox: Magazine<Seat<T>>,
+    /// Timers to go before an empty depot is asked again.
+    patience: usize,
+}
+
+// === impl Seats ===
+
+impl<T> Seats<T> {
+    /// No seats yet.
+    pub(super) fn new(pool: &Pool<T>) -> Seats<T> {
+        Seats { kept: pool.seats.magazine(), outbox: pool.seats.magazine(), patience: 0 }
+    }
+
+    /// The best seat for `deadline`.
+    #[inline]
+    pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+        if self.kept.is_empty() && !self.refill(pool) {
+            return None;
+        }
+        let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
+        Some(self.kept.remove(at).entry)
+    }
+
+    /// Keeps a seat. Where others had to be let go for it, the answer is a shard that holds one
+    /// of the dead.
+    #[inline]
+    pub(super) fn keep(
+        &mut self,
+        seat: Seat<T>,
+        pool: &Pool<T>,
+        stock: &mut Stock<T>,
+        tally: &Tally,
+    ) -> Option<u32> {
+        let dead = match self.kept.len() {
+            SEATS => self.make_room(pool, stock, tally),
+            _ => None,
+        };
+        let at = self.kept.iter().rposition(|kept| kept.opens <= seat.opens).map_or(0, |i| i + 1);
+        self.kept.insert(at, seat);
+        dead
+    }
+
+    /// Gives all seats to the depot, or lets go of them; answers as `keep`.
+    pub(super) fn clear(
+        &mut self,
+        pool: &Pool<T>,
+        stock: &mut Stock<T>,
+        tally: &Tally,
+    ) -> Option<u32> {
+        let kept = give_away(&mut self.kept, pool, stock, tally);
+        let outbox = give_away(&mut self.outbox, pool, stock, tally);
+        kept.or(outbox)
+    }
+
+    fn refill(&mut self, pool: &Pool<T>) -> bool {
+        if !self.outbox.is_empty() {
+            mem::swap(&mut self.kept, &mut self.outbox);
+        } else if self.patience > 0 {
+            self.patience -= 1;
+            return false;
+        } else if !pool.seats.fetch(&mut self.kept) {
+            self.patience = SEATS;
+            return false;
+        }
+        self.kept.sort_unstable_by_key(|seat| seat.opens);
+        true
+    }
+
+    #[cold]
+    fn make_room(&mut self, pool: &Pool<T>, stock: &mut Stock<T>, tally: &Tally) -> Option<u32> {
+        let dead = match self.outbox.len() {
+            SEATS => give_away(&mut self.outbox, pool, stock, tally),
+            _ => None,
+        };
+        self.outbox.extend(self.kept.pop());
+        dead
+    }
+}
+
+/// Leaves seats in the depot, or lets go of them; there are none afterwards.
+fn give_away<T>(
+    seats: &mut Magazine<Seat<T>>,
+    pool: &Pool<T>,
+    stock: &mut Stock<T>,
+    tally: &Tally,
+) -> Option<u32> {
+    if seats.is_empty() || pool.seats.leave(seats) {
+        return None;
+    }
+    let mut shard = None;
+    for Seat { entry, .. } in seats.drain(..) {
+        // SAFETY: this thread keeps the seat, so the entry is there.
+        let this = unsafe { entry.as_ref() };
+        let home = this.shard();
+        // SAFETY: this thread keeps the seat and forgets it here.
+        if unsafe { this.let_go() } {
+            stock.put(pool, entry);
+        } else {
+            tally.add(Count::Dead, 1);
+            shard = Some(home);
+        }
+    }
+    shard
+}

@@ -1,0 +1,112 @@
+//! A thread's stock of free entries: up to two magazines of memory that nobody else holds.
+//!
+//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot,
+//! and what the depot has no room for back to the allocator, a magazine at a time and after all
+//! readers.
+
+use std::fmt;
+use std::mem;
+use std::ptr::NonNull;
+
+use crate::depot::Magazine;
+use crate::entry::{Entry, after_readers};
+
+use super::Pool;
+use super::pool::Memory;
+
+/// Entries in a full magazine of memory.
+pub(super) const MAGAZINE: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Entries that a thread asks the allocator for at a time.
+const FRESH: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// Free entries at hand.
+pub struct Stock<T> {
+    /// The magazine in use.
+    open: Magazine<Memory<T>>,
+    /// Full or empty.
+    spare: Magazine<Memory<T>>,
+}
+
+// === impl Stock ===
+
+impl<T> Stock<T> {
+    /// Nothing at hand.
+    pub fn new(pool: &Pool<T>) -> Stock<T> {
+        Stock { open: pool.memory.magazine(), spare: pool.memory.magazine() }
+    }
+
+    /// A free entry: from the stock, from the depot, or fresh from the allocator.
+    #[inline]
+    pub fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+        match self.open.pop() {
+            Some(Memory(entry)) => entry,
+            None => self.refill(pool),
+        }
+    }
+
+    /// Takes in memory that the caller alone holds.
+    #[inline]
+    pub fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        if self.open.len() == MAGAZINE {
+            self.make_room(pool);
+        }
+        self.open.push(Memory(entry));
+    }
+
+    /// Gives everything to the depot or to the allocator.
+    pub fn clear(&mut self, pool: &Pool<T>) {
+        give_away(pool, &mut self.open);
+        give_away(pool, &mut self.spare);
+    }
+
+    #[cold]
+    fn refill(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+        mem::swap(&mut self.open, &mut self.spare);
+        if self.open.is_empty() && !pool.memory.fetch(&mut self.open) {
+            // A few at a time: they lie side by side, and the depot is not asked for each.
+            self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(pool.engine))));
+        }
+        let Memory(entry) = self.open.pop().expect("a magazine that was filled");
+        entry
+    }
+
+    #[cold]
+    fn make_room(&mut self, pool: &Pool<T>) {
+        if !self.spare.is_empty() {
+            give_away(pool, &mut self.spare);
+        }
+        mem::swap(&mut self.open, &mut self.spare);
+    }
+}
+
+/// Leaves a magazine in the depot, or its entries to the allocator; it is empty afterwards.
+fn give_away<T>(pool: &Pool<T>, magazine: &mut Magazine<Memory<T>>) {
+    if !magazine.is_empty() && !pool.memory.leave(magazine) {
+        release(mem::replace(magazine, pool.memory.magazine()));
+    }
+}
+
+/// Gives entries that nobody holds back to the allocator, once no reader can see them.
+fn release<T>(entries: Magazine<Memory<T>>) {
+    let free = move || {
+        for Memory(entry) in *entries {
+            // SAFETY: nobody holds it, and every reader that could have seen it is gone.
+            unsafe { Entry::free(entry) };
+        }
+    };
+    // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that
+    // it touches, and freeing memory without a payload is fine on any thread.
+    unsafe { after_readers(free) };
+}
+
+/// Gives one entry that nobody holds back to the allocator.
+pub fn release_one<T>(entry: NonNull<Entry<T>>) {
+    release(Box::new(vec![Memory(entry)]));
+}
+
+impl<T> fmt::Debug for Stock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stock").field("free", &(self.open.len() + self.spare.len())).finish()
+    }
+}
