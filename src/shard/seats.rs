@@ -1,9 +1,10 @@
 //! A thread's cache of seats: vacancies that it keeps, ready for the next timer.
 //!
-//! Sorted by the time from which a seat may be taken. A timer takes the latest seat that opens
-//! early enough for it, and leaves earlier ones to timers that need them. A cache that is full
-//! moves its latest seats, which the fewest timers can use, to an outbox that other threads
-//! fetch through the depot; where that is full too, they are let go and are dead.
+//! A timer takes the seat that was left last (its memory is the warmest) of those that open early
+//! enough for it. A cache that is full moves its latest seat, which the fewest timers can use, to
+//! an outbox that other threads fetch through the depot; where that is full too, the outbox is let
+//! go and its seats are dead. So the seats that stay are the ones that open early, and nearly
+//! every timer finds one at the first look.
 //!
 //! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
 
@@ -30,7 +31,7 @@ unsafe impl<T: Send> Send for Seat<T> {}
 
 /// The seats that a thread keeps.
 pub(super) struct Seats<T> {
-    /// By `opens`, earliest first.
+    /// Left last, taken first.
     kept: Magazine<Seat<T>>,
     /// On the way to other threads.
     outbox: Magazine<Seat<T>>,
@@ -46,14 +47,14 @@ impl<T> Seats<T> {
         Seats { kept: pool.seats.magazine(), outbox: pool.seats.magazine(), patience: 0 }
     }
 
-    /// The best seat for `deadline`.
+    /// A seat for `deadline`.
     #[inline]
     pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
         if self.kept.is_empty() && !self.refill(pool) {
             return None;
         }
         let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
-        Some(self.kept.remove(at).entry)
+        Some(self.kept.swap_remove(at).entry)
     }
 
     /// Keeps a seat. Where others had to be let go for it, the answer is a shard that holds one
@@ -70,8 +71,7 @@ impl<T> Seats<T> {
             SEATS => self.make_room(pool, stock, tally),
             _ => None,
         };
-        let at = self.kept.iter().rposition(|kept| kept.opens <= seat.opens).map_or(0, |i| i + 1);
-        self.kept.insert(at, seat);
+        self.kept.push(seat);
         dead
     }
 
@@ -97,7 +97,6 @@ impl<T> Seats<T> {
             self.patience = SEATS;
             return false;
         }
-        self.kept.sort_unstable_by_key(|seat| seat.opens);
         true
     }
 
@@ -107,7 +106,8 @@ impl<T> Seats<T> {
             SEATS => give_away(&mut self.outbox, pool, stock, tally),
             _ => None,
         };
-        self.outbox.extend(self.kept.pop());
+        let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
+        self.outbox.push(self.kept.swap_remove(latest.expect("a full cache has seats")));
         dead
     }
 }
