@@ -1,0 +1,62 @@
+//! Throughput of schedule + cancel pairs: request timeouts, nearly all cancelled.
+//!
+//! Each thread keeps 10,000 timers of 10 to 30 s; each operation cancels the oldest and schedules
+//! a new one.
+
+#[path = "common/delays.rs"]
+mod delays;
+#[path = "common/threads.rs"]
+mod threads;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tickless::{Engine, Handle};
+
+use delays::Delays;
+use threads::{on_threads, producers};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const OUTSTANDING: usize = 10_000;
+
+fn cancel(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cancel");
+    for threads in producers() {
+        group.bench_function(BenchmarkId::new("pair", threads), |b| {
+            let engine = Engine::new().expect("an engine starts");
+            b.iter_custom(|iters| pairs(&engine, threads, iters));
+        });
+    }
+    group.finish();
+}
+
+fn pairs(engine: &Engine, threads: usize, iters: u64) -> Duration {
+    on_threads(threads, iters, |thread, ops, start| {
+        let mut delays = Delays::new(thread + 1);
+        let mut schedule = || -> Handle {
+            let delay = delays.between(10_000, 30_000);
+            engine.schedule(delay, || {}).expect("the engine runs")
+        };
+        let mut ring: VecDeque<Handle> = (0..OUTSTANDING).map(|_| schedule()).collect();
+        start.wait();
+        let began = Instant::now();
+        for _ in 0..ops {
+            let oldest = ring.pop_front().expect("the ring is full");
+            assert!(oldest.cancel());
+            ring.push_back(schedule());
+        }
+        let time = began.elapsed();
+        assert!(ring.into_iter().all(Handle::cancel));
+        time
+    })
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    targets = cancel
+}
+criterion_main!(benches);

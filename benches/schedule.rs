@@ -1,0 +1,59 @@
+//! Throughput of `schedule` where no seat is free: an entry from the stock, one push.
+
+#[path = "common/delays.rs"]
+mod delays;
+#[path = "common/threads.rs"]
+mod threads;
+
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tickless::Engine;
+
+use delays::Delays;
+use threads::{on_threads, producers};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Timers that are pending at most: what is scheduled beyond goes to a new engine.
+const ROUND: u64 = 200_000;
+
+fn schedule(c: &mut Criterion) {
+    let mut group = c.benchmark_group("schedule");
+    for threads in producers() {
+        group.bench_function(BenchmarkId::new("fresh", threads), |b| {
+            b.iter_custom(|iters| rounds(threads, iters));
+        });
+    }
+    group.finish();
+}
+
+fn rounds(threads: usize, iters: u64) -> Duration {
+    let mut left = iters;
+    let mut time = Duration::ZERO;
+    while left > 0 {
+        let ops = left.min(ROUND);
+        left -= ops;
+        let engine = Engine::new().expect("an engine starts");
+        time += on_threads(threads, ops, |thread, ops, start| {
+            let mut delays = Delays::new(thread + 1);
+            start.wait();
+            let began = Instant::now();
+            for _ in 0..ops {
+                let delay = delays.between(10_000, 30_000);
+                engine.schedule_detached(delay, || {}).expect("the engine runs");
+            }
+            began.elapsed()
+        });
+        // The engine goes here, with what is pending: not part of the measure.
+    }
+    time
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    targets = schedule
+}
+criterion_main!(benches);
