@@ -1,4 +1,4 @@
-//! A lock-free, high-throughput timer engine.
+#![doc = include_str!("../README.md")]
 
 #[cfg(not(loom))]
 mod engine;

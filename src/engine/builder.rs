@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
 
 use super::core::Core;
 use super::driving::Inside;
-use super::{Engine, TypedEngine, registry};
+use super::{Engine, TypedEngine, local, registry};
 
 /// Sets up an [`Engine`] or a [`TypedEngine`].
 ///
@@ -160,7 +161,8 @@ impl Builder {
 
     /// Calls `hook` with a shard's number when a timer was scheduled there that is due before
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
-    /// woken, through an eventfd for example). It runs on the scheduling thread.
+    /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
+    /// panics with is ignored.
     pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
         self.hook = Some(Arc::new(hook));
         self
@@ -228,7 +230,9 @@ impl Builder {
             _ if has_threads => Bell::Thread(OnceLock::new()),
             Some(hook) => {
                 let hook = hook.clone();
-                Bell::Hook(Box::new(move || hook(shard)))
+                let call = move || local::set_aside(|| hook(shard));
+                // A hook that panics must not leave a half-scheduled timer behind.
+                Bell::Hook(Box::new(move || drop(catch_unwind(AssertUnwindSafe(&call)))))
             }
             None => Bell::None,
         })

@@ -4,8 +4,9 @@
 //! engine that has stopped is given back when the thread next turns to an engine it did not use
 //! last, or when it ends.
 //!
-//! *Invariants*: a thread has at most one `Local` of an engine, and nobody else ever sees it. No
-//! code of the user runs while one is lent, so it is never lent twice.
+//! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no code of
+//! the user runs while one is lent, but for the hook of an engine that its caller drives, which
+//! runs `set_aside`: what that calls gets a `Local` for the one call.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -38,6 +39,8 @@ thread_local! {
     /// The number of the engine used last, and the thread's `Local` of it.
     static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
     static LOCALS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    /// Whether what the thread keeps is set aside.
+    static ASIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// No engine has the number zero.
@@ -67,6 +70,19 @@ where
     }
 }
 
+/// Calls code of the user at a moment when a `Local` may be lent.
+pub(super) fn set_aside(f: impl FnOnce()) {
+    struct Restore((u32, *mut ()), bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+            ASIDE.set(self.1);
+        }
+    }
+    let _restore = Restore(CURRENT.replace(NOBODY), ASIDE.replace(true));
+    f();
+}
+
 /// The thread's `Local` of the engine that it used last, if that is `number`.
 #[inline]
 fn current<'a, T>(number: u32) -> Option<&'a mut Local<T>> {
@@ -87,6 +103,9 @@ fn with_found<T, R>(
 where
     T: Send + 'static,
 {
+    if ASIDE.get() {
+        return Some(f(&mut Local::new(core()?)));
+    }
     let known = LOCALS.try_with(|locals| {
         let locals = locals.borrow();
         let kept = locals.iter().find(|kept| kept.get().number() == number)?;

@@ -138,7 +138,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// There is no such shard.
     pub fn bind_thread(&self, shard: usize) {
         assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        local::with(self.local_core(), |local| local.shard = shard as u32);
+        local::with(self.core(), |local| local.shard = shard as u32);
     }
 
     /// What the engine has counted so far. Takes no lock.
@@ -183,16 +183,12 @@ impl<T: Send + 'static> TypedEngine<T> {
         Ok(())
     }
 
-    pub(super) fn core(&self) -> &Core<T> {
+    pub(super) fn core(&self) -> &Arc<Core<T>> {
         &self.inner.core
     }
 
     pub(super) fn has_threads(&self) -> bool {
         self.inner.has_threads
-    }
-
-    fn local_core(&self) -> &Arc<Core<T>> {
-        &self.inner.core
     }
 
     #[inline]
@@ -216,7 +212,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         payload: T,
         owned: bool,
     ) -> Result<std::ptr::NonNull<entry::Entry<T>>, ScheduleError<T>> {
-        local::with(self.local_core(), |local| {
+        local::with(self.core(), |local| {
             let Local { core, keeper, shard } = local;
             let shard = &core.shards[*shard as usize];
             keeper.schedule(&core.pool, shard, deadline, now, payload, owned)
