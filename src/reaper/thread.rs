@@ -32,12 +32,17 @@ pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
             continue;
         }
         shard.doorbell().publish(report.next);
-        if shard.has_notices() || shard.wants_sweep() || stopping.load(Ordering::Acquire) {
+        let timeout = time_until(reaper, report.next);
+        let is_called = shard.has_notices()
+            || shard.wants_sweep()
+            || stopping.load(Ordering::Acquire)
+            || timeout == Some(Duration::ZERO);
+        if is_called {
             shard.doorbell().retract();
             continue;
         }
         drop(owner);
-        shard.doorbell().sleep(time_until(reaper, report.next));
+        shard.doorbell().sleep(timeout);
         woken = 1;
     }
 }
