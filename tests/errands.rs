@@ -1,0 +1,116 @@
+//! What a shard does while nothing is due: coarse buckets are cascaded before they open, in
+//! chunks, and whatever is due comes first.
+
+use std::time::Duration;
+
+use tickless::{Batch, ManualClock, Turn, TypedEngine};
+
+/// Entries that an errand handles in one turn (`shard/ahead.rs`).
+const CHUNK: u64 = 1024;
+
+/// Timers of a crowd: several chunks of them, all in the level-3 bucket that opens at 1024 ms.
+const CROWD: u64 = 10_000;
+
+/// An engine with ticks of 1 ms and the default geometry: level 2 holds 32 ms per bucket, level 3
+/// holds 1024.
+fn engine(clock: &ManualClock) -> TypedEngine<u64> {
+    let builder = tickless::Builder::new().manual_clock(clock).shards(1);
+    builder.build_typed(|batch: Batch<'_, u64>| batch.for_each(drop)).expect("it is valid")
+}
+
+fn crowd(engine: &TypedEngine<u64>) {
+    for i in 0..CROWD {
+        let delay = Duration::from_millis(1024 + i % 1000);
+        engine.schedule_detached(delay, i).expect("the engine runs");
+    }
+}
+
+fn turn(engine: &TypedEngine<u64>) -> Turn {
+    let turn = engine.turn(0).expect("the caller drives");
+    engine.check().expect("every invariant holds");
+    turn
+}
+
+#[test]
+fn a_coarse_bucket_is_cascaded_before_it_opens_in_chunks() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    crowd(&engine);
+    clock.advance(Duration::from_millis(767));
+    assert!(!turn(&engine).more, "more than a quarter of its width is left");
+    assert_eq!(engine.stats().cascaded, 0);
+
+    clock.advance(Duration::from_millis(1));
+    let mut turns = 0;
+    while turn(&engine).more {
+        turns += 1;
+        let cascaded = engine.stats().cascaded;
+        assert!(cascaded <= turns * CHUNK, "{cascaded} cascaded in {turns} turns");
+    }
+    assert_eq!(engine.stats().cascaded, CROWD);
+    assert_eq!(engine.len() as u64, CROWD);
+
+    clock.advance(Duration::from_millis(256));
+    assert_eq!(turn(&engine).fired as u64, CROWD / 1000);
+    assert_eq!(engine.stats().cascaded, CROWD, "nothing is left to do when it opens");
+}
+
+#[test]
+fn what_is_due_does_not_wait_for_an_errand() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    crowd(&engine);
+    clock.advance(Duration::from_millis(800));
+    assert!(turn(&engine).more, "the crowd is more than a chunk");
+    for done in 1..=5 {
+        engine.schedule_detached(Duration::ZERO, done).expect("the engine runs");
+        let turn = turn(&engine);
+        assert_eq!(turn.fired, 1, "due timers come first");
+        assert!(turn.more);
+        assert!(engine.stats().cascaded <= (done + 1) * CHUNK);
+    }
+}
+
+#[test]
+fn a_bucket_that_opens_in_the_middle_of_its_errand_loses_nothing() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    crowd(&engine);
+    clock.advance(Duration::from_millis(900));
+    assert!(turn(&engine).more);
+    let before = engine.stats().cascaded;
+    assert!(before < CROWD, "the errand is under way");
+
+    // Late arrivals in the bucket, and then it opens.
+    engine.schedule_detached(Duration::from_millis(1124), 0).expect("the engine runs");
+    clock.advance(Duration::from_millis(124));
+    let fired = turn(&engine).fired as u64;
+    assert_eq!(fired, CROWD / 1000, "all that is due at 1024 ms, and no more");
+    assert_eq!(
+        engine.advance(Duration::from_millis(1000)).expect("it is manual") as u64,
+        CROWD + 1 - fired
+    );
+}
+
+#[test]
+fn timers_cancelled_and_moved_during_an_errand_stay_so() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    let mut handles: Vec<_> = (0..CROWD)
+        .map(|i| engine.schedule(Duration::from_millis(1024 + i % 1000), i).expect("it runs"))
+        .collect();
+    clock.advance(Duration::from_millis(800));
+    assert!(turn(&engine).more);
+
+    let kept: Vec<_> = handles.drain(..CROWD as usize / 2).collect();
+    assert!(handles.into_iter().all(|handle| handle.cancel()));
+    let mut kept = kept.into_iter();
+    let (mut earlier, mut later) = (kept.next().expect("many"), kept.next().expect("many"));
+    assert!(earlier.reset(Duration::from_millis(5)).expect("it runs"));
+    assert!(later.reset(Duration::from_secs(3600)).expect("it runs"));
+    assert_eq!(engine.advance(Duration::from_millis(5)).expect("it is manual"), 1);
+    let fired = engine.advance(Duration::from_secs(60)).expect("it is manual");
+    assert_eq!(fired as u64, CROWD / 2 - 2);
+    assert_eq!(engine.len(), 1);
+    assert_eq!(engine.advance(Duration::from_secs(3600)).expect("it is manual"), 1);
+}
