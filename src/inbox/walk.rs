@@ -6,6 +6,7 @@
 //! free it or push it elsewhere. A walk may be put aside and resumed, and says when it is done.
 
 use std::fmt;
+use std::iter;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
@@ -44,6 +45,16 @@ impl<N: Linked> Walk<N> {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.live == 0
+    }
+
+    /// The nodes that are still to be handed out, left where they are: for checks.
+    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
+        self.cursors.iter().flat_map(|&cursor| {
+            iter::successors(NonNull::new(cursor), |node| {
+                // SAFETY: the walk holds the node until it hands it out.
+                NonNull::new(next_of(unsafe { node.as_ref() }))
+            })
+        })
     }
 }
 

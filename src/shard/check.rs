@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ptr::NonNull;
 
 use crate::entry::{Entry, Linked, Phase};
 use crate::sync::Ordering;
@@ -70,6 +71,11 @@ impl<T> Shard<T> {
         }
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
+        for entry in owner.in_hand() {
+            ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
+            // SAFETY: what the owner has taken out and not decided about is there.
+            self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
+        }
         for (level, buckets) in self.wheel.existing() {
             for (slot, bucket) in buckets.iter().enumerate() {
                 for first in bucket.lanes.firsts() {
@@ -116,5 +122,13 @@ impl<T> Shard<T> {
             && filed.expiration > now;
         ensure!(!late, "{entry:?} is filed after it is due");
         Ok(place)
+    }
+}
+
+impl<T> Owner<T> {
+    /// What was taken out of its bucket and waits for a later turn.
+    fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
+        let due = self.due.iter().flat_map(|flush| flush.early.rest().chain(flush.walk.rest()));
+        due.chain(self.errand.iter().flat_map(|errand| errand.walk.rest()))
     }
 }
