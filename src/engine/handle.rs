@@ -92,16 +92,11 @@ impl<T: Send + 'static> Handle<T> {
         let done = local::with_number(number, |local: &mut Local<T>| {
             // SAFETY: this was the handle, and it is given up.
             let cancelled = unsafe { local.keeper.cancel(&local.core.pool, entry) };
-            let sweep = cancelled.sweep.map(|shard| (local.core.clone(), shard));
-            (cancelled.payload, sweep)
+            local.core.ask_for_sweep(cancelled.sweep);
+            cancelled.payload
         });
         match done {
-            Some((payload, sweep)) => {
-                if let Some((core, shard)) = sweep {
-                    core.ask_for_sweep(Some(shard));
-                }
-                payload
-            }
+            Some(payload) => payload,
             None => {
                 // The engine is gone; an entry that outlived it needs nothing of it.
                 // SAFETY: this was the handle.

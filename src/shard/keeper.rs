@@ -185,8 +185,28 @@ impl<T> Keeper<T> {
             return Ok(entry);
         }
         // The reaper unlinked the seat before we could take it, or there was none.
-        let place = shard.place(deadline, now());
-        // SAFETY: the entry is plain memory of ours and the payload is put; it is pushed next.
+        // SAFETY: the entry is plain memory of ours and the payload is put.
+        unsafe { self.push(pool, shard, deadline, now(), entry, owned) }
+    }
+
+    /// Files an entry of its own.
+    ///
+    /// # Safety
+    /// This thread holds the entry alone, and a payload was put into it.
+    #[inline(never)]
+    unsafe fn push(
+        &mut self,
+        pool: &Pool<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: Tick,
+        entry: NonNull<Entry<T>>,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, T> {
+        // SAFETY: the caller holds it.
+        let this = unsafe { entry.as_ref() };
+        let place = shard.place(deadline, now);
+        // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
         // SAFETY: it was armed for this place and nobody else holds it.

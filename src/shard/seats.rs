@@ -50,6 +50,14 @@ impl<T> Seats<T> {
     /// A seat for `deadline`.
     #[inline]
     pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+        match self.kept.pop_if(|seat| seat.opens <= deadline) {
+            Some(seat) => Some(seat.entry),
+            None => self.search(pool, deadline),
+        }
+    }
+
+    #[cold]
+    fn search(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
         if self.kept.is_empty() && !self.refill(pool) {
             return None;
         }
