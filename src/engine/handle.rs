@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
@@ -39,6 +38,12 @@ pub struct Handle<T: Send + 'static = Task> {
     payload: PhantomData<T>,
 }
 
+/// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
+struct Vacated<T: Send + 'static> {
+    entry: NonNull<Entry<T>>,
+    opens: Tick,
+}
+
 /// What a timer is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -70,7 +75,12 @@ impl<T: Send + 'static> Handle<T> {
     ///
     /// One atomic exchange; never waits. O(1).
     pub fn cancel(self) -> bool {
-        self.take().is_some()
+        let Some(vacated) = self.vacate() else { return false };
+        // Dropped in place, and before the seat is kept: what it drops may use the engine. If it
+        // panics, the seat is kept all the same.
+        // SAFETY: vacating made the payload ours, and it is dropped once.
+        unsafe { vacated.entry.as_ref().drop_payload() };
+        true
     }
 
     /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
@@ -84,28 +94,10 @@ impl<T: Send + 'static> Handle<T> {
     /// assert_eq!(handle.take().as_deref(), Some("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn take(mut self) -> Option<T> {
-        let entry = self.entry.take()?;
-        mem::forget(self);
-        // SAFETY: the handle keeps the entry allocated.
-        let number = unsafe { entry.as_ref() }.engine();
-        let done = local::with_number(number, |local: &mut Local<T>| {
-            // SAFETY: this was the handle, and it is given up.
-            let cancelled = unsafe { local.keeper.cancel(&local.core.pool, entry) };
-            local.core.ask_for_sweep(cancelled.sweep);
-            cancelled.payload
-        });
-        match done {
-            Some(payload) => payload,
-            None => {
-                // The engine is gone; an entry that outlived it needs nothing of it.
-                // SAFETY: this was the handle.
-                let payload = unsafe { entry.as_ref().cancel() };
-                // SAFETY: the handle is given up.
-                unsafe { let_go(entry) };
-                payload.map(|(payload, _)| payload)
-            }
-        }
+    pub fn take(self) -> Option<T> {
+        let vacated = self.vacate()?;
+        // SAFETY: vacating made the payload ours, and it is taken once.
+        Some(unsafe { vacated.entry.as_ref().take_payload() })
     }
 
     /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
@@ -159,6 +151,21 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
+    /// Ends the handle: cancels, or lets go if it is too late for that.
+    #[inline]
+    fn vacate(mut self) -> Option<Vacated<T>> {
+        let entry = self.entry.take()?;
+        // SAFETY: this is the handle.
+        match unsafe { entry.as_ref().vacate() } {
+            Some(opens) => Some(Vacated { entry, opens }),
+            None => {
+                // SAFETY: this was the handle.
+                unsafe { let_go(entry) };
+                None
+            }
+        }
+    }
+
     fn move_to(&mut self, deadline: impl FnOnce(&Local<T>) -> Tick) -> Result<bool, ResetError<T>> {
         let Some(entry) = self.entry else { return Ok(false) };
         // SAFETY: the handle keeps the entry allocated.
@@ -189,6 +196,25 @@ impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry {
             // SAFETY: the handle is going.
+            unsafe { let_go(entry) };
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Vacated<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let Vacated { entry, opens } = *self;
+        // SAFETY: whoever vacated the entry holds it.
+        let number = unsafe { entry.as_ref() }.engine();
+        let kept = local::with_number(number, |local: &mut Local<T>| {
+            // SAFETY: it was vacated, its payload is gone, and this is the end of it.
+            let sweep = unsafe { local.keeper.keep_vacated(&local.core.pool, entry, opens) };
+            local.core.ask_for_sweep(sweep);
+        });
+        if kept.is_none() {
+            // The engine is gone; an entry that outlived it needs nothing of it.
+            // SAFETY: as above.
             unsafe { let_go(entry) };
         }
     }

@@ -25,15 +25,16 @@ pub enum Reset {
 }
 
 impl<T> Entry<T> {
-    /// Cancels: the payload, and the time from which on the vacant seat serves another timer.
-    /// `None`: it fired, or its engine stopped.
+    /// Cancels: the time from which on the vacant seat serves another timer. `None`: it fired, or
+    /// its engine stopped.
     ///
-    /// The owner's bit stays set: the caller is now the keeper of a vacancy.
+    /// The payload is the caller's, in place: to be taken or dropped, once. The owner's bit stays
+    /// set: the caller is now the keeper of a vacancy.
     ///
     /// # Safety
     /// The caller has the handle.
     #[inline]
-    pub unsafe fn cancel(&self) -> Option<(T, Tick)> {
+    pub unsafe fn vacate(&self) -> Option<Tick> {
         loop {
             let word = self.word();
             if word.phase() != Phase::Pending {
@@ -41,10 +42,21 @@ impl<T> Entry<T> {
             }
             let opens = self.filed().expiration;
             if self.exchange(word, word.with_phase(Phase::Vacant)) {
-                // SAFETY: this exchange left `Pending`, so the payload is ours, and once.
-                return Some((unsafe { self.take_payload() }, opens));
+                return Some(opens);
             }
         }
+    }
+
+    /// Cancels and takes the payload: see [`Entry::vacate`].
+    ///
+    /// # Safety
+    /// The caller has the handle.
+    #[inline]
+    pub unsafe fn cancel(&self) -> Option<(T, Tick)> {
+        // SAFETY: the caller has the handle.
+        let opens = unsafe { self.vacate() }?;
+        // SAFETY: the exchange left `Pending`, so the payload is ours, and once.
+        Some((unsafe { self.take_payload() }, opens))
     }
 
     /// Moves the deadline, if the entry's bucket opens early enough.

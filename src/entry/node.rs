@@ -139,6 +139,18 @@ impl<T> Entry<T> {
         })
     }
 
+    /// Drops the payload where it is.
+    ///
+    /// # Safety
+    /// As [`Entry::take_payload`].
+    #[inline]
+    pub unsafe fn drop_payload(&self) {
+        self.payload.with_mut(|cell| {
+            // SAFETY: the caller is its only owner and it is initialised.
+            unsafe { (*cell).assume_init_drop() };
+        });
+    }
+
     /// Turns memory that holds a payload into a pending timer, about to be pushed.
     ///
     /// # Safety

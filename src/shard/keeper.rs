@@ -106,10 +106,26 @@ impl<T> Keeper<T> {
             unsafe { self.let_go(pool, entry) };
             return Cancelled { payload: None, sweep: None };
         };
+        // SAFETY: it was just vacated.
+        let sweep = unsafe { self.keep_vacated(pool, entry, opens) };
+        Cancelled { payload: Some(payload), sweep }
+    }
+
+    /// Keeps the seat of a timer that was cancelled; answers a shard that ought to sweep.
+    ///
+    /// # Safety
+    /// The caller vacated `entry`, of this pool's engine, which opens at `opens`, has taken or
+    /// dropped the payload, and gives the entry up.
+    #[inline]
+    pub unsafe fn keep_vacated(
+        &mut self,
+        pool: &Pool<T>,
+        entry: NonNull<Entry<T>>,
+        opens: Tick,
+    ) -> Option<u32> {
         self.tally.add(Count::Cancelled, 1);
         pool.discharge(1);
-        let sweep = self.keep(pool, Seat { entry, opens });
-        Cancelled { payload: Some(payload), sweep }
+        self.keep(pool, Seat { entry, opens })
     }
 
     /// Moves the timer of a handle to `deadline`.
