@@ -58,7 +58,6 @@ fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
     for key in ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"] {
         assert!(number(key) > 0, "{key} in {stdout}");
     }
-    assert!(number("closed_idle") >= 40, "every connection falls silent in the end: {stdout}");
     assert_eq!(number("scheduled"), number("cancelled") + number("fired"), "{stdout}");
     assert!(number("late_p50_us") <= number("late_p99_us"), "{stdout}");
     assert!(number("late_p99_us") <= number("late_max_us"), "{stdout}");
