@@ -1,7 +1,7 @@
 //! The clients: one event loop that keeps a fixed number of sessions going.
 //!
-//! A session dials, then thinks and asks in turn. Both the pause and the request's timeout are
-//! timers: the pause always fires, the timeout is cancelled by the answer. Now and then a session
+//! A session dials, then thinks and asks in turn. The pause is a timer that always fires; the
+//! timeouts of dial and request are timers that the greeting and the answer cancel. Now and then a session
 //! falls silent and waits to be closed by the server, or asks for no answer and waits for its
 //! timeout, hangs up and dials anew.
 
@@ -15,10 +15,10 @@ use tickless::Engine;
 
 use crate::audit::TimerId;
 use crate::mailbox::{Inbox, wait};
-use crate::plan::{Dice, Plan, REDIAL_PAUSE, REQUEST_TIMEOUT};
+use crate::plan::{DIAL_TIMEOUT, Dice, Plan, REDIAL_PAUSE, REQUEST_TIMEOUT};
 use crate::progress::Gauges;
 use crate::timers::{Fired, Timer, Timers};
-use crate::wire::{self, Frame, Incoming, Partial};
+use crate::wire::{self, Frame, GREETING, Incoming, Partial};
 
 const MAILBOX: Token = Token(usize::MAX - 1);
 
@@ -34,16 +34,13 @@ pub(crate) struct ClientCounts {
     pub(crate) unanswered: u64,
     /// .. and how many of these ended by their timeout, or cut off.
     pub(crate) unanswered_ended: u64,
-    /// Answers that no session was waiting for.
+    /// Frames that no session was waiting for.
     pub(crate) strays: u64,
-    pub(crate) connected: u64,
     pub(crate) dials_failed: u64,
     /// Sessions that fell silent ..
     pub(crate) fell_silent: u64,
     /// .. and how many of these were then closed by the server.
     pub(crate) silent_closed: u64,
-    /// Sessions closed by the server although they had just spoken or were about to.
-    pub(crate) surprised: u64,
 }
 
 /// The clients' loop and all that it owns.
@@ -68,14 +65,12 @@ struct Session {
 enum State {
     /// Not connected; dials when the timer fires.
     Away(TimerId),
-    Dialling,
+    /// Waits for the server's greeting.
+    Dialling { timeout: Timer },
     /// Connected; asks when the timer fires.
     Thinking(TimerId),
     /// Waits for the answer to a request.
-    Asking {
-        frame: Frame,
-        timeout: Timer,
-    },
+    Asking { frame: Frame, timeout: Timer },
     /// Waits for the server to close the connection.
     Silent,
     /// The run is over.
@@ -130,6 +125,7 @@ impl Clients {
         match &self.sessions[owner].state {
             State::Away(id) if *id == timer => self.dial(owner),
             State::Thinking(id) if *id == timer => self.ask(owner),
+            State::Dialling { timeout } if timeout.id() == timer => self.dial_failed(owner),
             State::Asking { timeout, .. } if timeout.id() == timer => self.timed_out(owner),
             // The answer came while the letter was on the way: the session has moved on.
             _ => Ok(()),
@@ -137,15 +133,13 @@ impl Clients {
     }
 
     fn socket_ready(&mut self, index: usize) -> io::Result<()> {
-        if matches!(self.sessions[index].state, State::Dialling) && !self.connected(index)? {
-            return Ok(());
-        }
         loop {
             let session = &mut self.sessions[index];
             // The connection may have been ended by an earlier event of the same batch.
             let Some(stream) = &mut session.stream else { return Ok(()) };
             match wire::receive(stream, &mut session.partial) {
-                Incoming::Frame(frame) => self.answered(index, frame)?,
+                Incoming::Frame(GREETING) => self.greeted(index)?,
+                Incoming::Frame(answer) => self.answered(index, answer)?,
                 Incoming::Nothing => return Ok(()),
                 // A fresh stream may take the old one's place, so there is nothing more to read.
                 Incoming::End => return self.closed_by_server(index),
@@ -159,30 +153,14 @@ impl Clients {
         }
         let connect = || {
             let mut stream = TcpStream::connect(self.server)?;
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut stream, Token(index), interest)?;
+            self.poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
             stream.set_nodelay(true)?;
             io::Result::Ok(stream)
         };
         let Ok(stream) = connect() else { return self.dial_failed(index) };
-        let state = State::Dialling;
+        let state = State::Dialling { timeout: self.timers.arm(DIAL_TIMEOUT, index)? };
         self.sessions[index] = Session { stream: Some(stream), partial: Partial::default(), state };
         Ok(())
-    }
-
-    /// Whether a dial has succeeded; if it has failed, another follows after a pause.
-    fn connected(&mut self, index: usize) -> io::Result<bool> {
-        let Some(stream) = &self.sessions[index].stream else { return Ok(false) };
-        if let Ok(Some(_)) | Err(_) = stream.take_error() {
-            self.dial_failed(index)?;
-            return Ok(false);
-        }
-        if stream.peer_addr().is_err() {
-            return Ok(false);
-        }
-        self.counts.connected += 1;
-        self.think(index)?;
-        Ok(true)
     }
 
     fn dial_failed(&mut self, index: usize) -> io::Result<()> {
@@ -218,20 +196,33 @@ impl Clients {
         }
     }
 
+    fn greeted(&mut self, index: usize) -> io::Result<()> {
+        match self.take_state(index) {
+            State::Dialling { timeout } => {
+                self.timers.cancel(timeout);
+                self.think(index)
+            }
+            other => self.stray(index, other),
+        }
+    }
+
     fn answered(&mut self, index: usize, answer: Frame) -> io::Result<()> {
-        match std::mem::replace(&mut self.sessions[index].state, State::Silent) {
+        match self.take_state(index) {
             State::Asking { frame, timeout } if frame == answer && !frame.unanswered => {
                 self.timers.cancel(timeout);
                 self.counts.answered += 1;
                 self.gauges.answered();
                 self.think(index)
             }
-            other => {
-                self.sessions[index].state = other;
-                self.counts.strays += 1;
-                Ok(())
-            }
+            other => self.stray(index, other),
         }
+    }
+
+    /// A frame arrived that the session was not waiting for: it stays as it was.
+    fn stray(&mut self, index: usize, state: State) -> io::Result<()> {
+        self.sessions[index].state = state;
+        self.counts.strays += 1;
+        Ok(())
     }
 
     fn timed_out(&mut self, index: usize) -> io::Result<()> {
@@ -243,17 +234,18 @@ impl Clients {
     }
 
     fn closed_by_server(&mut self, index: usize) -> io::Result<()> {
-        match std::mem::replace(&mut self.sessions[index].state, State::Dialling) {
+        match self.take_state(index) {
             State::Silent => self.counts.silent_closed += 1,
+            State::Dialling { timeout } => {
+                self.timers.cancel(timeout);
+                return self.dial_failed(index);
+            }
             State::Asking { frame, timeout } => {
                 self.timers.cancel(timeout);
                 self.counts.cut_off += 1;
                 self.counts.unanswered_ended += u64::from(frame.unanswered);
-                self.counts.surprised += 1;
             }
-            State::Away(_) | State::Dialling | State::Thinking(_) | State::Done => {
-                self.counts.surprised += 1;
-            }
+            State::Away(_) | State::Thinking(_) | State::Done => {}
         }
         self.redial(index)
     }
@@ -268,5 +260,10 @@ impl Clients {
         self.sessions[index].state = State::Done;
         self.done += 1;
         Ok(())
+    }
+
+    /// Takes the state out, to be followed by the next one.
+    fn take_state(&mut self, index: usize) -> State {
+        std::mem::replace(&mut self.sessions[index].state, State::Done)
     }
 }

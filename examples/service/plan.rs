@@ -8,8 +8,12 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_millis(250);
 /// The server closes a connection that has sent nothing for this long.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A client whose dial failed tries again after this long.
-pub(crate) const REDIAL_PAUSE: Duration = Duration::from_millis(50);
+/// A client gives up on a dial that brings no greeting for this long.
+pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A client whose dial failed tries again after this long: a server that cannot keep up does not
+/// get more of the same at once.
+pub(crate) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
 /// After the last timeout that can be under way, so much grace before a timer counts as lost.
 const GRACE: Duration = Duration::from_secs(2);
@@ -53,7 +57,8 @@ pub(crate) struct Dice {
 impl Plan {
     pub(crate) fn starting_now(seconds: u64, connections: usize) -> Plan {
         let end = Instant::now() + Duration::from_secs(seconds);
-        Plan { connections, end, give_up: end + REQUEST_TIMEOUT + IDLE_TIMEOUT + GRACE }
+        let longest = DIAL_TIMEOUT.max(REQUEST_TIMEOUT) + IDLE_TIMEOUT;
+        Plan { connections, end, give_up: end + longest + GRACE }
     }
 
     /// Whether the time to issue requests is over.

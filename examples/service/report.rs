@@ -52,10 +52,9 @@ impl Report {
         let balances = [
             ("requests that ended", ended, clients.requests),
             ("unanswered requests that ended", clients.unanswered_ended, clients.unanswered),
-            ("answers that nobody waited for", clients.strays, 0),
+            ("frames that nobody waited for", clients.strays, 0),
             ("silent connections closed", clients.silent_closed, clients.fell_silent),
             ("connections that ended", server.closed_idle + server.left, server.accepted),
-            ("connections accepted", server.accepted, clients.connected),
             ("engine's count of scheduled timers", stats.scheduled, books.scheduled),
             ("engine's count of cancelled timers", stats.cancelled, books.cancelled),
             ("engine's count of resets", stats.reset, books.reset),
@@ -76,6 +75,8 @@ impl Report {
             "requests": self.clients.requests,
             "requests_per_s": self.requests_per_s().round(),
             "timed_out": self.clients.timed_out,
+            "accepted": self.server.accepted,
+            "dials_failed": self.clients.dials_failed,
             "closed_idle": self.server.closed_idle,
             "scheduled": books.scheduled,
             "cancelled": books.cancelled,
@@ -110,7 +111,7 @@ impl Report {
             "\
 load         {} connections for {} s, then {:.1} s to come to rest
 requests     {} ({:.0} per second), of which {} timed out
-connections  {} opened, {} closed by their idle timer, {} by the client
+connections  {} accepted, {} closed by their idle timer, {} by the client; {} dials failed
 timers       {} scheduled, {} cancelled, {} reset, {} fired, at most {} pending
 lateness     p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, max {:.2} ms
 CPU          {cpu}; engine woke {} times
@@ -125,6 +126,7 @@ audit        {} early, {} lost, {} fired twice, {} contradicted
             server.accepted,
             server.closed_idle,
             server.left,
+            clients.dials_failed,
             books.scheduled,
             books.cancelled,
             books.reset,

@@ -16,7 +16,7 @@ use crate::mailbox::{Inbox, Mailbox, wait};
 use crate::plan::{IDLE_TIMEOUT, Plan};
 use crate::progress::Gauges;
 use crate::timers::{Fired, Timer, Timers};
-use crate::wire::{self, Incoming, Partial};
+use crate::wire::{self, GREETING, Incoming, Partial};
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const MAILBOX: Token = Token(usize::MAX - 2);
@@ -135,10 +135,14 @@ impl Server {
             });
             stream.set_nodelay(true)?;
             self.poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
+            let greeted = wire::send(&mut stream, GREETING);
             let idle = self.timers.arm(IDLE_TIMEOUT, index)?;
             self.connections[index] =
                 Some(Connection { stream, partial: Partial::default(), idle });
             self.counts.accepted += 1;
+            if greeted.is_err() {
+                self.client_left(index);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The protocol: frames of sixteen bytes, a request's number and what to do with it. An answer is
-//! the request's frame sent back.
+//! the request's frame sent back. The server opens with a greeting: until that arrives a client
+//! cannot know whether its connection has been accepted or waits in the kernel's queue.
 //!
 //! A connection has at most one request under way, so a socket's send buffer always has room for
 //! a frame, and a write that finds none means that the connection is broken.
@@ -17,6 +18,9 @@ pub(crate) struct Frame {
     /// Asks the server to say nothing, so that the request's timeout fires.
     pub(crate) unanswered: bool,
 }
+
+/// What the server says first; no request has this number.
+pub(crate) const GREETING: Frame = Frame { number: u64::MAX, unanswered: false };
 
 /// Bytes of a frame that has not arrived whole.
 #[derive(Debug, Default)]
@@ -52,9 +56,12 @@ pub(crate) fn receive(stream: &mut TcpStream, partial: &mut Partial) -> Incoming
         match stream.read(&mut partial.bytes[partial.len..]) {
             Ok(0) => return Incoming::End,
             Ok(count) => partial.len += count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Incoming::Nothing,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Incoming::End,
+            Err(error) => match error.kind() {
+                // Not connected: the dial is still under way, and some systems say it like this.
+                ErrorKind::WouldBlock | ErrorKind::NotConnected => return Incoming::Nothing,
+                ErrorKind::Interrupted => {}
+                _ => return Incoming::End,
+            },
         }
         if partial.len == FRAME_LEN {
             partial.len = 0;
