@@ -117,10 +117,12 @@ fn run(args: Args) -> io::Result<Report> {
     })
 }
 
-/// Two descriptors for each connection: both of its ends live in this process.
+/// Two descriptors for each connection, as both of its ends live in this process; and a third where
+/// it can be had, as the server may not have noticed yet that a client hung up and dialled anew.
 fn make_room_for(connections: usize) -> io::Result<()> {
-    let needed = 2 * connections as u64 + SPARE_DESCRIPTORS;
-    let allowed = rlimit::increase_nofile_limit(needed)?;
+    let connections = connections as u64;
+    let needed = 2 * connections + SPARE_DESCRIPTORS;
+    let allowed = rlimit::increase_nofile_limit(needed + connections)?;
     if allowed < needed {
         return Err(io::Error::other(format!(
             "{connections} connections need {needed} open files, but only {allowed} are allowed: \
