@@ -1,5 +1,6 @@
 //! A lock-free, high-throughput timer engine.
 
+pub mod local;
 mod sync;
 mod time;
 
