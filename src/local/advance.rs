@@ -12,7 +12,6 @@
 use crate::time::{Place, Tick};
 
 use super::prefetch::AHEAD;
-use super::rings::Seat;
 use super::slab::Key;
 use super::wheel::Wheel;
 
@@ -105,7 +104,7 @@ impl<T> Wheel<T> {
     /// Hands out everything in a bucket of level 1.
     #[inline]
     fn fire(&mut self, place: Place, sink: &mut impl FnMut(Key, Tick, T)) -> usize {
-        let seat = Seat::at(place);
+        let seat = self.rings.seat(place);
         for index in self.rings.bucket(seat).iter().rev().take(AHEAD) {
             self.slab.prefetch(*index);
         }
@@ -124,7 +123,7 @@ impl<T> Wheel<T> {
 
     /// Files everything in a bucket of a higher level anew, further down.
     fn cascade(&mut self, place: Place) {
-        let seat = Seat::at(place);
+        let seat = self.rings.seat(place);
         let bucket = self.rings.take(seat);
         bucket.iter().take(AHEAD).for_each(|index| self.slab.prefetch(*index));
         for (position, index) in bucket.iter().enumerate() {
@@ -134,8 +133,7 @@ impl<T> Wheel<T> {
             let entry = self.slab.listed(*index);
             let down = self.rings.geometry().place(entry.deadline, self.now);
             debug_assert!(down.level < place.level, "a cascade makes progress");
-            entry.seat = Seat::at(down);
-            entry.position = self.rings.push(entry.seat, *index);
+            (entry.seat, entry.position) = self.rings.push(down, *index);
         }
         self.rings.give_back(seat, bucket, self.slab.len());
     }

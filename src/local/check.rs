@@ -36,7 +36,7 @@ impl<T> Wheel<T> {
     fn check_entry(&self, place: Place, position: usize, index: u32) {
         let key = self.slab.key(index).expect("a bucket lists what exists");
         let entry = self.slab.get(key).expect("the key of an occupied slot fits");
-        assert_eq!(entry.seat, Seat::at(place), "{key:?} knows its bucket");
+        assert_eq!(entry.seat, self.rings.seat(place), "{key:?} knows its bucket");
         assert_eq!(entry.position as usize, position, "{key:?} knows its position");
         assert!(entry.deadline < Tick::NEVER, "{key:?} never fires");
         assert!(place.expiration >= self.now, "{key:?} was passed over");

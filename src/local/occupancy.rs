@@ -1,43 +1,53 @@
-//! Which buckets of a level hold something: a bitmap that finds the next one quickly.
+//! Which buckets hold something: a bitmap that finds the next one quickly.
 //!
-//! Layer 0 has one bit per slot, and every further layer one bit per word of the layer below, up
-//! to a layer of a single word. A level of 64 slots is one word, one of 2^20 slots four layers,
-//! and a search touches at most two words per layer however empty the level is.
+//! Layer 0 has one bit per bucket, and every further layer one bit per word of the layer below,
+//! up to a layer of a single word. Four levels of 64 buckets are two layers, and a search touches
+//! at most two words per layer however empty the wheel is.
 //!
 //! *Invariants*: a bit of a higher layer is set exactly when the word under it is not zero; bits
-//! beyond the last slot are zero.
+//! beyond the last bucket are zero.
 //!
 //! *Tested by*: the tests below, `tests/local_oracle.rs` through `Wheel::check`.
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// A set of slots.
-#[derive(Clone, Debug)]
+/// A set of bucket numbers.
+#[derive(Debug)]
 pub(super) struct Occupancy {
-    layers: Box<[Box<[u64]>]>,
+    layers: Vec<Box<[u64]>>,
+    /// One more than the largest number that fits.
+    count: usize,
 }
 
 // === impl Occupancy ===
 
 impl Occupancy {
-    /// A set that can hold the slots `0..slots`, all absent.
-    pub(super) fn new(slots: u32) -> Occupancy {
-        let mut layers = Vec::new();
-        let mut bits = slots as usize;
+    /// A set with room for nothing.
+    pub(super) const fn new() -> Occupancy {
+        Occupancy { layers: Vec::new(), count: 0 }
+    }
+
+    /// Makes room for the numbers below `count`.
+    pub(super) fn grow(&mut self, count: usize) {
+        let numbers: Vec<usize> = (0..self.count).filter(|number| self.contains(*number)).collect();
+        let mut bits = count;
+        self.layers.clear();
         loop {
             let words = bits.div_ceil(WORD_BITS).max(1);
-            layers.push(vec![0; words].into_boxed_slice());
+            self.layers.push(vec![0; words].into_boxed_slice());
             if words == 1 {
-                return Occupancy { layers: layers.into_boxed_slice() };
+                break;
             }
             bits = words;
         }
+        self.count = count;
+        numbers.into_iter().for_each(|number| self.set(number));
     }
 
-    /// Puts `slot` in.
+    /// Puts `number` in.
     #[inline]
-    pub(super) fn set(&mut self, slot: u32) {
-        let mut bit = slot as usize;
+    pub(super) fn set(&mut self, number: usize) {
+        let mut bit = number;
         for layer in &mut self.layers {
             let word = &mut layer[bit / WORD_BITS];
             let was = *word;
@@ -49,10 +59,10 @@ impl Occupancy {
         }
     }
 
-    /// Takes `slot` out.
+    /// Takes `number` out.
     #[inline]
-    pub(super) fn clear(&mut self, slot: u32) {
-        let mut bit = slot as usize;
+    pub(super) fn clear(&mut self, number: usize) {
+        let mut bit = number;
         for layer in &mut self.layers {
             let word = &mut layer[bit / WORD_BITS];
             *word &= !(1 << (bit % WORD_BITS));
@@ -63,24 +73,15 @@ impl Occupancy {
         }
     }
 
-    /// Whether `slot` is in.
-    pub(super) fn contains(&self, slot: u32) -> bool {
-        let bit = slot as usize;
-        self.layers[0][bit / WORD_BITS] & (1 << (bit % WORD_BITS)) != 0
+    /// Whether `number` is in.
+    pub(super) fn contains(&self, number: usize) -> bool {
+        self.layers[0][number / WORD_BITS] & (1 << (number % WORD_BITS)) != 0
     }
 
-    /// The first slot from `slot` on, going round once.
+    /// The first number in the set that is not below `from`.
     #[inline]
-    pub(super) fn next_round(&self, slot: u32) -> Option<u32> {
-        match self.next(slot as usize) {
-            None if slot > 0 => self.next(0),
-            found => found,
-        }
-    }
-
-    /// The first slot not before `bit`.
-    #[inline]
-    fn next(&self, mut bit: usize) -> Option<u32> {
+    pub(super) fn next(&self, from: usize) -> Option<usize> {
+        let mut bit = from;
         for (height, layer) in self.layers.iter().enumerate() {
             let index = bit / WORD_BITS;
             let word = layer.get(index)? >> (bit % WORD_BITS);
@@ -93,24 +94,24 @@ impl Occupancy {
         None
     }
 
-    /// The first slot under `bit` of layer `height`.
+    /// The first number under `bit` of layer `height`.
     #[inline]
-    fn descend(&self, height: usize, mut bit: usize) -> u32 {
+    fn descend(&self, height: usize, mut bit: usize) -> usize {
         for layer in self.layers[..height].iter().rev() {
             bit = bit * WORD_BITS + layer[bit].trailing_zeros() as usize;
         }
-        bit as u32
+        bit
     }
 
     /// Asserts that every layer sums up the one below.
-    pub(super) fn check(&self, slots: u32) {
+    pub(super) fn check(&self) {
         for pair in self.layers.windows(2) {
             for (index, word) in pair[0].iter().enumerate() {
                 let summed = pair[1][index / WORD_BITS] & (1 << (index % WORD_BITS)) != 0;
                 assert_eq!(summed, *word != 0, "a layer disagrees with the one below");
             }
         }
-        assert!(self.next(slots as usize).is_none(), "a bit beyond the last slot");
+        assert!(self.next(self.count).is_none(), "a bit beyond the last bucket");
     }
 }
 
@@ -119,55 +120,78 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const SIZES: [u32; 9] = [2, 3, 63, 64, 65, 512, 1000, 4097, 1 << 20];
+    const SIZES: [usize; 9] = [2, 3, 63, 64, 65, 512, 1000, 4097, 1 << 20];
+
+    fn with_room_for(count: usize) -> Occupancy {
+        let mut occupancy = Occupancy::new();
+        occupancy.grow(count);
+        occupancy
+    }
 
     #[test]
-    fn an_empty_level_has_no_next_bucket() {
-        for slots in SIZES {
-            let occupancy = Occupancy::new(slots);
-            assert_eq!(occupancy.next_round(0), None);
-            assert_eq!(occupancy.next_round(slots - 1), None);
-            occupancy.check(slots);
+    fn an_empty_set_has_no_next_number() {
+        assert_eq!(Occupancy::new().next(0), None);
+        for count in SIZES {
+            let occupancy = with_room_for(count);
+            assert_eq!(occupancy.next(0), None);
+            assert_eq!(occupancy.next(count - 1), None);
+            occupancy.check();
         }
     }
 
     #[test]
-    fn a_single_bucket_is_found_from_everywhere() {
-        for slots in SIZES {
-            for slot in [0, 1, slots / 2, slots - 1] {
-                let mut occupancy = Occupancy::new(slots);
-                occupancy.set(slot);
-                occupancy.check(slots);
-                for from in [0, 1, slots / 3, slots / 2, slots - 1] {
-                    assert_eq!(occupancy.next_round(from), Some(slot), "{slots} {slot} {from}");
+    fn a_single_number_is_found_from_everywhere_below() {
+        for count in SIZES {
+            for number in [0, 1, count / 2, count - 1] {
+                let mut occupancy = with_room_for(count);
+                occupancy.set(number);
+                occupancy.check();
+                for from in [0, 1, count / 3, count / 2, count - 1, count] {
+                    let expected = (from <= number).then_some(number);
+                    assert_eq!(occupancy.next(from), expected, "{count} {number} {from}");
                 }
-                occupancy.clear(slot);
-                assert_eq!(occupancy.next_round(0), None);
+                occupancy.clear(number);
+                assert_eq!(occupancy.next(0), None);
             }
         }
+    }
+
+    #[test]
+    fn growing_keeps_what_is_in_the_set() {
+        let mut occupancy = Occupancy::new();
+        for (count, previous) in SIZES.into_iter().zip([1].into_iter().chain(SIZES)) {
+            occupancy.grow(count);
+            occupancy.check();
+            occupancy.set(count - 1);
+            assert!(occupancy.contains(previous - 1) || previous == 1, "{previous} in {count}");
+        }
+        let mut found = Vec::new();
+        while let Some(number) = occupancy.next(found.last().map_or(0, |last| last + 1)) {
+            found.push(number);
+        }
+        assert_eq!(found, SIZES.map(|count| count - 1));
     }
 
     #[test]
     fn it_agrees_with_a_sorted_set_through_random_changes() {
-        for slots in SIZES {
-            let mut occupancy = Occupancy::new(slots);
+        for count in SIZES {
+            let mut occupancy = with_room_for(count);
             let mut sorted = BTreeSet::new();
             let mut random = 0x9e37_79b9_7f4a_7c15_u64;
             for _ in 0..2_000 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let slot = ((random >> 33) % u64::from(slots)) as u32;
-                if sorted.insert(slot) {
-                    occupancy.set(slot);
+                let number = (random >> 33) as usize % count;
+                if sorted.insert(number) {
+                    occupancy.set(number);
                 } else {
-                    sorted.remove(&slot);
-                    occupancy.clear(slot);
+                    sorted.remove(&number);
+                    occupancy.clear(number);
                 }
-                let from = ((random >> 11) % u64::from(slots)) as u32;
-                let expected = sorted.range(from..).next().or_else(|| sorted.first()).copied();
-                assert_eq!(occupancy.next_round(from), expected);
-                assert_eq!(occupancy.contains(slot), sorted.contains(&slot));
+                let from = (random >> 11) as usize % count;
+                assert_eq!(occupancy.next(from), sorted.range(from..).next().copied());
+                assert_eq!(occupancy.contains(number), sorted.contains(&number));
             }
-            occupancy.check(slots);
+            occupancy.check();
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Asking for a cache line before it is needed.
 //!
-//! A bucket's timers lie scattered over the slab, but the bucket knows all their ids: reading
+//! A bucket's timers lie scattered over the slab, but the bucket lists all their indices: reading
 //! ahead turns one memory latency per timer into a stream of overlapping ones.
 //!
 //! *Tested by*: nothing observable; `benches/wheel.rs` shows the difference.
 
-/// How many ids ahead of the work a bucket is read. About what a core keeps in flight at once.
-pub(super) const AHEAD: usize = 8;
+/// How many indices ahead of the work a bucket is read: 8 is as good up to a million timers and a
+/// tenth slower at ten million, 32 is no better.
+pub(super) const AHEAD: usize = 16;
 
 /// Starts loading `items[index]` into the cache; an index out of range asks for nothing useful.
 #[inline]

@@ -19,7 +19,7 @@ use super::occupancy::Occupancy;
 /// A bucket's list: slab indices.
 pub(super) type Bucket = Vec<u32>;
 
-/// Which bucket lists an entry.
+/// Which bucket lists an entry: its number among all buckets, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat(NonZeroU32);
 
@@ -29,7 +29,9 @@ pub(super) struct Rings {
     geometry: Geometry,
     /// Every level's buckets, level by level.
     buckets: Vec<Bucket>,
-    occupied: Vec<Occupancy>,
+    /// Which of them are not empty, by the same numbers.
+    occupied: Occupancy,
+    levels: u8,
     /// Entries for which empty buckets still have memory.
     idle: usize,
 }
@@ -40,30 +42,17 @@ const SMALL: usize = 16;
 /// many times what a wheel holds its empty buckets may have reserved before they are released.
 const SPARSE: usize = 4;
 
-const SLOT_BITS: u32 = MAX_SLOTS.trailing_zeros();
-const _: () = assert!(MAX_SLOTS.is_power_of_two() && (MAX_LEVELS as u32) < 1 << (32 - SLOT_BITS));
+const _: () = assert!((MAX_LEVELS as u64) * (MAX_SLOTS as u64) < u32::MAX as u64);
 
 // === impl Seat ===
 
 impl Seat {
-    /// Not listed anywhere. No bucket is called so: there are fewer levels.
+    /// Not listed anywhere. No bucket is called so: there are fewer.
     pub(super) const NOWHERE: Seat = Seat(NonZeroU32::MAX);
 
-    /// The bucket at `place`.
     #[inline]
-    pub(super) fn at(place: Place) -> Seat {
-        let bits = (u32::from(place.level) << SLOT_BITS) | place.slot;
-        Seat(NonZeroU32::new(bits).expect("levels count from 1"))
-    }
-
-    #[inline]
-    pub(super) const fn level(self) -> u8 {
-        (self.0.get() >> SLOT_BITS) as u8
-    }
-
-    #[inline]
-    pub(super) const fn slot(self) -> u32 {
-        self.0.get() & (MAX_SLOTS - 1)
+    const fn number(self) -> usize {
+        self.0.get() as usize - 1
     }
 }
 
@@ -71,42 +60,58 @@ impl Seat {
 
 impl Rings {
     pub(super) const fn new(geometry: Geometry) -> Rings {
-        Rings { geometry, buckets: Vec::new(), occupied: Vec::new(), idle: 0 }
+        let occupied = Occupancy::new();
+        Rings { geometry, buckets: Vec::new(), occupied, levels: 0, idle: 0 }
     }
 
     pub(super) const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Lists `index` in the bucket at `seat` and says at which position.
+    /// The bucket at `place`.
     #[inline]
-    pub(super) fn push(&mut self, seat: Seat, index: u32) -> u32 {
-        if usize::from(seat.level()) > self.occupied.len() {
-            self.grow(seat.level());
+    pub(super) fn seat(&self, place: Place) -> Seat {
+        let number = u32::from(place.level - 1) * self.geometry.slots() + place.slot;
+        Seat(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    /// Lists `index` in the bucket at `place`, and says which one that is and at which position.
+    #[inline]
+    pub(super) fn push(&mut self, place: Place, index: u32) -> (Seat, u32) {
+        if place.level > self.levels {
+            self.grow(place.level);
         }
-        let number = self.number(seat);
-        let bucket = &mut self.buckets[number];
+        let seat = self.seat(place);
+        let bucket = &mut self.buckets[seat.number()];
         let position = bucket.len();
-        if position == 0 {
+        if position < bucket.capacity() && position > 0 {
+            bucket.push(index);
+        } else {
+            self.push_slow(seat, index);
+        }
+        (seat, position as u32)
+    }
+
+    /// Lists `index` where that is the first, or where the list has to grow.
+    #[inline(never)]
+    fn push_slow(&mut self, seat: Seat, index: u32) {
+        let bucket = &mut self.buckets[seat.number()];
+        if bucket.is_empty() {
             self.idle -= bucket.capacity();
-            self.occupied[usize::from(seat.level()) - 1].set(seat.slot());
+            self.occupied.set(seat.number());
         }
         bucket.push(index);
-        position as u32
     }
 
     /// Takes the entry at `position` off the bucket at `seat`. If another one moves into its
     /// position, returns that one's index. `living` is how many timers there are.
     #[inline]
     pub(super) fn remove(&mut self, seat: Seat, position: u32, living: usize) -> Option<u32> {
-        let number = self.number(seat);
-        let bucket = &mut self.buckets[number];
+        let bucket = &mut self.buckets[seat.number()];
         bucket.swap_remove(position as usize);
         let moved = bucket.get(position as usize).copied();
-        if bucket.is_empty() {
-            self.emptied(seat, living);
-        } else if bucket.capacity() > SMALL && bucket.capacity() > SPARSE * bucket.len() {
-            bucket.shrink_to(bucket.len() * 2);
+        if bucket.capacity() > SPARSE * bucket.len() {
+            self.sparse(seat, living);
         }
         moved
     }
@@ -119,8 +124,7 @@ impl Rings {
         ahead: usize,
         living: usize,
     ) -> Option<(u32, Option<u32>)> {
-        let number = self.number(seat);
-        let bucket = &mut self.buckets[number];
+        let bucket = &mut self.buckets[seat.number()];
         let index = bucket.pop()?;
         let soon = bucket.get(bucket.len().wrapping_sub(ahead)).copied();
         if bucket.is_empty() {
@@ -131,24 +135,23 @@ impl Rings {
 
     /// What the bucket at `seat` lists.
     pub(super) fn bucket(&self, seat: Seat) -> &Bucket {
-        &self.buckets[self.number(seat)]
+        &self.buckets[seat.number()]
     }
 
     /// Takes the whole list of the bucket at `seat`, which is not empty. Its memory comes back
     /// by [`give_back`](Rings::give_back).
     pub(super) fn take(&mut self, seat: Seat) -> Bucket {
-        self.occupied[usize::from(seat.level()) - 1].clear(seat.slot());
-        let number = self.number(seat);
-        std::mem::take(&mut self.buckets[number])
+        self.occupied.clear(seat.number());
+        std::mem::take(&mut self.buckets[seat.number()])
     }
 
     /// Gives the bucket at `seat` the memory back that its list had.
     pub(super) fn give_back(&mut self, seat: Seat, mut memory: Bucket, living: usize) {
         memory.clear();
-        let number = self.number(seat);
-        debug_assert_eq!(self.buckets[number].capacity(), 0, "nothing is filed where one cascades");
+        let bucket = &mut self.buckets[seat.number()];
+        debug_assert_eq!(bucket.capacity(), 0, "nothing is filed where one cascades");
         self.idle += memory.capacity();
-        self.buckets[number] = memory;
+        *bucket = memory;
         self.limit_idle(living);
     }
 
@@ -157,13 +160,11 @@ impl Rings {
     #[inline]
     pub(super) fn next(&self, now: Tick) -> Option<Place> {
         let mut next: Option<Place> = None;
-        for (index, occupied) in self.occupied.iter().enumerate().rev() {
-            let level = index as u8 + 1;
+        for level in (1..=self.levels).rev() {
             let here = self.geometry.place_on(now, level);
-            let Some(slot) = occupied.next_round(here.slot) else { continue };
-            let place = self.ahead(here, slot);
-            if next.is_none_or(|found| place.expiration < found.expiration) {
-                next = Some(place);
+            let place = self.next_on(here);
+            if place.is_some_and(|at| next.is_none_or(|found| at.expiration < found.expiration)) {
+                next = place;
             }
         }
         next
@@ -177,28 +178,36 @@ impl Rings {
 
     /// Every bucket that lists something, and where it is, seen from `now`.
     pub(super) fn filled(&self, now: Tick) -> impl Iterator<Item = (Place, &Bucket)> {
-        let slots = self.geometry.slots();
-        let rings = self.buckets.chunks(slots as usize).zip(1_u8..);
-        let buckets = rings.flat_map(|(ring, level)| {
-            ring.iter().zip(0_u32..).map(move |(bucket, slot)| (level, slot, bucket))
-        });
-        buckets.filter(|(.., bucket)| !bucket.is_empty()).map(move |(level, slot, bucket)| {
-            (self.ahead(self.geometry.place_on(now, level), slot), bucket)
-        })
+        let slots = self.geometry.slots() as usize;
+        self.buckets.iter().enumerate().filter(|(_, bucket)| !bucket.is_empty()).map(
+            move |(number, bucket)| {
+                let here = self.geometry.place_on(now, (number / slots) as u8 + 1);
+                (self.ahead(here, (number % slots) as u32), bucket)
+            },
+        )
     }
 
-    /// Asserts that bitmaps, lists and sums agree.
+    /// Asserts that bitmap, lists and sums agree.
     pub(super) fn check(&self) {
-        let slots = self.geometry.slots();
-        assert_eq!(self.buckets.len(), self.occupied.len() * slots as usize);
-        for (ring, occupied) in self.buckets.chunks(slots as usize).zip(&self.occupied) {
-            occupied.check(slots);
-            for (bucket, slot) in ring.iter().zip(0..) {
-                assert_eq!(occupied.contains(slot), !bucket.is_empty(), "slot {slot}");
-            }
+        assert_eq!(self.buckets.len(), usize::from(self.levels) * self.geometry.slots() as usize);
+        self.occupied.check();
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            assert_eq!(self.occupied.contains(number), !bucket.is_empty(), "bucket {number}");
         }
         let empty = self.buckets.iter().filter(|bucket| bucket.is_empty());
         assert_eq!(empty.map(Vec::capacity).sum::<usize>(), self.idle, "idle memory");
+    }
+
+    /// The occupied bucket on the level of `here`, the bucket of the present, that comes next.
+    #[inline]
+    fn next_on(&self, here: Place) -> Option<Place> {
+        let slots = self.geometry.slots();
+        let first = self.seat(Place { slot: 0, ..here }).number();
+        let end = first + slots as usize;
+        let present = first + here.slot as usize;
+        let later = self.occupied.next(present).filter(|number| *number < end);
+        let number = later.or_else(|| self.occupied.next(first).filter(|number| *number < present));
+        number.map(|number| self.ahead(here, (number - first) as u32))
     }
 
     /// The bucket in `slot` that comes next on the level of `here`, the bucket of the present.
@@ -209,24 +218,31 @@ impl Rings {
         Place { slot, expiration: here.expiration.saturating_add(ahead), ..here }
     }
 
-    #[inline]
-    fn number(&self, seat: Seat) -> usize {
-        (usize::from(seat.level()) - 1) * self.geometry.slots() as usize + seat.slot() as usize
-    }
-
     /// Makes the levels up to `level`.
     #[cold]
     fn grow(&mut self, level: u8) {
-        let slots = self.geometry.slots();
-        self.occupied.resize_with(usize::from(level), || Occupancy::new(slots));
-        self.buckets.resize_with(usize::from(level) * slots as usize, Vec::new);
+        self.levels = level;
+        let count = usize::from(level) * self.geometry.slots() as usize;
+        self.buckets.resize_with(count, Vec::new);
+        self.occupied.grow(count);
+    }
+
+    /// The bucket at `seat` has lost an entry, and lists few for what it has reserved.
+    #[inline(never)]
+    fn sparse(&mut self, seat: Seat, living: usize) {
+        let bucket = &mut self.buckets[seat.number()];
+        if bucket.is_empty() {
+            self.emptied(seat, living);
+        } else if bucket.capacity() > SMALL {
+            bucket.shrink_to(bucket.len() * 2);
+        }
     }
 
     /// The bucket at `seat` has just become empty.
-    #[inline]
+    #[inline(never)]
     fn emptied(&mut self, seat: Seat, living: usize) {
-        self.occupied[usize::from(seat.level()) - 1].clear(seat.slot());
-        self.idle += self.buckets[self.number(seat)].capacity();
+        self.occupied.clear(seat.number());
+        self.idle += self.buckets[seat.number()].capacity();
         self.limit_idle(living);
     }
 
@@ -238,7 +254,7 @@ impl Rings {
     }
 
     /// Releases what empty buckets have reserved. This walks all of them: the limit above makes
-    /// sure that at least as many entries came and went since the last time.
+    /// sure that about as many entries came and went since the last time.
     #[cold]
     fn release_idle(&mut self) {
         self.buckets.iter_mut().filter(|bucket| bucket.is_empty()).for_each(Vec::shrink_to_fit);

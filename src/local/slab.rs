@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 
 use crate::time::Tick;
 
-use super::prefetch::prefetch;
+use super::prefetch::{AHEAD, prefetch};
 use super::rings::Seat;
 
 /// Names one timer of one [`Wheel`](super::Wheel).
@@ -41,6 +41,13 @@ pub(super) struct Entry<T> {
     /// Where in the bucket's list.
     pub(super) position: u32,
     pub(super) payload: T,
+}
+
+/// A vacant slot that is about to be used.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) index: u32,
+    is_new: bool,
 }
 
 /// Slots for timers.
@@ -96,41 +103,42 @@ impl<T> Slab<T> {
     }
 
     /// One more than the largest index in use.
-    pub(super) const fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.slots.len()
     }
 
-    /// The index that the next [`insert`](Slab::insert) will use.
+    /// Claims a slot for the next [`fill`](Slab::fill).
     ///
     /// # Panics
     /// With 2^32 - 1 slots in use.
     #[inline]
-    pub(super) fn vacant(&self) -> u32 {
-        match self.free.last() {
-            Some(index) => *index,
+    pub(super) fn claim(&mut self) -> Claim {
+        match self.free.pop() {
+            Some(index) => {
+                if let Some(soon) = self.free.get(self.free.len().wrapping_sub(AHEAD / 4)) {
+                    prefetch(&self.slots, *soon as usize);
+                }
+                Claim { index, is_new: false }
+            }
             None => {
                 assert!(self.slots.len() < u32::MAX as usize, "2^32 - 1 timers are the limit");
-                self.slots.len() as u32
+                Claim { index: self.slots.len() as u32, is_new: true }
             }
         }
     }
 
-    /// Puts `entry` into the slot that [`vacant`](Slab::vacant) named.
+    /// Puts `entry` into the slot that was claimed.
     #[inline]
-    pub(super) fn insert(&mut self, entry: Entry<T>) -> Key {
+    pub(super) fn fill(&mut self, claim: Claim, entry: Entry<T>) -> Key {
         self.occupied += 1;
-        let Some(index) = self.free.pop() else {
-            let key = Key { index: self.slots.len() as u32, generation: self.fresh };
+        if claim.is_new {
             self.slots.push(Slot { generation: self.fresh, entry: Some(entry) });
-            return key;
-        };
-        if let Some(soon) = self.free.get(self.free.len().wrapping_sub(4)) {
-            prefetch(&self.slots, *soon as usize);
+            return Key { index: claim.index, generation: self.fresh };
         }
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[claim.index as usize];
         debug_assert!(slot.entry.is_none(), "a free slot is vacant");
         slot.entry = Some(entry);
-        Key { index, generation: slot.generation }
+        Key { index: claim.index, generation: slot.generation }
     }
 
     /// The index of `key`'s timer, if that is still here.
@@ -230,6 +238,13 @@ impl<T> Slot<T> {
 mod tests {
     use super::*;
 
+    impl Slab<u64> {
+        fn insert(&mut self, entry: Entry<u64>) -> Key {
+            let claim = self.claim();
+            self.fill(claim, entry)
+        }
+    }
+
     fn entry(payload: u64) -> Entry<u64> {
         Entry { deadline: Tick::NEVER, seat: Seat::NOWHERE, position: 0, payload }
     }
@@ -240,7 +255,6 @@ mod tests {
         let first = slab.insert(entry(1));
         let second = slab.insert(entry(2));
         slab.remove(second.index);
-        assert_eq!(slab.vacant(), second.index);
         let third = slab.insert(entry(3));
         assert_eq!(third.index, second.index);
         assert_ne!(third, second);

@@ -124,9 +124,9 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, payload: T) -> Key {
-        let index = self.slab.vacant();
-        let (seat, position) = self.list(index, deadline);
-        self.slab.insert(Entry { deadline, seat, position, payload })
+        let claim = self.slab.claim();
+        let (seat, position) = self.list(claim.index, deadline);
+        self.slab.fill(claim, Entry { deadline, seat, position, payload })
     }
 
     /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled.
@@ -280,7 +280,9 @@ impl<T> Wheel<T> {
     /// use tickless::Geometry;
     /// use tickless::local::Wheel;
     ///
-    /// assert_eq!(Wheel::<u8>::default().geometry(), Geometry::default());
+    /// let geometry = Geometry::new(64, 32)?;
+    /// assert_eq!(Wheel::<u8>::new(geometry).geometry(), geometry);
+    /// # Ok::<(), tickless::GeometryError>(())
     /// ```
     pub const fn geometry(&self) -> Geometry {
         *self.rings.geometry()
@@ -345,8 +347,7 @@ impl<T> Wheel<T> {
         }
         let place = self.rings.geometry().place(deadline, self.now);
         self.hint = self.hint.min(place.expiration);
-        let seat = Seat::at(place);
-        (seat, self.rings.push(seat, index))
+        self.rings.push(place, index)
     }
 
     /// Takes an entry off the list at `seat`.
@@ -362,9 +363,13 @@ impl<T> Wheel<T> {
 }
 
 impl<T> Default for Wheel<T> {
-    /// An empty wheel of the default geometry at [`Tick::ZERO`].
+    /// An empty wheel at [`Tick::ZERO`] with 256 slots per level, all within reach.
+    ///
+    /// Unlike in the engine's [`Geometry::default`], no second party files from another time, so
+    /// that nothing is gained by more slots than reach; and wider levels are fewer levels, each
+    /// of which costs a timer one move.
     fn default() -> Wheel<T> {
-        Wheel::new(Geometry::default())
+        Wheel::new(Geometry::new(256, 256).expect("a valid geometry"))
     }
 }
 
