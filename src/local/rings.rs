@@ -261,3 +261,106 @@ impl Rings {
         self.idle = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rings() -> Rings {
+        Rings::new(Geometry::new(8, 8).unwrap())
+    }
+
+    fn place(level: u8, slot: u32) -> Place {
+        Place { level, slot, expiration: Tick::ZERO }
+    }
+
+    #[test]
+    fn levels_are_made_when_they_are_needed() {
+        let mut rings = rings();
+        assert_eq!((rings.levels, rings.next(Tick::ZERO)), (0, None));
+        rings.push(place(1, 3), 0);
+        assert_eq!(rings.levels, 1);
+        rings.push(place(4, 7), 1);
+        assert_eq!((rings.levels, rings.buckets.len()), (4, 32));
+        rings.check();
+    }
+
+    #[test]
+    fn of_buckets_that_expire_together_the_highest_goes_first() {
+        let mut rings = rings();
+        rings.push(place(1, 0), 0);
+        rings.push(place(2, 2), 1);
+        rings.push(place(3, 1), 2);
+        // Seen from 9: level 1 at 16, level 2 at 16, level 3 at 64.
+        let next = rings.next(Tick::new(9)).unwrap();
+        assert_eq!(next, Place { level: 2, slot: 2, expiration: Tick::new(16) });
+    }
+
+    #[test]
+    fn a_ring_is_searched_from_the_present_round_to_just_before_it() {
+        for now in 0..20 {
+            for ahead in 0..8 {
+                let mut rings = rings();
+                let at = Tick::new(now + ahead);
+                rings.push(place(2, 0), 7);
+                rings.push(rings.geometry.place_on(at, 1), 8);
+                assert_eq!(
+                    rings.next_on(rings.geometry.place_on(Tick::new(now), 1)).unwrap().expiration,
+                    at
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_lost_most_of_its_entries_reserves_little() {
+        let mut rings = rings();
+        for index in 0..10_000 {
+            rings.push(place(1, 1), index);
+        }
+        let seat = rings.seat(place(1, 1));
+        for living in (1..10_000).rev() {
+            rings.remove(seat, 0, living);
+            let bucket = rings.bucket(seat);
+            assert!(bucket.capacity() <= SMALL.max(SPARSE * bucket.len()), "{}", bucket.capacity());
+        }
+        rings.check();
+    }
+
+    #[test]
+    fn empty_buckets_keep_memory_only_in_proportion_to_what_lives() {
+        let mut rings = rings();
+        for slot in 0..8 {
+            for index in 0..10_000 {
+                rings.push(place(1, slot), index);
+            }
+        }
+        let mut living = 80_000;
+        for slot in 0..8 {
+            let seat = rings.seat(place(1, slot));
+            while rings.pop(seat, 8, living).is_some() {
+                living -= 1;
+            }
+            assert!(rings.idle <= SPARSE * living + SMALL * 8, "{} for {living}", rings.idle);
+            rings.check();
+        }
+        assert_eq!(living, 0);
+    }
+
+    #[test]
+    fn a_bucket_that_cascaded_keeps_its_memory_for_the_next_round() {
+        let mut rings = rings();
+        for index in 0..10 {
+            rings.push(place(2, 1), index);
+        }
+        let seat = rings.seat(place(2, 1));
+        let bucket = rings.take(seat);
+        assert_eq!(bucket.len(), 10);
+        rings.give_back(seat, bucket, 10);
+        rings.check();
+        assert!(rings.bucket(seat).capacity() >= 10);
+        rings.shrink();
+        rings.check();
+        assert_eq!(rings.bucket(seat).capacity(), 0);
+    }
+}
