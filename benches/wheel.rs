@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
+use tickless::Tick;
 use tickless::local::{Key, Wheel};
-use tickless::{Geometry, Tick};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -42,8 +42,13 @@ fn random() -> Random {
     Random(0x9e37_79b9_7f4a_7c15)
 }
 
+/// An empty wheel of the default geometry with room for `capacity` timers.
+fn empty(capacity: usize) -> Wheel<u64> {
+    Wheel::with_capacity(Wheel::<u64>::default().geometry(), capacity)
+}
+
 fn filled(deadlines: &[Tick]) -> (Wheel<u64>, Vec<Key>) {
-    let mut wheel = Wheel::with_capacity(Geometry::default(), deadlines.len());
+    let mut wheel = empty(deadlines.len());
     let keys = deadlines.iter().map(|at| wheel.insert(*at, at.get())).collect();
     (wheel, keys)
 }
@@ -65,7 +70,7 @@ type Round = fn(&[Tick]) -> Duration;
 
 /// Into an empty wheel whose slab was reserved; the lists of its buckets grow on the way.
 fn insert(deadlines: &[Tick]) -> Duration {
-    let mut wheel = Wheel::with_capacity(Geometry::default(), deadlines.len());
+    let mut wheel = empty(deadlines.len());
     timed(|| deadlines.iter().for_each(|at| _ = wheel.insert(*at, at.get())))
 }
 
@@ -97,7 +102,7 @@ fn cancel(deadlines: &[Tick]) -> Duration {
     timed(|| keys.iter().for_each(|key| _ = black_box(wheel.cancel(*key))))
 }
 
-/// Every pending timer in the order of insertion, to a deadline as far away as the first one.
+/// Every pending timer in the order of insertion, to another deadline of the same minute.
 fn reset(deadlines: &[Tick]) -> Duration {
     let (mut wheel, keys) = filled(deadlines);
     timed(|| {
@@ -107,7 +112,7 @@ fn reset(deadlines: &[Tick]) -> Duration {
     })
 }
 
-/// Sixty thousand advances by one tick.
+/// Sixty thousand advances by one tick. With fewer timers than ticks most of them find nothing.
 fn expire_by_tick(deadlines: &[Tick]) -> Duration {
     let (mut wheel, _) = filled(deadlines);
     timed(|| {
@@ -120,7 +125,7 @@ fn expire_by_tick(deadlines: &[Tick]) -> Duration {
     })
 }
 
-/// From one expiration to the next.
+/// From one expiration to the next. The sparser the timers, the more they come down alone.
 fn expire_by_next(deadlines: &[Tick]) -> Duration {
     let (mut wheel, _) = filled(deadlines);
     timed(|| {

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-const CASES: u32 = 150;
+const CASES: u32 = 100;
 const STEPS: usize = 120;
 
 /// `CASES` times what the environment variable TICKLESS_TEST_SCALE says.

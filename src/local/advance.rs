@@ -66,6 +66,8 @@ impl<T> Wheel<T> {
             self.now = place.expiration;
             if place.level == 1 {
                 fired += self.fire(place, &mut sink);
+                // It went last of those that expire together.
+                self.hint = self.now.saturating_add(1);
             } else {
                 self.cascade(place);
             }

@@ -160,10 +160,15 @@ impl Rings {
     #[inline]
     pub(super) fn next(&self, now: Tick) -> Option<Place> {
         let mut next: Option<Place> = None;
-        for level in (1..=self.levels).rev() {
+        for level in 1..=self.levels {
             let here = self.geometry.place_on(now, level);
+            // The buckets of this level and of those above start where its own do.
+            let start = if here.expiration < now { self.ahead_by(here, 1) } else { now };
+            if next.is_some_and(|found| found.expiration < start) {
+                break;
+            }
             let place = self.next_on(here);
-            if place.is_some_and(|at| next.is_none_or(|found| at.expiration < found.expiration)) {
+            if place.is_some_and(|at| next.is_none_or(|found| at.expiration <= found.expiration)) {
                 next = place;
             }
         }
@@ -214,8 +219,14 @@ impl Rings {
     #[inline]
     fn ahead(&self, here: Place, slot: u32) -> Place {
         let round = if slot < here.slot { self.geometry.slots() } else { 0 };
-        let ahead = u64::from(slot + round - here.slot) * self.geometry.width(here.level);
-        Place { slot, expiration: here.expiration.saturating_add(ahead), ..here }
+        let expiration = self.ahead_by(here, slot + round - here.slot);
+        Place { slot, expiration, ..here }
+    }
+
+    /// When the bucket that comes so many after `here` on its level expires.
+    #[inline]
+    fn ahead_by(&self, here: Place, buckets: u32) -> Tick {
+        here.expiration.saturating_add(u64::from(buckets) * self.geometry.width(here.level))
     }
 
     /// Makes the levels up to `level`.

@@ -45,7 +45,7 @@ use super::slab::{Entry, Key, Slab};
 /// ```
 pub struct Wheel<T> {
     pub(super) now: Tick,
-    /// No bucket expires before this. Exact after every advance; a cancel may leave it too early.
+    /// No bucket expires before this: an advance to an earlier time has nothing to do.
     pub(super) hint: Tick,
     pub(super) slab: Slab<T>,
     pub(super) rings: Rings,
