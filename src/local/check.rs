@@ -1,4 +1,7 @@
 //! Walking everything that a wheel promises itself.
+//!
+//! *Tested by*: whoever calls it; that it notices what is wrong was seen by breaking the wheel on
+//! purpose, line by line.
 
 use crate::time::{Place, Tick};
 

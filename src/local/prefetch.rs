@@ -5,8 +5,8 @@
 //!
 //! *Tested by*: nothing observable; `benches/wheel.rs` shows the difference.
 
-/// How many indices ahead of the work a bucket is read: 8 is as good up to a million timers and a
-/// tenth slower at ten million, 32 is no better.
+/// How many indices ahead of the work a bucket is read. Expiring ten million timers took 46 ns
+/// each with 8, 37 with 16 and 35 with 32; with a million there was no difference.
 pub(super) const AHEAD: usize = 16;
 
 /// Starts loading `items[index]` into the cache; an index out of range asks for nothing useful.
