@@ -3,6 +3,7 @@
 #[cfg(not(loom))]
 mod engine;
 mod error;
+pub mod local;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.

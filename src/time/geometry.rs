@@ -32,6 +32,9 @@ pub struct Geometry {
     reach_shift: Option<u8>,
     /// Width of each level's buckets in ticks; only the first `levels` count.
     widths: [u64; MAX_LEVELS],
+    /// By the bits of a distance: the lowest level that could reach so far. Starting from there
+    /// saves `place` a branch per level that no predictor can foresee.
+    floors: [u8; MAX_LEVELS + 1],
 }
 
 /// A bucket of a wheel: level (from 1), slot, and the start of the span that it is meant for.
@@ -106,8 +109,14 @@ impl Geometry {
             levels += 1;
             width = width.saturating_mul(u64::from(reach));
         }
+        let mut floors = [1; MAX_LEVELS + 1];
+        for (bits, floor) in floors.iter_mut().enumerate().skip(1) {
+            let least = 1_u64 << (bits - 1);
+            *floor =
+                widths[..levels].iter().rposition(|width| *width <= least).unwrap_or(0) as u8 + 1;
+        }
         let reach_shift = reach.is_power_of_two().then(|| reach.trailing_zeros() as u8);
-        Ok(Geometry { slots, reach, levels: levels as u8, reach_shift, widths })
+        Ok(Geometry { slots, reach, levels: levels as u8, reach_shift, widths, floors })
     }
 
     /// Buckets per level.
@@ -139,12 +148,14 @@ impl Geometry {
     pub fn place(&self, deadline: Tick, from: Tick) -> Place {
         let deadline = deadline.max(from).get();
         let from = from.get();
-        let mut level = 1;
+        let bits = u64::BITS - ((deadline - from) | 1).leading_zeros();
+        let mut level = self.floors[bits as usize];
         loop {
-            let ahead = self.bucket(deadline, level) - self.bucket(from, level);
+            let bucket = self.bucket(deadline, level);
+            let ahead = bucket - self.bucket(from, level);
             if ahead < u64::from(self.reach) || level == self.levels {
                 debug_assert!(ahead < u64::from(self.reach), "the top level reaches everything");
-                return self.on_level(deadline, level);
+                return self.numbered(bucket, level);
             }
             level += 1;
         }
@@ -153,12 +164,12 @@ impl Geometry {
     /// The bucket of `level` whose span holds `at`.
     #[inline]
     pub fn place_on(&self, at: Tick, level: u8) -> Place {
-        self.on_level(at.get(), level)
+        self.numbered(self.bucket(at.get(), level), level)
     }
 
+    /// The bucket of `level` with the number `bucket`.
     #[inline]
-    fn on_level(&self, at: u64, level: u8) -> Place {
-        let bucket = self.bucket(at, level);
+    fn numbered(&self, bucket: u64, level: u8) -> Place {
         let slots = u64::from(self.slots);
         let slot = if self.slots.is_power_of_two() { bucket & (slots - 1) } else { bucket % slots };
         Place { level, slot: slot as u32, expiration: Tick::new(bucket * self.width(level)) }

@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../geometry_model.rs"]
+mod geometry_model;
+
+libfuzzer_sys::fuzz_target!(|case: geometry_model::Case| geometry_model::run(&case));

@@ -1,0 +1,323 @@
+//! The local wheel and a sorted map side by side: the body of the fuzz target `wheel_vs_oracle`,
+//! of `tests/local_oracle.rs` and of the corpus replay.
+//!
+//! After every step both must agree on everything that can be observed, and the wheel must pass
+//! its own `check`.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use arbitrary::Arbitrary;
+use tickless::local::{Key, Wheel};
+use tickless::{Geometry, Tick};
+
+/// The geometries that are tried: slots and reach.
+pub(crate) const SHAPES: [(u32, u32); 8] =
+    [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (256, 256), (512, 512), (1000, 999)];
+
+/// A history of one wheel.
+#[derive(Arbitrary, Clone, Debug)]
+pub(crate) struct Case {
+    /// Which of [`SHAPES`], going round.
+    pub(crate) shape: u8,
+    /// Where time starts.
+    pub(crate) start: When,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// A point in time, told so that interesting ones are likely.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// So many ticks ago.
+    Ago(u16),
+    /// So many ticks from now.
+    Ahead(u16),
+    /// Around the start of a bucket that lies `buckets` ahead on a level.
+    Edge { level: u8, buckets: u8, offset: i8 },
+    /// Around the end of what a level reaches.
+    Reach { level: u8, offset: i8 },
+    /// Anywhere.
+    Absolute(u64),
+    /// So many ticks before the end of time, which comes after the last tick.
+    End(u8),
+}
+
+/// One step. A `u16` picks a timer from all that there ever were, so that stale keys are tried.
+#[derive(Arbitrary, Clone, Debug)]
+pub(crate) enum Op {
+    Insert(When),
+    Cancel(u16),
+    Reset(u16, When),
+    Advance(When),
+    /// To the next expiration.
+    AdvanceToNext,
+    /// To just before the next expiration: nothing may happen.
+    AdvanceShort,
+    /// With a sink that panics at the call of this number.
+    AdvancePanicking(When, u8),
+    /// Taking out so many, and dropping the rest.
+    Drain(u8),
+    Clear,
+    Shrink,
+}
+
+/// Runs a history and then time to its end.
+pub(crate) fn run(case: &Case) {
+    let mut pair = Pair::new(case);
+    for op in &case.ops {
+        pair.step(op);
+        pair.compare();
+    }
+    pair.run_dry();
+    pair.step(&Op::Clear);
+    pair.compare();
+}
+
+struct Pair {
+    wheel: Wheel<Token>,
+    now: Tick,
+    /// Everything that was ever inserted; payloads are positions in here.
+    timers: Vec<Timer>,
+    /// What is pending, by the tick at which it is due.
+    pending: BTreeSet<(Tick, usize)>,
+    /// Payloads that exist.
+    alive: Rc<Cell<usize>>,
+}
+
+struct Timer {
+    key: Key,
+    deadline: Tick,
+    /// The deadline, or the time of the insertion if that was later. `None` once it has left.
+    due: Option<Tick>,
+}
+
+/// A payload that counts itself.
+#[derive(Debug)]
+struct Token {
+    timer: usize,
+    alive: Rc<Cell<usize>>,
+}
+
+/// What panicking sinks throw.
+struct Injected;
+
+// === impl When ===
+
+impl When {
+    fn resolve(self, geometry: &Geometry, now: Tick) -> Tick {
+        match self {
+            When::Ago(ticks) => now.saturating_sub(u64::from(ticks)),
+            When::Ahead(ticks) => now.saturating_add(u64::from(ticks)),
+            When::Edge { level, buckets, offset } => {
+                let level = level % geometry.levels() + 1;
+                let width = geometry.width(level);
+                let start = geometry.place_on(now, level).expiration.get();
+                near(start.saturating_add(width.saturating_mul(u64::from(buckets))), offset)
+            }
+            When::Reach { level, offset } => {
+                let width = geometry.width(level % geometry.levels() + 1);
+                let reach = width.saturating_mul(u64::from(geometry.reach()));
+                near(now.get().saturating_add(reach), offset)
+            }
+            When::Absolute(count) => Tick::new(count),
+            When::End(ticks) => Tick::NEVER.saturating_sub(u64::from(ticks)),
+        }
+    }
+}
+
+fn near(count: u64, offset: i8) -> Tick {
+    Tick::new(count.saturating_add_signed(i64::from(offset)))
+}
+
+// === impl Token ===
+
+impl Token {
+    fn new(timer: usize, alive: &Rc<Cell<usize>>) -> Token {
+        alive.set(alive.get() + 1);
+        Token { timer, alive: Rc::clone(alive) }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.alive.set(self.alive.get() - 1);
+    }
+}
+
+// === impl Pair ===
+
+impl Pair {
+    fn new(case: &Case) -> Pair {
+        let (slots, reach) = SHAPES[usize::from(case.shape) % SHAPES.len()];
+        let geometry = Geometry::new(slots, reach).expect("the shapes are valid");
+        let now = case.start.resolve(&geometry, Tick::ZERO).min(Tick::LAST);
+        let wheel = Wheel::with_start(geometry, now);
+        Pair { wheel, now, timers: vec![], pending: BTreeSet::new(), alive: Rc::default() }
+    }
+
+    fn step(&mut self, op: &Op) {
+        match *op {
+            Op::Insert(when) => self.insert(when),
+            Op::Cancel(pick) => self.cancel(pick),
+            Op::Reset(pick, when) => self.reset(pick, when),
+            Op::Advance(when) => self.advance(self.at(when)),
+            Op::AdvanceToNext => {
+                if let Some(next) = self.wheel.next_expiration() {
+                    self.advance(next);
+                }
+            }
+            Op::AdvanceShort => self.advance_short(),
+            Op::AdvancePanicking(when, call) => self.advance_panicking(self.at(when), call),
+            Op::Drain(count) => self.drain(usize::from(count)),
+            Op::Clear => {
+                self.wheel.clear();
+                self.forget_all();
+            }
+            Op::Shrink => self.wheel.shrink_to_fit(),
+        }
+    }
+
+    fn at(&self, when: When) -> Tick {
+        when.resolve(&self.wheel.geometry(), self.now)
+    }
+
+    fn pick(&self, pick: u16) -> Option<usize> {
+        usize::from(pick).checked_rem(self.timers.len())
+    }
+
+    fn insert(&mut self, when: When) {
+        let deadline = self.at(when);
+        let timer = self.timers.len();
+        let key = self.wheel.insert(deadline, Token::new(timer, &self.alive));
+        let due = deadline.max(self.now);
+        assert!(self.timers.iter().all(|other| other.key != key), "{key:?} was given out before");
+        self.timers.push(Timer { key, deadline, due: Some(due) });
+        self.pending.insert((due, timer));
+    }
+
+    fn cancel(&mut self, pick: u16) {
+        let Some(timer) = self.pick(pick) else { return };
+        let payload = self.wheel.cancel(self.timers[timer].key);
+        assert_eq!(payload.map(|token| token.timer), self.forget(timer).map(|_| timer));
+    }
+
+    fn reset(&mut self, pick: u16, when: When) {
+        let Some(timer) = self.pick(pick) else { return };
+        let deadline = self.at(when);
+        let was_pending = self.forget(timer).is_some();
+        assert_eq!(self.wheel.reset(self.timers[timer].key, deadline), was_pending);
+        if was_pending {
+            let due = deadline.max(self.now);
+            let entry = &mut self.timers[timer];
+            (entry.deadline, entry.due) = (deadline, Some(due));
+            self.pending.insert((due, timer));
+        }
+    }
+
+    fn advance(&mut self, now: Tick) {
+        let mut fired = Vec::new();
+        let count = self.wheel.advance(now, |key, deadline, token| {
+            fired.push((key, deadline, token.timer));
+        });
+        assert_eq!(count, fired.len());
+        self.settle(now, &fired);
+        assert!(self.pending.first().is_none_or(|(due, _)| now < self.now || *due > self.now));
+    }
+
+    fn advance_short(&mut self) {
+        let next = self.wheel.next_expiration();
+        let Some(now) = next.filter(|next| *next > self.now) else { return };
+        self.advance(now.saturating_sub(1));
+        assert_eq!(self.wheel.next_expiration(), next);
+    }
+
+    fn advance_panicking(&mut self, now: Tick, call: u8) {
+        let mut fired = Vec::new();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            self.wheel.advance(now, |key, deadline, token| {
+                fired.push((key, deadline, token.timer));
+                if fired.len() > usize::from(call) {
+                    // Unlike `panic!` this asks no hook, and fuzzers end the process in theirs.
+                    resume_unwind(Box::new(Injected));
+                }
+            })
+        }));
+        assert_eq!(result.is_err(), fired.len() > usize::from(call));
+        let reached = if result.is_err() { self.wheel.now() } else { now };
+        self.settle(reached, &fired);
+    }
+
+    fn drain(&mut self, count: usize) {
+        let mut drain = self.wheel.drain();
+        assert_eq!(drain.len(), self.pending.len());
+        let taken: Vec<(Tick, Token)> = drain.by_ref().take(count).collect();
+        assert_eq!(drain.len(), self.pending.len() - taken.len());
+        drop(drain);
+        for (deadline, token) in taken {
+            assert_eq!(self.timers[token.timer].deadline, deadline);
+            assert!(self.forget(token.timer).is_some(), "drained what was not pending");
+        }
+        self.forget_all();
+    }
+
+    /// Time went to `now` if that is later, and `fired` was handed out on the way, in order.
+    fn settle(&mut self, now: Tick, fired: &[(Key, Tick, usize)]) {
+        let now = now.min(Tick::LAST);
+        let mut latest = Tick::ZERO;
+        for (key, deadline, timer) in fired {
+            let entry = &self.timers[*timer];
+            assert_eq!((*key, *deadline), (entry.key, entry.deadline));
+            let due = self.forget(*timer).expect("fired what was not pending");
+            assert!(due <= now, "early");
+            assert!(due >= latest, "out of order");
+            assert!(self.pending.first().is_none_or(|(first, _)| *first >= due), "left behind");
+            latest = due;
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn forget(&mut self, timer: usize) -> Option<Tick> {
+        let due = self.timers[timer].due.take()?;
+        assert!(self.pending.remove(&(due, timer)));
+        Some(due)
+    }
+
+    fn forget_all(&mut self) {
+        while let Some((_, timer)) = self.pending.pop_first() {
+            self.timers[timer].due = None;
+        }
+    }
+
+    fn compare(&self) {
+        self.wheel.check();
+        assert_eq!(self.wheel.now(), self.now);
+        assert_eq!(self.wheel.len(), self.pending.len());
+        assert_eq!(self.wheel.is_empty(), self.pending.is_empty());
+        assert_eq!(self.alive.get(), self.pending.len(), "payloads that exist");
+        for (number, timer) in self.timers.iter().enumerate() {
+            let pending = timer.due.is_some();
+            assert_eq!(self.wheel.contains(timer.key), pending);
+            assert_eq!(self.wheel.deadline(timer.key), pending.then_some(timer.deadline));
+            assert_eq!(self.wheel.get(timer.key).map(|t| t.timer), pending.then_some(number));
+        }
+        let due = self.pending.first().map(|(due, _)| *due).filter(|due| *due < Tick::NEVER);
+        let next = self.wheel.next_expiration();
+        assert_eq!(next.is_some(), due.is_some());
+        assert!(next <= due, "sleeping until {next:?} is too long for {due:?}");
+        assert!(next.is_none_or(|next| next >= self.now));
+    }
+
+    /// From expiration to expiration until nothing is left that will ever fire.
+    fn run_dry(&mut self) {
+        let levels = usize::from(self.wheel.geometry().levels());
+        let most = self.pending.len() * levels;
+        for _ in 0..most {
+            self.step(&Op::AdvanceToNext);
+        }
+        assert_eq!(self.wheel.next_expiration(), None, "more than {most} wake-ups");
+        assert!(self.pending.iter().all(|(due, _)| *due == Tick::NEVER));
+        self.compare();
+    }
+}

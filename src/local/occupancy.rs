@@ -1,0 +1,197 @@
+//! Which buckets hold something: a bitmap that finds the next one quickly.
+//!
+//! Layer 0 has one bit per bucket, and every further layer one bit per word of the layer below,
+//! up to a layer of a single word. Four levels of 64 buckets are two layers, and a search touches
+//! at most two words per layer however empty the wheel is.
+//!
+//! *Invariants*: a bit of a higher layer is set exactly when the word under it is not zero; bits
+//! beyond the last bucket are zero.
+//!
+//! *Tested by*: the tests below, `tests/local_oracle.rs` through `Wheel::check`.
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// A set of bucket numbers.
+#[derive(Debug)]
+pub(super) struct Occupancy {
+    layers: Vec<Box<[u64]>>,
+    /// One more than the largest number that fits.
+    count: usize,
+}
+
+// === impl Occupancy ===
+
+impl Occupancy {
+    /// A set with room for nothing.
+    pub(super) const fn new() -> Occupancy {
+        Occupancy { layers: Vec::new(), count: 0 }
+    }
+
+    /// Makes room for the numbers below `count`.
+    pub(super) fn grow(&mut self, count: usize) {
+        let numbers: Vec<usize> = (0..self.count).filter(|number| self.contains(*number)).collect();
+        let mut bits = count;
+        self.layers.clear();
+        loop {
+            let words = bits.div_ceil(WORD_BITS).max(1);
+            self.layers.push(vec![0; words].into_boxed_slice());
+            if words == 1 {
+                break;
+            }
+            bits = words;
+        }
+        self.count = count;
+        numbers.into_iter().for_each(|number| self.set(number));
+    }
+
+    /// Puts `number` in.
+    #[inline]
+    pub(super) fn set(&mut self, number: usize) {
+        let mut bit = number;
+        for layer in &mut self.layers {
+            let word = &mut layer[bit / WORD_BITS];
+            let was = *word;
+            *word |= 1 << (bit % WORD_BITS);
+            if was != 0 {
+                break;
+            }
+            bit /= WORD_BITS;
+        }
+    }
+
+    /// Takes `number` out.
+    #[inline]
+    pub(super) fn clear(&mut self, number: usize) {
+        let mut bit = number;
+        for layer in &mut self.layers {
+            let word = &mut layer[bit / WORD_BITS];
+            *word &= !(1 << (bit % WORD_BITS));
+            if *word != 0 {
+                break;
+            }
+            bit /= WORD_BITS;
+        }
+    }
+
+    /// Whether `number` is in.
+    pub(super) fn contains(&self, number: usize) -> bool {
+        self.layers[0][number / WORD_BITS] & (1 << (number % WORD_BITS)) != 0
+    }
+
+    /// The first number in the set that is not below `from`.
+    #[inline]
+    pub(super) fn next(&self, from: usize) -> Option<usize> {
+        let mut bit = from;
+        for (height, layer) in self.layers.iter().enumerate() {
+            let index = bit / WORD_BITS;
+            let word = layer.get(index)? >> (bit % WORD_BITS);
+            if word != 0 {
+                return Some(self.descend(height, bit + word.trailing_zeros() as usize));
+            }
+            // Nothing left in this word: what is wanted lies under a later bit of the next layer.
+            bit = index + 1;
+        }
+        None
+    }
+
+    /// The first number under `bit` of layer `height`.
+    #[inline]
+    fn descend(&self, height: usize, mut bit: usize) -> usize {
+        for layer in self.layers[..height].iter().rev() {
+            bit = bit * WORD_BITS + layer[bit].trailing_zeros() as usize;
+        }
+        bit
+    }
+
+    /// Asserts that every layer sums up the one below.
+    pub(super) fn check(&self) {
+        for pair in self.layers.windows(2) {
+            for (index, word) in pair[0].iter().enumerate() {
+                let summed = pair[1][index / WORD_BITS] & (1 << (index % WORD_BITS)) != 0;
+                assert_eq!(summed, *word != 0, "a layer disagrees with the one below");
+            }
+        }
+        assert!(self.next(self.count).is_none(), "a bit beyond the last bucket");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const SIZES: [usize; 9] = [2, 3, 63, 64, 65, 512, 1000, 4097, 1 << 20];
+
+    fn with_room_for(count: usize) -> Occupancy {
+        let mut occupancy = Occupancy::new();
+        occupancy.grow(count);
+        occupancy
+    }
+
+    #[test]
+    fn an_empty_set_has_no_next_number() {
+        assert_eq!(Occupancy::new().next(0), None);
+        for count in SIZES {
+            let occupancy = with_room_for(count);
+            assert_eq!(occupancy.next(0), None);
+            assert_eq!(occupancy.next(count - 1), None);
+            occupancy.check();
+        }
+    }
+
+    #[test]
+    fn a_single_number_is_found_from_everywhere_below() {
+        for count in SIZES {
+            for number in [0, 1, count / 2, count - 1] {
+                let mut occupancy = with_room_for(count);
+                occupancy.set(number);
+                occupancy.check();
+                for from in [0, 1, count / 3, count / 2, count - 1, count] {
+                    let expected = (from <= number).then_some(number);
+                    assert_eq!(occupancy.next(from), expected, "{count} {number} {from}");
+                }
+                occupancy.clear(number);
+                assert_eq!(occupancy.next(0), None);
+            }
+        }
+    }
+
+    #[test]
+    fn growing_keeps_what_is_in_the_set() {
+        let mut occupancy = Occupancy::new();
+        for (count, previous) in SIZES.into_iter().zip([1].into_iter().chain(SIZES)) {
+            occupancy.grow(count);
+            occupancy.check();
+            occupancy.set(count - 1);
+            assert!(occupancy.contains(previous - 1) || previous == 1, "{previous} in {count}");
+        }
+        let mut found = Vec::new();
+        while let Some(number) = occupancy.next(found.last().map_or(0, |last| last + 1)) {
+            found.push(number);
+        }
+        assert_eq!(found, SIZES.map(|count| count - 1));
+    }
+
+    #[test]
+    fn it_agrees_with_a_sorted_set_through_random_changes() {
+        for count in SIZES {
+            let mut occupancy = with_room_for(count);
+            let mut sorted = BTreeSet::new();
+            let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+            for _ in 0..2_000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let number = (random >> 33) as usize % count;
+                if sorted.insert(number) {
+                    occupancy.set(number);
+                } else {
+                    sorted.remove(&number);
+                    occupancy.clear(number);
+                }
+                let from = (random >> 11) as usize % count;
+                assert_eq!(occupancy.next(from), sorted.range(from..).next().copied());
+                assert_eq!(occupancy.contains(number), sorted.contains(&number));
+            }
+            occupancy.check();
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The wheel: inserting, cancelling and putting off; firing is in `advance`.
+//!
+//! *Owner*: whoever holds it; nothing here is shared.
+//!
+//! *Invariants*: every entry with a deadline other than [`Tick::NEVER`] is listed, once, in the
+//! bucket that its seat names, at its position; that bucket's expiration is not after the
+//! entry's deadline (or `now`, if the entry came late) and not before `now`; `hint` is not after
+//! any bucket's expiration.
+//!
+//! *Tested by*: `tests/local_wheel.rs`, `tests/local_oracle.rs`, `fuzz/`.
+
+use std::fmt;
+
+use crate::time::{Geometry, Tick};
+
+use super::drain::Drain;
+use super::rings::{Rings, Seat};
+use super::slab::{Entry, Key, Slab};
+
+/// A hierarchical timing wheel for one thread, with payloads `T`.
+///
+/// Timers are inserted with a deadline and handed out by [`advance`](Wheel::advance) once time
+/// has reached it, unless they were cancelled. The wheel has no clock: its owner tells it the
+/// time. Inserting, cancelling and putting off cost the same whether ten timers are pending or
+/// ten million; advancing costs a constant for each timer that fires and each level that it comes
+/// down on the way, and nothing for empty time, however long.
+///
+/// Memory: 24 bytes and the payload (in multiples of 8) per timer, about 4 bytes more where it is
+/// listed, and 24 bytes per bucket of each level in use. What timers leave behind is used by the
+/// next ones; lists that stay much emptier than they were are made smaller on the way, and
+/// [`shrink_to_fit`](Wheel::shrink_to_fit) gives back the rest.
+///
+/// ```
+/// use tickless::local::Wheel;
+/// use tickless::Tick;
+///
+/// let mut wheel = Wheel::default();
+/// wheel.insert(Tick::new(5), "five");
+/// let key = wheel.insert(Tick::new(3), "three");
+/// assert_eq!(wheel.cancel(key), Some("three"));
+///
+/// let mut fired = Vec::new();
+/// wheel.advance(Tick::new(10), |_, deadline, payload| fired.push((deadline, payload)));
+/// assert_eq!(fired, [(Tick::new(5), "five")]);
+/// ```
+pub struct Wheel<T> {
+    pub(super) now: Tick,
+    /// No bucket expires before this: an advance to an earlier time has nothing to do.
+    pub(super) hint: Tick,
+    pub(super) slab: Slab<T>,
+    pub(super) rings: Rings,
+}
+
+// === impl Wheel ===
+
+impl<T> Wheel<T> {
+    /// An empty wheel at [`Tick::ZERO`]. Nothing is allocated before the first timer.
+    ///
+    /// ```
+    /// use tickless::Geometry;
+    /// use tickless::local::Wheel;
+    ///
+    /// let wheel: Wheel<u64> = Wheel::new(Geometry::new(512, 512)?);
+    /// assert!(wheel.is_empty());
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
+    pub const fn new(geometry: Geometry) -> Wheel<T> {
+        Wheel::with_start(geometry, Tick::ZERO)
+    }
+
+    /// An empty wheel at `now`, for ticks that are not counted from zero. A start at
+    /// [`Tick::NEVER`] is one at [`Tick::LAST`].
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::{Geometry, Tick};
+    ///
+    /// let wheel: Wheel<u64> = Wheel::with_start(Geometry::default(), Tick::new(1_000));
+    /// assert_eq!(wheel.now(), Tick::new(1_000));
+    /// ```
+    pub const fn with_start(geometry: Geometry, now: Tick) -> Wheel<T> {
+        let now = if now.get() < Tick::LAST.get() { now } else { Tick::LAST };
+        Wheel { now, hint: Tick::NEVER, slab: Slab::new(), rings: Rings::new(geometry) }
+    }
+
+    /// An empty wheel at [`Tick::ZERO`] with room for `capacity` timers.
+    ///
+    /// The room is for the timers themselves; the lists of the buckets still grow as they fill.
+    ///
+    /// # Panics
+    /// If that much memory cannot be addressed.
+    ///
+    /// ```
+    /// use tickless::Geometry;
+    /// use tickless::local::Wheel;
+    ///
+    /// let wheel: Wheel<u64> = Wheel::with_capacity(Geometry::default(), 10_000);
+    /// assert_eq!(wheel.len(), 0);
+    /// ```
+    pub fn with_capacity(geometry: Geometry, capacity: usize) -> Wheel<T> {
+        let mut wheel = Wheel::new(geometry);
+        wheel.slab.reserve(capacity);
+        wheel
+    }
+
+    /// Adds a timer that fires once time has reached `deadline`.
+    ///
+    /// A deadline that has passed, or is [`now`](Wheel::now), fires at the next
+    /// [`advance`](Wheel::advance), also at one to the same `now`. A timer for [`Tick::NEVER`]
+    /// never fires; it can be cancelled, reset and drained.
+    ///
+    /// Takes constant time, except when a list grows.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 timers pending, or if memory for another one cannot be addressed.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), "tea");
+    /// assert_eq!(wheel.get(key), Some(&"tea"));
+    /// ```
+    #[inline]
+    pub fn insert(&mut self, deadline: Tick, payload: T) -> Key {
+        let claim = self.slab.claim();
+        let (seat, position) = self.list(claim.index, deadline);
+        self.slab.fill(claim, Entry { deadline, seat, position, payload })
+    }
+
+    /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled.
+    ///
+    /// Takes constant time, and so does nothing later on: the timer is gone at once.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), "tea");
+    /// assert_eq!(wheel.cancel(key), Some("tea"));
+    /// assert_eq!(wheel.cancel(key), None);
+    /// ```
+    #[inline]
+    pub fn cancel(&mut self, key: Key) -> Option<T> {
+        let index = self.slab.index(key)?;
+        let (_, entry) = self.slab.remove(index);
+        self.unlist(entry.seat, entry.position);
+        Some(entry.payload)
+    }
+
+    /// Moves the timer of `key` to another deadline, earlier or later, under the same rules as
+    /// [`insert`](Wheel::insert). `false` if it fired or was cancelled.
+    ///
+    /// Takes constant time, except when a list grows.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), "idle");
+    /// assert!(wheel.reset(key, Tick::new(9)));
+    /// assert_eq!(wheel.advance(Tick::new(8), |_, _, _| {}), 0);
+    /// assert_eq!(wheel.advance(Tick::new(9), |_, _, _| {}), 1);
+    /// assert!(!wheel.reset(key, Tick::new(20)));
+    /// ```
+    #[inline]
+    pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
+        let Some(index) = self.slab.index(key) else { return false };
+        let entry = self.slab.listed(index);
+        entry.deadline = deadline;
+        let (seat, position) = (entry.seat, entry.position);
+        self.unlist(seat, position);
+        let (seat, position) = self.list(index, deadline);
+        let entry = self.slab.listed(index);
+        (entry.seat, entry.position) = (seat, position);
+        true
+    }
+
+    /// The payload of `key`'s timer, while that is pending. Takes constant time.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), 42);
+    /// assert_eq!(wheel.get(key), Some(&42));
+    /// ```
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.slab.get(key).map(|entry| &entry.payload)
+    }
+
+    /// The payload of `key`'s timer, while that is pending. Takes constant time.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), 42);
+    /// *wheel.get_mut(key).unwrap() += 1;
+    /// assert_eq!(wheel.cancel(key), Some(43));
+    /// ```
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.slab.get_mut(key).map(|entry| &mut entry.payload)
+    }
+
+    /// The deadline of `key`'s timer as it was given, while that is pending. Takes constant time.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), ());
+    /// assert_eq!(wheel.deadline(key), Some(Tick::new(7)));
+    /// ```
+    pub fn deadline(&self, key: Key) -> Option<Tick> {
+        self.slab.get(key).map(|entry| entry.deadline)
+    }
+
+    /// Whether `key`'s timer is pending. Takes constant time.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), ());
+    /// wheel.advance(Tick::new(7), |_, _, _| {});
+    /// assert!(!wheel.contains(key));
+    /// ```
+    pub fn contains(&self, key: Key) -> bool {
+        self.slab.index(key).is_some()
+    }
+
+    /// The number of pending timers, those for [`Tick::NEVER`] included.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// wheel.insert(Tick::NEVER, ());
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
+    pub const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether no timer is pending.
+    ///
+    /// ```
+    /// assert!(tickless::local::Wheel::<u8>::default().is_empty());
+    /// ```
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The latest time that the wheel was told, or its start.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::<u8>::default();
+    /// wheel.advance(Tick::new(4), |_, _, _| {});
+    /// assert_eq!(wheel.now(), Tick::new(4));
+    /// ```
+    pub const fn now(&self) -> Tick {
+        self.now
+    }
+
+    /// Slots, reach and widths of the wheel's levels.
+    ///
+    /// ```
+    /// use tickless::Geometry;
+    /// use tickless::local::Wheel;
+    ///
+    /// let geometry = Geometry::new(64, 32)?;
+    /// assert_eq!(Wheel::<u8>::new(geometry).geometry(), geometry);
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
+    pub const fn geometry(&self) -> Geometry {
+        *self.rings.geometry()
+    }
+
+    /// Takes every pending timer out, in no order.
+    ///
+    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
+    /// left. Takes time for every timer that there is room for.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// wheel.insert(Tick::new(7), "tea");
+    /// let left: Vec<_> = wheel.drain().collect();
+    /// assert_eq!(left, [(Tick::new(7), "tea")]);
+    /// assert!(wheel.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Drain<'_, T> {
+        Drain::new(self)
+    }
+
+    /// Drops every pending timer. Keys go stale, time and memory stay.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), "tea");
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// Gives memory back to the allocator, as far as the timers that are pending allow: they keep
+    /// their places, so what lies before the last of them stays. Keys keep their meaning.
+    ///
+    /// Takes time for every bucket and every timer that there is room for.
+    ///
+    /// ```
+    /// use tickless::Geometry;
+    /// use tickless::local::Wheel;
+    ///
+    /// let mut wheel: Wheel<u64> = Wheel::with_capacity(Geometry::default(), 10_000);
+    /// wheel.shrink_to_fit();
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.slab.shrink();
+        self.rings.shrink();
+    }
+
+    /// Lists the entry at `index` where its deadline belongs.
+    #[inline]
+    fn list(&mut self, index: u32, deadline: Tick) -> (Seat, u32) {
+        if deadline == Tick::NEVER {
+            return (Seat::NOWHERE, 0);
+        }
+        let place = self.rings.geometry().place(deadline, self.now);
+        self.hint = self.hint.min(place.expiration);
+        self.rings.push(place, index)
+    }
+
+    /// Takes an entry off the list at `seat`.
+    #[inline]
+    fn unlist(&mut self, seat: Seat, position: u32) {
+        if seat == Seat::NOWHERE {
+            return;
+        }
+        if let Some(moved) = self.rings.remove(seat, position, self.slab.len()) {
+            self.slab.listed(moved).position = position;
+        }
+    }
+}
+
+impl<T> Default for Wheel<T> {
+    /// An empty wheel at [`Tick::ZERO`] with 256 slots per level, all within reach.
+    ///
+    /// Unlike in the engine's [`Geometry::default`], no second party files from another time, so
+    /// that nothing is gained by more slots than reach; and wider levels are fewer levels, each
+    /// of which costs a timer one move.
+    fn default() -> Wheel<T> {
+        Wheel::new(Geometry::new(256, 256).expect("a valid geometry"))
+    }
+}
+
+impl<T> fmt::Debug for Wheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel")
+            .field("now", &self.now)
+            .field("len", &self.len())
+            .field("next_expiration", &self.next_expiration())
+            .field("geometry", self.rings.geometry())
+            .finish_non_exhaustive()
+    }
+}
