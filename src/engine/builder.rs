@@ -15,7 +15,7 @@ use crate::sync::{Arc, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
 
 use super::core::Core;
-use super::driving::Inside;
+use super::driving::inside;
 use super::{Engine, TypedEngine, local, registry};
 
 /// Sets up an [`Engine`] or a [`TypedEngine`].
@@ -273,11 +273,12 @@ impl Builder {
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);
-            let _inside = Inside::enter(core.id());
-            if may_run {
-                reaper::run(&core.reaper(index), &core.stopping);
-            }
-            core.close(&core.shards[index])
+            inside(core.id(), || {
+                if may_run {
+                    reaper::run(&core.reaper(index), &core.stopping);
+                }
+                core.close(&core.shards[index])
+            })
         })?;
         core.shards[index].doorbell().answered_by(thread.thread().clone());
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;
