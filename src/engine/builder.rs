@@ -163,6 +163,9 @@ impl Builder {
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
     /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
     /// panics with is ignored.
+    ///
+    /// It is also called when a shard has much to tidy up after cancelled timers, and when the
+    /// engine stops, so that a caller that sleeps finds out. It may use the engine.
     pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
         self.hook = Some(Arc::new(hook));
         self
