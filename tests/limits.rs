@@ -15,7 +15,7 @@ use tickless::{
 };
 
 fn drop_all(batch: Batch<'_, u64>) {
-    drop(batch);
+    batch.for_each(drop);
 }
 
 fn manual(max_pending: u64) -> (TypedEngine<u64>, ManualClock) {
