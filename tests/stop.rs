@@ -15,8 +15,8 @@ use random::Random;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::{
-    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, ScheduleError, StopError, Tick,
-    TypedEngine,
+    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, ScheduleError, State, StopError,
+    Tick, TypedEngine,
 };
 use token::{Fates, Token};
 
@@ -240,6 +240,34 @@ fn a_driven_engine_that_stopped_takes_no_turns_and_fires_nothing() {
     assert_eq!(fates.of(0), (0, 0), "it is ours now");
     drop(returned);
     assert_eq!(fates.of(0), (0, 1));
+}
+
+#[test]
+fn what_a_bounded_turn_left_of_a_bucket_is_returned() {
+    let (engine, _clock) = manual();
+    engine.bind_thread(0);
+    let fates = Fates::new(500);
+    for number in 0..500 {
+        engine.schedule_detached(Duration::ZERO, fates.token(number)).unwrap();
+    }
+    assert_eq!(engine.turn_at_most(0, 200).unwrap().fired, 200);
+    assert_eq!(engine.stop().unwrap().len(), 300);
+    assert!((0..500).all(|number| fates.of(number).1 == 1));
+}
+
+#[test]
+fn what_a_sweep_has_taken_out_is_returned() {
+    let (engine, _clock) = manual();
+    engine.bind_thread(0);
+    let fates = Fates::new(20_000);
+    let far = |number| engine.schedule(HOUR, fates.token(number)).unwrap();
+    let mut handles: Vec<_> = (0..20_000).map(far).collect();
+    let living = handles.split_off(15_000);
+    assert!(handles.into_iter().all(Handle::cancel));
+    assert!(engine.turn(0).unwrap().more, "the sweep is not done");
+    assert_eq!(engine.stop().unwrap().len(), living.len());
+    assert!(living.iter().all(|handle| handle.state() == State::Stopped));
+    assert!((0..20_000).all(|number| fates.of(number) == (0, 1)));
 }
 
 #[test]
