@@ -15,7 +15,7 @@ use crate::sync::{Arc, OnceLock, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
 
 use super::core::Core;
-use super::driving::Inside;
+use super::driving::inside;
 use super::{Engine, TypedEngine, local, registry};
 
 /// Sets up an [`Engine`] or a [`TypedEngine`].
@@ -163,6 +163,9 @@ impl Builder {
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
     /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
     /// panics with is ignored.
+    ///
+    /// It is also called when a shard has much to tidy up after cancelled timers, and when the
+    /// engine stops, so that a caller that sleeps finds out. It may use the engine.
     pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
         self.hook = Some(Arc::new(hook));
         self
@@ -273,11 +276,12 @@ impl Builder {
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);
-            let _inside = Inside::enter(core.id());
-            if may_run {
-                reaper::run(&core.reaper(index), &core.stopping);
-            }
-            core.close(&core.shards[index])
+            inside(core.id(), || {
+                if may_run {
+                    reaper::run(&core.reaper(index), &core.stopping);
+                }
+                core.close(&core.shards[index])
+            })
         })?;
         core.shards[index].doorbell().answered_by(thread.thread().clone());
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;

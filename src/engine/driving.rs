@@ -1,6 +1,7 @@
 //! Turns for callers: engines without threads, and clocks that are moved by hand.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::error::TurnError;
@@ -22,29 +23,43 @@ pub struct Turn {
 }
 
 thread_local! {
-    /// The engines whose turns this thread is inside of.
-    static INSIDE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// The innermost turn that this thread is inside of. Nothing here needs a destructor, so
+    /// that a thread may drive an engine to its very end.
+    static INSIDE: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
-/// While it lives, the thread is inside a turn of an engine.
-pub(super) struct Inside;
-
-impl Inside {
-    pub(super) fn enter(number: u32) -> Inside {
-        INSIDE.with_borrow_mut(|inside| inside.push(number));
-        Inside
-    }
+/// A turn of engine `number` that is under way further up the stack.
+struct Frame {
+    number: u32,
+    outer: *const Frame,
 }
 
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| inside.pop());
+/// Runs `f` as a part of a turn of engine `number`.
+pub(super) fn inside<R>(number: u32, f: impl FnOnce() -> R) -> R {
+    struct Back(*const Frame);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
     }
+    let frame = Frame { number, outer: INSIDE.get() };
+    let _back = Back(frame.outer);
+    INSIDE.set(&raw const frame);
+    f()
 }
 
 /// Whether the calling thread is inside a turn of engine `number`.
 pub(super) fn is_inside(number: u32) -> bool {
-    INSIDE.try_with(|inside| inside.borrow().contains(&number)).unwrap_or(false)
+    let mut frame = INSIDE.get();
+    // SAFETY: what can be reached from here are frames of calls to `inside` that are further up
+    // this thread's stack: each takes its frame out before it returns.
+    while let Some(this) = unsafe { frame.as_ref() } {
+        if this.number == number {
+            return true;
+        }
+        frame = this.outer;
+    }
+    false
 }
 
 // === impl Turn ===
@@ -188,9 +203,7 @@ fn turn<T: Send + 'static>(
         return Err(TurnError::Stopped);
     }
     shard.doorbell().retract();
-    let inside = Inside::enter(core.id());
-    let report = core.reaper(index).turn(&mut owner, now, max_fired);
-    drop(inside);
+    let report = inside(core.id(), || core.reaper(index).turn(&mut owner, now, max_fired));
     shard.doorbell().publish(report.next);
     let more = report.busy || shard.has_notices();
     Ok((report.fired, more, report.next))

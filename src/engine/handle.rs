@@ -175,11 +175,15 @@ impl<T: Send + 'static> Handle<T> {
             let Local { core, keeper, shard } = local;
             let shard = &core.shards[*shard as usize];
             // SAFETY: this is the handle; what becomes of it is done below.
-            unsafe { keeper.reset(&core.pool, shard, entry, deadline, || core.now()) }
+            let moved = unsafe { keeper.reset(&core.pool, shard, entry, deadline, || core.now()) };
+            if let Moved::To { sweep, .. } = moved {
+                core.ask_for_sweep(sweep);
+            }
+            moved
         });
         match moved {
             Some(Moved::Here) => Ok(true),
-            Some(Moved::To(entry)) => {
+            Some(Moved::To { entry, .. }) => {
                 self.entry = Some(entry);
                 Ok(true)
             }

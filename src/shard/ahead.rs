@@ -4,7 +4,8 @@
 //!   work is done when the first of its entries is due. Its item stays on the agenda for
 //!   whatever is pushed into it until then.
 //! - *Sweeping*: when dead entries outnumber the living, each bucket is gone through once and
-//!   what is dead in it becomes memory again; the rest is pushed back where it was.
+//!   what is dead in it becomes memory again; the rest is pushed back where it was. Who asks for
+//!   it while it is under way gets another.
 //!
 //! *Owner*: the shard's owner.
 //!
@@ -17,7 +18,7 @@ use crate::entry::{Entry, Phase};
 use crate::inbox::Walk;
 use crate::time::{Place, Tick};
 
-use super::{Count, Owner, Pool, Shard};
+use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Entries that an errand handles before it looks for due buckets again.
 const CHUNK: usize = 1024;
@@ -29,6 +30,9 @@ const CROWD: u64 = 1 << 15;
 /// The first level for whose buckets a shard wakes up ahead of time; those of level 2 are
 /// cascaded ahead when the shard is awake anyway.
 const COARSE: u8 = 3;
+
+/// Where a sweep goes on when none is under way: at the beginning.
+pub(super) const NO_SWEEP: (u8, usize) = (0, 0);
 
 /// Entries taken out of a bucket that is not due.
 pub(super) struct Errand<T> {
@@ -97,25 +101,27 @@ impl<T> Shard<T> {
         Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Cascade })
     }
 
-    /// The next bucket with something in it that the sweep has not seen, if one is asked for.
+    /// The next bucket to sweep, if a sweep is under way or asked for.
     fn next_sweep(&self, owner: &mut Owner<T>) -> Option<Errand<T>> {
-        if !self.wants_sweep() {
-            return None;
-        }
-        let (from_level, from_slot) = owner.swept;
-        for (level, buckets) in self.wheel.existing().skip_while(|&(l, _)| l < from_level) {
-            let first = if level == from_level { from_slot } else { 0 };
-            for (slot, bucket) in buckets.iter().enumerate().skip(first) {
-                if bucket.lanes.firsts().any(|entry| !entry.is_null()) {
-                    owner.swept = (level, slot + 1);
-                    let place = Place { level, slot: slot as u32, expiration: Tick::ZERO };
-                    return Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Sweep });
-                }
+        while owner.swept != NO_SWEEP || self.begin_sweep() {
+            if let Some((place, bucket)) = self.next_unswept(owner.swept) {
+                owner.swept = (place.level, place.slot as usize + 1);
+                return Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Sweep });
             }
+            owner.swept = NO_SWEEP;
         }
-        owner.swept = (0, 0);
-        self.end_sweep();
         None
+    }
+
+    /// The first bucket with something in it, from `level` and `slot` on.
+    fn next_unswept(&self, (level, slot): (u8, usize)) -> Option<(Place, &Bucket<T>)> {
+        self.wheel.existing().skip_while(|&(l, _)| l < level).find_map(|(l, buckets)| {
+            let first = if l == level { slot } else { 0 };
+            let holds = |bucket: &Bucket<T>| bucket.lanes.firsts().any(|entry| !entry.is_null());
+            let at = buckets.iter().skip(first).position(holds)? + first;
+            let place = Place { level: l, slot: at as u32, expiration: Tick::ZERO };
+            Some((place, &buckets[at]))
+        })
     }
 
     /// Decides about one entry of a bucket that is not due.

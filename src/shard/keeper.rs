@@ -44,8 +44,13 @@ pub struct Cancelled<T> {
 pub enum Moved<T> {
     /// Due at the new time, in the same entry.
     Here,
-    /// Due at the new time, in this entry.
-    To(NonNull<Entry<T>>),
+    /// Due at the new time, in another entry. The old one left a seat, as after a cancel.
+    To {
+        /// The entry that the timer is in now.
+        entry: NonNull<Entry<T>>,
+        /// A shard that ought to sweep.
+        sweep: Option<u32>,
+    },
     /// It fired, or the engine stopped.
     Gone,
     /// The engine stopped halfway: the payload is back.
@@ -254,11 +259,11 @@ impl<T> Keeper<T> {
         };
         // The new entry is filed before the old seat is kept, which is too late for it anyway.
         let filed = self.file(pool, shard, deadline, now, payload, true);
-        self.keep(pool, Seat { entry, opens });
+        let sweep = self.keep(pool, Seat { entry, opens });
         match filed {
             Ok(entry) => {
                 self.tally.add(Count::Reset, 1);
-                Moved::To(entry)
+                Moved::To { entry, sweep }
             }
             Err(payload) => {
                 self.tally.add(Count::Returned, 1);

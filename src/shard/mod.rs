@@ -154,21 +154,24 @@ impl<T> Shard<T> {
 
     /// Asks the reaper to look for dead entries.
     pub fn ask_for_sweep(&self) {
-        // ORDER: Relaxed - the swap makes one asker ring; the ring carries the rest.
-        if !self.sweep.swap(true, Ordering::Relaxed) {
+        // ORDER: Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead what was
+        // let go of before. The swap makes one asker ring.
+        if !self.sweep.swap(true, Ordering::Release) {
             self.doorbell.ring();
         }
     }
 
-    /// Whether somebody asked for a sweep, or one is under way.
+    /// Whether somebody asked for a sweep that has not begun.
     pub fn wants_sweep(&self) -> bool {
         // ORDER: Relaxed - a request seen late is served late; the ring wakes the reaper.
         self.sweep.load(Ordering::Relaxed)
     }
 
-    fn end_sweep(&self) {
-        // ORDER: Relaxed - as above.
-        self.sweep.store(false, Ordering::Relaxed);
+    /// Takes a request for a sweep. What is let go of from now on may lie where the sweep has
+    /// been already, so whoever asks during one gets another.
+    fn begin_sweep(&self) -> bool {
+        // ORDER: Acquire - pairs with the Release in `ask_for_sweep`.
+        self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire)
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.

@@ -12,7 +12,7 @@ use crate::inbox::Walk;
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
-use super::ahead::Errand;
+use super::ahead::{Errand, NO_SWEEP};
 use super::{Agenda, Count, Notice, Pool, Shard, Stock, Tally};
 
 /// The part of a shard that its owner alone sees.
@@ -52,7 +52,7 @@ impl<T> Owner<T> {
             due: None,
             errand: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
-            swept: (0, 0),
+            swept: NO_SWEEP,
             closed: false,
             stock: Stock::new(pool),
             tally: pool.tallies.claim(),

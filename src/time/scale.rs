@@ -34,9 +34,13 @@ impl Scale {
         Tick::new(now_ns / self.tick_ns).min(Tick::LAST)
     }
 
-    /// The first tick that begins at or after `deadline_ns`: what a deadline becomes.
+    /// The first tick that begins at or after `deadline_ns`: what a deadline becomes. `u64::MAX`
+    /// stands for all that did not fit, and is never.
     #[inline]
     pub fn ceil(self, deadline_ns: u64) -> Tick {
+        if deadline_ns == u64::MAX {
+            return Tick::NEVER;
+        }
         Tick::new(deadline_ns.div_ceil(self.tick_ns))
     }
 
@@ -76,6 +80,10 @@ mod tests {
         assert_eq!(scale.ceil(u64::MAX), Tick::NEVER);
         assert_eq!(scale.floor(u64::MAX), Tick::LAST);
         assert_eq!(scale.start_ns(Tick::NEVER), None);
+        // A tick that the end of time is a multiple of.
+        let scale = Scale::new(Duration::from_nanos(65_537)).unwrap();
+        assert_eq!(scale.ceil(u64::MAX), Tick::NEVER);
+        assert_eq!(scale.ceil(u64::MAX - 1), scale.floor(u64::MAX));
         assert_eq!(saturating_ns(Duration::MAX), u64::MAX);
     }
 

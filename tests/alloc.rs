@@ -1,0 +1,219 @@
+//! Allocation: a steady state allocates nothing, and memory is bounded by what is live.
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/random.rs"]
+mod random;
+
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use common::scaled;
+use counting::{Counting, live, made_here};
+use random::Random;
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What a thread may have at hand and the depot of one shard may hold, in seats and in free
+/// memory, and then some.
+const AT_HAND: i64 = 4096;
+
+/// Dead entries are let be while they are no more than the pending timers, or than this.
+const DEAD_AT_MOST: i64 = 4096;
+
+/// Only one of these tests at a time: what lives is counted over all threads.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn closures() -> Engine {
+    Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
+}
+
+fn typed() -> TypedEngine<u64> {
+    let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
+    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_typed(drop_all).unwrap()
+}
+
+/// Asserts that `step` allocates nothing once it has run for a while.
+fn allocates_nothing(what: &str, mut step: impl FnMut()) {
+    (0..1000).for_each(|_| step());
+    let before = made_here();
+    (0..scaled(5000)).for_each(|_| step());
+    assert_eq!(made_here() - before, 0, "{what}");
+}
+
+#[test]
+fn a_steady_schedule_and_cancel_allocates_nothing() {
+    let _alone = alone();
+    let engine = closures();
+    allocates_nothing("a closure without captures", || {
+        assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
+    });
+    let captured = [1_usize, 2, 3];
+    allocates_nothing("a closure that captures three words", || {
+        let task = move || {
+            black_box(captured);
+        };
+        assert!(engine.schedule(HOUR, task).unwrap().cancel());
+    });
+    let engine = typed();
+    allocates_nothing("a payload of its own type", || {
+        assert_eq!(engine.schedule(HOUR, 7).unwrap().take(), Some(7));
+    });
+    let random = &mut Random::new(1);
+    let mut waiting: Vec<Handle<u64>> = Vec::with_capacity(100);
+    allocates_nothing("a hundred at a time, due at different times", || {
+        let delay = HOUR + MS * random.below(100_000) as u32;
+        waiting.push(engine.schedule(delay, 7).unwrap());
+        if waiting.len() == 100 {
+            assert!(waiting.swap_remove(random.below(100) as usize).cancel());
+        }
+    });
+}
+
+#[test]
+fn a_larger_closure_costs_one_allocation() {
+    let _alone = alone();
+    let engine = closures();
+    (0..100).for_each(|_| assert!(engine.schedule(HOUR, || ()).unwrap().cancel()));
+    let captured = [1_usize; 4];
+    let before = made_here();
+    let task = move || {
+        black_box(captured);
+    };
+    assert!(engine.schedule(HOUR, task).unwrap().cancel());
+    assert_eq!(made_here() - before, 1);
+}
+
+#[test]
+fn a_steady_reset_allocates_nothing_to_whichever_time() {
+    let _alone = alone();
+    let engine = typed();
+    let mut handle = engine.schedule(HOUR, 7).unwrap();
+    allocates_nothing("later", || assert!(handle.reset(HOUR * 2).unwrap()));
+    // Each leaves a seat that is too late for the next, until a later one takes it.
+    allocates_nothing("earlier and later", || {
+        assert!(handle.reset(HOUR / 60).unwrap());
+        assert!(handle.reset(HOUR).unwrap());
+        assert!(engine.schedule(HOUR * 4, 8).unwrap().cancel());
+    });
+}
+
+#[test]
+fn a_steady_schedule_and_fire_allocates_nothing() {
+    let _alone = alone();
+    let engine = typed();
+    allocates_nothing("fired one by one", || {
+        engine.schedule_detached(MS * 3, 7).unwrap();
+        assert_eq!(engine.advance(MS * 3), Ok(1));
+    });
+    allocates_nothing("with a handle that is dropped before or after", || {
+        drop(engine.schedule(MS, 7).unwrap());
+        let handle = engine.schedule(MS, 7).unwrap();
+        assert_eq!(engine.advance(MS), Ok(2));
+        assert!(!handle.cancel());
+    });
+    // The same delays over and over: after the longest, as many fire as are scheduled.
+    let delays = [1, 1, 2, 31, 33, 64, 500, 1000, 1023, 1025, 1500, 2000];
+    let mut fired = 0;
+    let mut step = || {
+        delays.iter().for_each(|&ms| engine.schedule_detached(MS * ms, 7).unwrap());
+        fired += engine.advance(MS).unwrap();
+    };
+    (0..20_000).for_each(|_| step());
+    allocates_nothing("over several levels", step);
+    let steps = 20_000 + 1000 + scaled(5000) as usize;
+    assert_eq!(fired + engine.len(), delays.len() * steps);
+}
+
+#[test]
+fn a_task_that_reschedules_itself_allocates_nothing() {
+    let _alone = alone();
+    fn again(engine: &Engine) {
+        let inner = engine.clone();
+        engine.schedule_detached(MS, move || again(&inner)).unwrap();
+    }
+    let engine = closures();
+    again(&engine);
+    allocates_nothing("a chain of tasks", || assert_eq!(engine.advance(MS), Ok(1)));
+    // Its tasks have clones of the engine, which is a circle.
+    drop(engine.stop());
+}
+
+#[test]
+fn a_million_far_timers_that_are_cancelled_by_their_thread_take_the_room_of_a_few() {
+    let _alone = alone();
+    let engine = typed();
+    let before = live().lines;
+    let mut most = 0;
+    for _ in 0..scaled(1_000_000) {
+        assert!(engine.schedule(HOUR, 7).unwrap().cancel());
+        most = most.max(live().lines - before);
+    }
+    assert!(most <= 64, "{most} entries for one timer at a time");
+    assert_eq!(engine.stats().dead, 0);
+}
+
+#[test]
+fn far_timers_that_are_cancelled_later_take_room_in_proportion_to_those_that_live() {
+    const LIVING: i64 = 1000;
+    let _alone = alone();
+    let engine = typed();
+    let before = live().lines;
+    let random = &mut Random::new(3);
+    let mut waiting = Vec::new();
+    let mut most = 0;
+    for round in 0..scaled(300_000) {
+        waiting.push(engine.schedule(HOUR + MS * random.below(3_000_000) as u32, 7).unwrap());
+        if waiting.len() as i64 > LIVING {
+            let at = random.below(waiting.len() as u64) as usize;
+            assert!(waiting.swap_remove(at).cancel());
+        }
+        if round % 1000 == 0 {
+            while engine.turn(0).unwrap().more {}
+            most = most.max(live().lines - before);
+        }
+    }
+    assert!(most <= LIVING + AT_HAND + DEAD_AT_MOST, "{most} entries for {LIVING} timers");
+}
+
+#[test]
+fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
+    const BATCH: u64 = 1000;
+    let _alone = alone();
+    let engine = typed();
+    let before = live().lines;
+    let (send_over, take_over) = mpsc::channel::<Vec<Handle<u64>>>();
+    let (send_back, take_back) = mpsc::channel();
+    let canceller = thread::spawn(move || {
+        for mut batch in take_over {
+            assert!(batch.drain(..).all(Handle::cancel));
+            send_back.send(batch).unwrap();
+        }
+    });
+    let mut most = 0;
+    let mut batch = Vec::new();
+    for _ in 0..scaled(1_000_000) / BATCH {
+        batch.extend((0..BATCH).map(|_| engine.schedule(HOUR, 7).unwrap()));
+        send_over.send(batch).unwrap();
+        batch = take_back.recv_timeout(Duration::from_secs(60)).unwrap();
+        while engine.turn(0).unwrap().more {}
+        most = most.max(live().lines - before);
+        assert!(engine.stats().dead <= DEAD_AT_MOST as u64, "{:?}", engine.stats());
+    }
+    drop(send_over);
+    canceller.join().unwrap();
+    let bound = BATCH as i64 + AT_HAND + DEAD_AT_MOST;
+    assert!(most <= bound, "{most} entries for {BATCH} timers at a time");
+}

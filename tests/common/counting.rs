@@ -1,0 +1,61 @@
+//! An allocator that counts: what each thread allocates, and what lives in all.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The system's allocator, counting.
+pub(crate) struct Counting;
+
+/// What lives, over all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) blocks: i64,
+    pub(crate) bytes: i64,
+    /// Blocks of one cache line, as entries are: nothing else here is aligned like that and as
+    /// small.
+    pub(crate) lines: i64,
+}
+
+static BLOCKS: AtomicI64 = AtomicI64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+static LINES: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    static MADE_HERE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many blocks the calling thread has allocated.
+pub(crate) fn made_here() -> u64 {
+    MADE_HERE.get()
+}
+
+/// What lives now.
+pub(crate) fn live() -> Live {
+    let [blocks, bytes, lines] = [&BLOCKS, &BYTES, &LINES].map(|n| n.load(Ordering::SeqCst));
+    Live { blocks, bytes, lines }
+}
+
+fn count(layout: Layout, sign: i64) {
+    BLOCKS.fetch_add(sign, Ordering::SeqCst);
+    BYTES.fetch_add(sign * layout.size() as i64, Ordering::SeqCst);
+    if (layout.size(), layout.align()) == (64, 64) {
+        LINES.fetch_add(sign, Ordering::SeqCst);
+    }
+}
+
+// SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        MADE_HERE.set(MADE_HERE.get() + 1);
+        count(layout, 1);
+        // SAFETY: passed on to the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(layout, -1);
+        // SAFETY: passed on to the caller.
+        unsafe { System.dealloc(block, layout) };
+    }
+}

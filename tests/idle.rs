@@ -1,0 +1,216 @@
+//! Idle: nothing wakes up before the next bucket opens, and after however long a pause the next
+//! timer is on time.
+
+mod common;
+#[path = "common/random.rs"]
+mod random;
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::scaled;
+use random::Random;
+use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
+
+/// How often the threads of this process whose name begins with `name` gave up the CPU by
+/// themselves, which a reaper does to sleep.
+#[cfg(target_os = "linux")]
+fn sleeps_of(name: &str) -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let statuses = tasks.filter_map(|task| {
+        let path = task.unwrap().path();
+        // A thread of another test may end meanwhile.
+        let comm = std::fs::read_to_string(path.join("comm")).ok()?;
+        comm.starts_with(name).then(|| std::fs::read_to_string(path.join("status")).unwrap())
+    });
+    let counts: Vec<u64> = statuses
+        .map(|status| {
+            let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
+            line.unwrap().trim().parse().unwrap()
+        })
+        .collect();
+    assert!(!counts.is_empty(), "the reapers are there");
+    counts.iter().sum()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sleeps_of(_name: &str) -> u64 {
+    0
+}
+
+/// Asserts that no reaper wakes up in a while.
+///
+/// This one does wait: what it shows is that something does *not* happen.
+fn assert_nothing_stirs(engine: &Engine, name: &str) {
+    // A reaper that was rung by the last timer scheduled may still be on its way back to sleep.
+    let settled = loop {
+        let before = (engine.stats().wake_ups, sleeps_of(name));
+        thread::sleep(Duration::from_millis(20));
+        if before == (engine.stats().wake_ups, sleeps_of(name)) {
+            break before;
+        }
+    };
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!((engine.stats().wake_ups, sleeps_of(name)), settled, "a reaper woke up");
+}
+
+#[test]
+fn a_million_timers_that_are_an_hour_away_wake_nobody() {
+    let engine = Engine::builder().shards(2).thread_name("rpr-idle").build().unwrap();
+    // Of any million timers some would be due at the opening of a bucket before long: these are
+    // all at least an hour away.
+    let random = &mut Random::new(1);
+    for _ in 0..scaled(1_000_000) {
+        let delay = HOUR + Duration::from_millis(random.below(10_000_000));
+        engine.schedule_detached(delay, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-idle");
+    assert_eq!(engine.stats().fired, 0);
+    assert_eq!(engine.stop().unwrap().len() as u64, scaled(1_000_000));
+}
+
+#[test]
+fn an_engine_with_nothing_in_it_sleeps_whatever_its_tick() {
+    for tick in [Duration::from_nanos(1), Duration::from_micros(50), HOUR] {
+        let engine = Engine::builder().tick(tick).thread_name("rpr-empty").build().unwrap();
+        assert_nothing_stirs(&engine, "rpr-empty");
+    }
+}
+
+#[test]
+fn timers_that_never_fire_wake_nobody() {
+    let engine = Engine::builder().shards(1).thread_name("rpr-never").build().unwrap();
+    for _ in 0..100 {
+        engine.schedule_detached(Duration::MAX, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-never");
+    assert_eq!(engine.len(), 100);
+}
+
+#[test]
+fn what_was_cancelled_wakes_nobody_before_its_bucket_opens() {
+    let engine = Engine::builder().shards(1).thread_name("rpr-cancel").build().unwrap();
+    for _ in 0..scaled(10_000) {
+        assert!(engine.schedule(HOUR, || ()).unwrap().cancel());
+    }
+    assert_nothing_stirs(&engine, "rpr-cancel");
+}
+
+// === what is due is not kept waiting ===
+
+#[test]
+fn a_deadline_in_the_past_fires_at_once() {
+    let engine = Engine::builder().shards(2).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let long_ago = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
+    for deadline in [long_ago, Instant::now()] {
+        let sender = sender.clone();
+        let _handle = engine.schedule_at(deadline, move || sender.send(()).unwrap()).unwrap();
+        receiver.recv_timeout(PATIENCE).unwrap();
+    }
+    let zero = sender.clone();
+    engine.schedule_detached(Duration::ZERO, move || zero.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn an_earlier_timer_wakes_a_reaper_that_sleeps_for_a_later_one() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    engine.schedule_detached(HOUR, || ()).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for ms in [50, 20, 5, 1] {
+        let sender = sender.clone();
+        let delay = Duration::from_millis(ms);
+        engine.schedule_detached(delay, move || sender.send(ms).unwrap()).unwrap();
+    }
+    let order: Vec<_> = (0..4).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
+    assert_eq!(order, [1, 5, 20, 50]);
+}
+
+/// What fired, in order, and when.
+type Log = Arc<Mutex<Vec<(u64, Duration)>>>;
+
+fn manual(builder: Builder) -> (TypedEngine<u64>, ManualClock, Log) {
+    let clock = ManualClock::new();
+    let log = Log::default();
+    let (handler_log, handler_clock) = (log.clone(), clock.clone());
+    let handler = move |batch: Batch<'_, u64>| {
+        let now = handler_clock.elapsed();
+        handler_log.lock().unwrap().extend(batch.map(|payload| (payload, now)));
+    };
+    (builder.shards(1).manual_clock(&clock).build_typed(handler).unwrap(), clock, log)
+}
+
+#[test]
+fn what_is_past_fires_in_the_next_turn_without_any_time_going_by() {
+    for (slots, reach) in GEOMETRIES {
+        let (engine, clock, log) = manual(Builder::new().slots(slots).reach(reach));
+        let start = engine.now();
+        engine.advance(HOUR).unwrap();
+        for (payload, deadline) in (0..).zip([start, start + HOUR / 2, engine.now()]) {
+            drop(engine.schedule_at(deadline, payload).unwrap());
+        }
+        engine.schedule_detached(Duration::ZERO, 3).unwrap();
+        assert_eq!(engine.turn(0).unwrap().fired, 4);
+        assert!(log.lock().unwrap().iter().all(|&(_, at)| at == clock.elapsed()));
+    }
+}
+
+#[test]
+fn a_delay_too_long_to_represent_never_fires_to_the_end_of_time() {
+    // 65537 divides 2^64 - 1: the last nanosecond of time begins a tick of that width.
+    let ticks = [1, 65_537, 1_000_000, 3_600_000_000_000, u64::MAX].map(Duration::from_nanos);
+    for tick in ticks {
+        for (slots, reach) in GEOMETRIES {
+            let builder = Builder::new().tick(tick).slots(slots).reach(reach);
+            let (engine, clock, log) = manual(builder);
+            engine.advance(Duration::from_secs(5)).unwrap();
+            let never = engine.schedule(Duration::MAX, 1).unwrap();
+            engine.schedule_detached(Duration::from_secs(u64::MAX), 2).unwrap();
+            engine.schedule_detached(HOUR * 24, 3).unwrap();
+            assert_eq!(never.deadline(), None);
+            engine.advance(Duration::MAX).unwrap();
+            assert_eq!(clock.elapsed(), Duration::from_nanos(u64::MAX), "the end of time");
+            let turn = engine.turn(0).unwrap();
+            assert_eq!((turn.fired, turn.more, turn.next), (0, false, None), "tick {tick:?}");
+            let fired: Vec<_> = log.lock().unwrap().iter().map(|&(payload, _)| payload).collect();
+            assert_eq!(fired, [3], "{tick:?}");
+            assert!(never.cancel());
+        }
+    }
+}
+
+#[test]
+fn after_hours_without_a_turn_short_timers_are_on_time_and_in_order() {
+    for (slots, reach) in GEOMETRIES {
+        for tick in [Duration::from_micros(1), Duration::from_millis(1), Duration::from_secs(7)] {
+            let builder = Builder::new().tick(tick).slots(slots).reach(reach);
+            let (engine, clock, log) = manual(builder);
+            for pause in [HOUR * 3, HOUR * 24, Duration::from_millis(1), HOUR * 8760] {
+                // No turn: the shard's clock stays behind, as it does while a reaper sleeps.
+                clock.advance(pause + Duration::from_nanos(123));
+                log.lock().unwrap().clear();
+                let now = clock.elapsed();
+                for n in [5, 1, 40, 2, 900] {
+                    engine.schedule_detached(tick * n, u64::from(n)).unwrap();
+                }
+                engine.check().unwrap();
+                engine.advance(tick * 1000).unwrap();
+                let log = log.lock().unwrap();
+                let order: Vec<u64> = log.iter().map(|&(payload, _)| payload).collect();
+                assert_eq!(order, [1, 2, 5, 40, 900], "{slots} {reach} {tick:?}");
+                for &(n, at) in log.iter() {
+                    let late = at - (now + tick * n as u32);
+                    assert!(late < tick, "{late:?} late with ticks of {tick:?}");
+                }
+            }
+        }
+    }
+}

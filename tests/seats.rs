@@ -1,0 +1,174 @@
+//! Seats: what a cancelled timer leaves serves the next, and what serves nobody is swept.
+
+mod common;
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::scaled;
+use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Dead entries are let be while they are no more than the pending timers, or than this.
+const DEAD_AT_MOST: u64 = 4096;
+
+fn drop_all(batch: Batch<'_, u64>) {
+    batch.for_each(drop);
+}
+
+fn manual() -> TypedEngine<u64> {
+    let clock = ManualClock::new();
+    Builder::new().shards(1).manual_clock(&clock).build_typed(drop_all).unwrap()
+}
+
+fn threaded(shards: usize) -> TypedEngine<u64> {
+    Builder::new().shards(shards).build_typed(drop_all).unwrap()
+}
+
+/// Runs turns until there is nothing left to do at this time.
+fn settle(engine: &TypedEngine<u64>) {
+    while engine.turn(0).unwrap().more {}
+}
+
+fn schedule_many(engine: &TypedEngine<u64>, delay: Duration, n: u64) -> Vec<Handle<u64>> {
+    // Of different lengths, so that many buckets have some.
+    let delays = (0..n).map(|n| delay + MS * (n as u32 % 100_000));
+    delays.map(|delay| engine.schedule(delay, 0).unwrap()).collect()
+}
+
+fn cancel_all(handles: Vec<Handle<u64>>) {
+    assert!(handles.into_iter().all(Handle::cancel));
+}
+
+#[test]
+fn the_next_timer_takes_the_seat_of_a_cancelled_one_unless_it_is_due_before_the_bucket_opens() {
+    let engine = manual();
+    cancel_all(schedule_many(&engine, HOUR, 1));
+    engine.schedule_detached(MS * 5, 0).unwrap();
+    assert_eq!(engine.stats().seated, 0, "it would be late there");
+    engine.schedule_detached(HOUR, 0).unwrap();
+    assert_eq!(engine.stats().seated, 1);
+    engine.schedule_detached(HOUR, 0).unwrap();
+    assert_eq!(engine.stats().seated, 1, "a seat is for one");
+    engine.check().unwrap();
+    assert_eq!(engine.advance(HOUR * 2), Ok(3));
+}
+
+#[test]
+fn seats_come_back_to_the_thread_that_schedules_when_another_cancels() {
+    let engine = threaded(2);
+    let (send_over, take_over) = mpsc::channel::<Vec<Handle<u64>>>();
+    let (send_back, take_back) = mpsc::channel();
+    let canceller = thread::spawn(move || {
+        for batch in take_over {
+            cancel_all(batch);
+            send_back.send(()).unwrap();
+        }
+    });
+    let rounds = scaled(200);
+    for _ in 0..rounds {
+        let batch = (0..64).map(|_| engine.schedule(HOUR, 0).unwrap()).collect();
+        send_over.send(batch).unwrap();
+        take_back.recv_timeout(PATIENCE).unwrap();
+    }
+    drop(send_over);
+    canceller.join().unwrap();
+    let stats = engine.stats();
+    assert_eq!((stats.scheduled, stats.cancelled), (rounds * 64, rounds * 64));
+    assert!(stats.seated > stats.scheduled / 10 * 8, "{stats:?}");
+    assert!(stats.dead <= DEAD_AT_MOST, "{stats:?}");
+}
+
+#[test]
+fn a_storm_of_cancels_is_swept_without_time_going_by_or_anything_new() {
+    let engine = manual();
+    cancel_all(schedule_many(&engine, HOUR, scaled(100_000)));
+    assert!(engine.stats().dead > DEAD_AT_MOST * 2, "there is something to sweep");
+    engine.check().unwrap();
+    settle(&engine);
+    engine.check().unwrap();
+    assert!(engine.stats().dead <= DEAD_AT_MOST, "{:?}", engine.stats());
+}
+
+#[test]
+fn the_reapers_sweep_a_storm_of_cancels_by_themselves() {
+    let engine = threaded(2);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| cancel_all(schedule_many(&engine, HOUR, scaled(50_000))));
+        }
+    });
+    let begin = Instant::now();
+    while engine.stats().dead > DEAD_AT_MOST {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", engine.stats());
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn the_living_are_not_touched_by_a_sweep() {
+    let engine = manual();
+    let mut living = schedule_many(&engine, HOUR, scaled(2000));
+    cancel_all(schedule_many(&engine, HOUR, scaled(50_000)));
+    living.extend(schedule_many(&engine, HOUR * 2, scaled(1000)));
+    settle(&engine);
+    engine.check().unwrap();
+    assert!(engine.stats().dead <= DEAD_AT_MOST);
+    assert_eq!(engine.len() as u64, scaled(3000));
+    assert_eq!(engine.advance(HOUR * 5), Ok(scaled(3000) as usize));
+    assert_eq!(engine.stats().dead, 0, "every bucket with dead in it has opened");
+}
+
+#[test]
+fn the_dead_never_outnumber_the_living_for_long() {
+    let engine = manual();
+    let many = scaled(40_000);
+    let mut living = schedule_many(&engine, HOUR, many);
+    while !living.is_empty() {
+        cancel_all(living.split_off(living.len().saturating_sub(many as usize / 20)));
+        settle(&engine);
+        let stats = engine.stats();
+        assert!(stats.dead <= stats.pending.max(DEAD_AT_MOST), "{stats:?}");
+    }
+}
+
+#[test]
+fn a_sweep_that_is_overtaken_by_more_cancels_goes_round_again() {
+    // All in one bucket, which a sweep takes out as a whole and goes through in chunks.
+    let engine = manual();
+    let many = scaled(60_000) as usize;
+    let mut living: Vec<_> = (0..many).map(|n| engine.schedule(HOUR, n as u64).unwrap()).collect();
+    // The lists are walked from the latest timer on: cancel the earlier ones first.
+    let late = living.split_off(many * 6 / 10);
+    cancel_all(living);
+    for _ in 0..15 {
+        assert!(engine.turn(0).unwrap().more, "a sweep is under way");
+    }
+    assert!(engine.stats().dead > DEAD_AT_MOST, "and not done");
+    cancel_all(late);
+    settle(&engine);
+    engine.check().unwrap();
+    assert!(engine.stats().dead <= DEAD_AT_MOST, "{:?}", engine.stats());
+}
+
+#[test]
+fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
+    let engine = manual();
+    let mut handles = schedule_many(&engine, HOUR * 64, scaled(10_000));
+    for hours in [32, 16, 8, 4, 2] {
+        for handle in &mut handles {
+            assert!(handle.reset(HOUR * hours).unwrap());
+        }
+        settle(&engine);
+        engine.check().unwrap();
+        let stats = engine.stats();
+        assert!(stats.dead <= stats.pending.max(DEAD_AT_MOST), "{hours} hours: {stats:?}");
+    }
+    assert_eq!(engine.len() as u64, scaled(10_000));
+}
