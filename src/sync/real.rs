@@ -3,7 +3,9 @@
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+#[cfg(not(tsan))]
+pub use std::sync::Mutex;
+pub use std::sync::{Arc, OnceLock, Weak, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};
 
 /// `UnsafeCell` with the model checker's interface, so that both worlds share one body.
