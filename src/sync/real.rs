@@ -1,10 +1,10 @@
 //! The primitives of a real program: the standard library's.
 
+#[cfg(not(tsan))]
+pub use std::sync::Mutex;
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-#[cfg(not(tsan))]
-pub use std::sync::Mutex;
 pub use std::sync::{Arc, OnceLock, Weak, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};
 
