@@ -1,9 +1,9 @@
 //! The clients: one event loop that keeps a fixed number of sessions going.
 //!
 //! A session dials, then thinks and asks in turn. The pause is a timer that always fires; the
-//! timeouts of dial and request are timers that the greeting and the answer cancel. Now and then a session
-//! falls silent and waits to be closed by the server, or asks for no answer and waits for its
-//! timeout, hangs up and dials anew.
+//! timeouts of dial and request are timers that the greeting and the answer cancel. Now and then
+//! a session falls silent and waits to be closed by the server, or asks for no answer and waits
+//! for its timeout, hangs up and dials anew.
 
 use std::io;
 use std::net::SocketAddr;

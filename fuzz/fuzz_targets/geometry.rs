@@ -1,3 +1,5 @@
+//! Fuzzes the placement arithmetic: see `fuzz/geometry_model.rs`.
+
 #![no_main]
 
 #[path = "../geometry_model.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes the local wheel against a sorted map: see `fuzz/ops_model.rs`.
+
 #![no_main]
 
 #[path = "../ops_model.rs"]

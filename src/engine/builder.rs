@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::dispatch::{Handler, Inline};
@@ -11,7 +10,7 @@ use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
 use crate::reaper;
 use crate::shard::{Pool, Shard};
-use crate::sync::{Arc, OnceLock, thread};
+use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
 
 use super::core::Core;
@@ -269,7 +268,7 @@ impl Builder {
     ) -> io::Result<JoinHandle<Vec<T>>> {
         let name = format!("{}-{index}", self.thread_name);
         let (pinned, core_of_thread) = (self.pinned, core.clone());
-        let (report, pinning) = std::sync::mpsc::sync_channel(1);
+        let (report, pinning) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
             let outcome = if pinned { reaper::pin_to(index) } else { Ok(()) };

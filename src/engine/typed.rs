@@ -1,14 +1,13 @@
 //! The engine for payloads of any one type.
 
 use std::fmt;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Handler;
 use crate::entry;
 use crate::error::{BuildError, ScheduleError, StopError};
 use crate::shard::{Counted, Violation};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, JoinHandle, Mutex};
 use crate::time::{Tick, saturating_ns};
 
 use super::core::Core;

@@ -19,8 +19,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
     let shard = reaper.shard;
     let mut woken = 0;
     loop {
-        // ORDER(STOP): Acquire - pairs with the Release store by the stopper, who rings after
-        // it; here and below.
+        // ORDER(STOP): Acquire - pairs with the Release store by the stopper, who rings after it.
         if stopping.load(Ordering::Acquire) {
             return;
         }
@@ -33,6 +32,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
         }
         shard.doorbell().publish(report.next);
         let timeout = time_until(reaper, report.next);
+        // ORDER(STOP): Acquire - as above.
         let is_called = shard.has_notices()
             || shard.wants_sweep()
             || stopping.load(Ordering::Acquire)

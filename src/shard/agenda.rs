@@ -4,7 +4,8 @@
 //! bucket may stand in it for two expirations at once (two rounds of its ring).
 //!
 //! *Invariants*: what is in the agenda is never judged by what the bucket says of itself; only
-//! the very same pair of bucket and expiration may be left out.
+//! the very same pair of bucket and expiration may be left out. Such a pair may be on it more
+//! than once (a bucket remembers one of its rounds only), and all of them leave it together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,7 +52,13 @@ impl Agenda {
     #[inline]
     pub fn pop_due(&mut self, now: Tick) -> Option<Place> {
         let place = self.first().filter(|place| place.expiration <= now)?;
-        self.levels[usize::from(place.level) - 1].pop();
+        // Left for later, each copy would open the bucket again, and each opening of a bucket
+        // that holds several rounds makes new copies: more in every round, without end.
+        let copy = Reverse((place.expiration, place.slot));
+        let level = &mut self.levels[usize::from(place.level) - 1];
+        while level.peek() == Some(&copy) {
+            level.pop();
+        }
         Some(place)
     }
 
@@ -87,5 +94,15 @@ mod tests {
         let order: Vec<Place> = std::iter::from_fn(|| agenda.pop_due(Tick::new(8))).collect();
         assert_eq!(order, [place(2, 1, 4), place(1, 5, 5), place(3, 0, 8), place(1, 0, 8)]);
         assert_eq!(agenda.first(), None);
+    }
+
+    #[test]
+    fn copies_of_one_opening_leave_together() {
+        let mut agenda = Agenda::new(1);
+        for place in [place(1, 5, 5), place(1, 5, 69), place(1, 5, 5), place(1, 6, 5)] {
+            agenda.add(place);
+        }
+        let order: Vec<Place> = std::iter::from_fn(|| agenda.pop_due(Tick::new(99))).collect();
+        assert_eq!(order, [place(1, 5, 5), place(1, 6, 5), place(1, 5, 69)]);
     }
 }

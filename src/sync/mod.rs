@@ -19,3 +19,8 @@ pub use real::*;
 mod modelled;
 #[cfg(loom)]
 pub use modelled::*;
+
+#[cfg(tsan)]
+mod watched;
+#[cfg(tsan)]
+pub use watched::Mutex;

@@ -1,10 +1,12 @@
 //! The primitives of a real program: the standard library's.
 
+#[cfg(not(tsan))]
+pub use std::sync::Mutex;
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use std::sync::{Arc, Mutex, OnceLock, Weak};
-pub use std::thread::{self, Thread};
+pub use std::sync::{Arc, OnceLock, Weak, mpsc};
+pub use std::thread::{self, JoinHandle, Thread};
 
 /// `UnsafeCell` with the model checker's interface, so that both worlds share one body.
 #[derive(Debug)]

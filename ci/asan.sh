@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The tests under AddressSanitizer: use after free, out of bounds, double free; and at the end of
+# each, under LeakSanitizer, memory that nobody can reach. Arguments go to nextest.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_nextest
+need_symbolizer
+# The sanitizers work on the stable compiler; only their switches are not stable.
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Zsanitizer=address"
+export CARGO_TARGET_DIR=target/asan
+export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
+cargo nextest run --cargo-quiet --locked --target "$(host)" --profile sanitizer "$@"

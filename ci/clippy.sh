@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# No warning, from the compiler or from clippy, in anything that is built: the crate, its tests,
+# benches and examples; the models, which exist only under loom; the fuzz targets.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# The fuzz targets need libFuzzer, which comes as C++.
+need_command c++ g++
+cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/clippy-fuzz \
+    -- -D warnings
+RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=target/clippy-loom \
+    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# All code is laid out by rustfmt.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+cargo fmt --all --check
+cargo fmt --manifest-path fuzz/Cargo.toml --check

@@ -1,0 +1,68 @@
+# What the stages share; each sources it first. Afterwards the working directory is the root of
+# the repository, whatever it was before.
+# shellcheck shell=bash
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+# Every stage builds once, so what incremental builds write down is of no use.
+export CARGO_INCREMENTAL=0
+export CARGO_NET_RETRY=5
+# Flags of the caller would make one variant out of another.
+unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
+
+# The versions that the stages were tried with.
+NEXTEST_VERSION=0.9.143
+FUZZ_VERSION=0.13.2
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+# The triple of this machine. Sanitized builds name it as their target, so that build scripts and
+# macros, which run inside the compiler, stay as they are.
+host() {
+    rustc -vV | sed -n 's/^host: //p'
+}
+
+# need_command COMMAND PACKAGE: COMMAND is there, or is installed from Debian's PACKAGE.
+need_command() {
+    command -v "$1" >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        fail "$1 is missing, and only root with apt-get could install $2 here"
+    fi
+    echo "installing $2 for $1"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2"; } >/dev/null ||
+        fail "$1 is missing, and $2 could not be installed"
+}
+
+# need_cargo_tool CRATE VERSION [OPTION..]: the cargo subcommand of that crate is there, in
+# whatever version, or is built.
+need_cargo_tool() {
+    local crate=$1 version=$2
+    shift 2
+    cargo "${crate#cargo-}" --version >/dev/null 2>&1 && return
+    echo "installing $crate $version"
+    # Built to be used once: optimizing takes longer than it saves.
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$version" \
+        "$crate" "$@" || fail "$crate is missing, and could not be installed"
+}
+
+need_nextest() {
+    need_cargo_tool cargo-nextest "$NEXTEST_VERSION" \
+        --no-default-features --features default-no-update
+}
+
+need_fuzz() {
+    need_cargo_tool cargo-fuzz "$FUZZ_VERSION"
+    # libFuzzer comes as C++.
+    need_command c++ g++
+}
+
+# Sanitizers name functions in their reports, and suppressions match on the names.
+need_symbolizer() {
+    need_command llvm-symbolizer llvm
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Every handshake between threads, in all interleavings up to a number of preemptions that the
+# environment may raise. Arguments go to nextest: `ci/loom.sh doorbell` runs one model.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_nextest
+# crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
+export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C debug-assertions"
+export CARGO_TARGET_DIR=target/loom
+export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
+export LOOM_LOCATION=1
+# The only limit of time is the profile's: loom's own limits end a model as if it had passed.
+unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
+cargo nextest run --cargo-quiet --locked --release --package loom-tests --profile loom "$@"

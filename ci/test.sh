@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# The tests as the README says to run them, doctests included; then those of the workspace's other
+# members.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+export CARGO_TERM_QUIET=true
+cargo test
+cargo test --locked --workspace --exclude tickless

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The tests under ThreadSanitizer: accesses to plain memory that nothing orders. What it cannot
+# see into, and why, is in tsan.supp. Arguments go to nextest.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_nextest
+need_symbolizer
+# The sanitizers work on the stable compiler; only their switches are not stable. The standard
+# library is not instrumented, which the second flag permits; `tsan` puts a lock that can be seen
+# through in the place of the standard one.
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
+export CARGO_TARGET_DIR=target/tsan
+export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
+cargo nextest run --cargo-quiet --locked --target "$(host)" --profile sanitizer "$@"

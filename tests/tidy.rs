@@ -1,0 +1,89 @@
+//! The house rules that a machine can check, one test per rule. A failure lists each offence with
+//! its file and line.
+//!
+//! The rules are functions over sources, in `tidy/`, and each is tried on planted offences beside
+//! it, so that a rule which finds nothing is known to look.
+
+#[path = "tidy/documents.rs"]
+mod documents;
+#[path = "tidy/floors.rs"]
+mod floors;
+#[path = "tidy/order.rs"]
+mod order;
+#[path = "tidy/paths.rs"]
+mod paths;
+#[path = "tidy/shape.rs"]
+mod shape;
+#[path = "tidy/source.rs"]
+mod source;
+
+use source::{crate_files, tree};
+
+#[track_caller]
+fn assert_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "{} offences\n{}\n", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn imports_only_go_down_the_floors() {
+    assert_none(floors::upward_imports(&crate_files()));
+}
+
+#[test]
+fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
+    assert_none(floors::forced_doors(&crate_files()));
+}
+
+#[test]
+fn every_atomic_access_says_what_it_is_for() {
+    let files = crate_files();
+    assert_none(order::unexplained_accesses(&files));
+    assert_none(order::malformed_notes(&files));
+}
+
+#[test]
+fn every_handshake_is_marked_in_the_code() {
+    assert_none(order::unused_handshakes(&crate_files()));
+}
+
+#[test]
+fn every_handshake_has_a_row_in_the_architecture() {
+    assert_none(order::undocumented_handshakes(&documents::document("ARCHITECTURE.md")));
+}
+
+#[test]
+fn every_handshake_has_a_model() {
+    assert_none(order::unmodelled_handshakes());
+}
+
+#[test]
+fn files_functions_and_lines_are_short() {
+    assert_none(shape::oversized(&tree()));
+}
+
+#[test]
+fn every_file_begins_by_saying_what_it_is() {
+    assert_none(shape::headless(&tree()));
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_switched_off() {
+    let files = tree();
+    assert_none(shape::unfinished(&files));
+    assert_none(shape::silenced_lints(&files));
+}
+
+#[test]
+fn every_unsafe_promise_gives_its_reason() {
+    assert_none(shape::unreasoned_unsafe(&tree()));
+}
+
+#[test]
+fn the_documents_are_there_and_short() {
+    assert_none(documents::bad_documents());
+}
+
+#[test]
+fn files_that_prose_names_exist() {
+    assert_none(documents::broken_references(&tree()));
+}

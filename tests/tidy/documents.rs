@@ -1,0 +1,82 @@
+//! The documents at the root, and the files that prose names.
+
+use std::fs;
+
+use super::source::{Source, numbered, root};
+
+/// Documents and the most lines that each may have.
+const DOCUMENTS: [(&str, usize); 4] = [
+    ("ARCHITECTURE.md", 200),
+    ("README.md", usize::MAX),
+    ("CHANGELOG.md", usize::MAX),
+    ("PERF.md", usize::MAX),
+];
+
+/// A document of the root; empty where it is missing.
+pub(crate) fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_default()
+}
+
+/// Documents that are missing, empty or too long.
+pub(crate) fn bad_documents() -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (name, max_lines) in DOCUMENTS {
+        match document(name).lines().count() {
+            0 => complaints.push(format!("{name}:1: the document is missing")),
+            lines if lines > max_lines => {
+                complaints.push(format!("{name}:1: {lines} lines, of at most {max_lines}"));
+            }
+            _ => {}
+        }
+    }
+    complaints
+}
+
+/// Files named in headers and documents that do not exist.
+pub(crate) fn broken_references(files: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        for (line, name) in missing(&source.comments) {
+            complaints.push(source.complaint(line, &format!("there is no `{name}`")));
+        }
+    }
+    for (name, _) in DOCUMENTS {
+        for (line, file) in missing(&document(name)) {
+            complaints.push(format!("{name}:{line}: there is no `{file}`"));
+        }
+    }
+    complaints
+}
+
+/// Rust files of the repository's folders that `text` names between backticks.
+fn missing(text: &str) -> Vec<(usize, String)> {
+    let mut missing = Vec::new();
+    for (line, text) in numbered(text) {
+        let quoted = text.split('`').skip(1).step_by(2);
+        for name in quoted.filter(|name| is_file_name(name)).flat_map(alternatives) {
+            let places = [root().join(&name), root().join("src").join(&name)];
+            if !places.iter().any(|place| place.exists()) {
+                missing.push((line, name));
+            }
+        }
+    }
+    missing
+}
+
+fn is_file_name(name: &str) -> bool {
+    name.ends_with(".rs") && name.contains('/') && !name.contains([' ', '*', '<', '('])
+}
+
+/// A pair of braces with a comma in it names two files.
+fn alternatives(name: &str) -> Vec<String> {
+    let Some((before, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
+    let Some((inside, after)) = rest.split_once('}') else { return vec![name.to_owned()] };
+    inside.split(',').map(|part| format!("{before}{part}{after}")).collect()
+}
+
+#[test]
+fn a_file_that_is_not_there_is_found() {
+    let text = "see `src/lib.rs`, `entry/{word,nowhere}.rs`,\n`tests/nothing.rs` and `a.rs`";
+    let expected = [(1, "entry/nowhere.rs".to_owned()), (2, "tests/nothing.rs".to_owned())];
+    assert_eq!(missing(text), expected);
+}

@@ -1,0 +1,180 @@
+//! Who may import whom, and who alone may name what.
+
+use super::paths::paths;
+use super::source::Source;
+
+/// What a module may import from.
+enum From {
+    /// Every floor below its own.
+    Below,
+    /// These and nothing else.
+    Only(&'static [&'static str]),
+}
+
+/// Each module of the crate, its floor, and what it may import.
+const HOUSE: [(&str, u8, From); 16] = [
+    ("future", 6, From::Below),
+    ("purgatory", 6, From::Below),
+    ("hashed", 6, From::Below),
+    ("engine", 5, From::Below),
+    ("reaper", 4, From::Below),
+    ("shard", 3, From::Below),
+    ("inbox", 2, From::Below),
+    ("wheel", 2, From::Below),
+    ("doorbell", 2, From::Below),
+    ("depot", 2, From::Below),
+    ("dispatch", 2, From::Below),
+    ("local", 2, From::Only(&["time"])),
+    ("entry", 1, From::Below),
+    ("error", 0, From::Only(&["time"])),
+    ("time", 0, From::Only(&["sync"])),
+    ("sync", 0, From::Only(&[])),
+];
+
+/// A name that few files may use.
+struct Door {
+    /// How paths begin that go through the door.
+    names: &'static [&'static [&'static str]],
+    /// How the paths of the files begin that may.
+    rooms: &'static [&'static str],
+    message: &'static str,
+}
+
+const DOORS: [Door; 3] = [
+    Door {
+        names: &[
+            &["std", "sync"],
+            &["std", "thread"],
+            &["core", "sync"],
+            &["alloc", "sync"],
+            &["loom"],
+        ],
+        rooms: &["src/sync/"],
+        message: "threads and what they share come through `crate::sync`",
+    },
+    Door {
+        names: &[&["crossbeam_epoch"]],
+        rooms: &["src/entry/reclaim.rs"],
+        message: "only `entry/reclaim.rs` names the epoch crate",
+    },
+    Door {
+        names: &[&["libc"]],
+        rooms: &["src/reaper/os.rs"],
+        message: "only `reaper/os.rs` talks to the operating system",
+    },
+];
+
+/// Where a lock may be named, besides the door to it.
+const LOCK_ROOMS: [&str; 3] = ["src/sync/", "src/shard/mod.rs", "src/engine/typed.rs"];
+
+/// Types that make a thread wait for another.
+const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Barrier", "Once"];
+
+/// Imports that do not go down.
+pub(crate) fn upward_imports(files: &[Source]) -> Vec<String> {
+    files.iter().filter(|source| source.path != "src/lib.rs").flat_map(imports_of).collect()
+}
+
+fn imports_of(source: &Source) -> Vec<String> {
+    let place = module_path(&source.path);
+    let own = place[0];
+    let Some((_, floor, from)) = HOUSE.iter().find(|(module, ..)| *module == own) else {
+        return vec![source.complaint(1, &format!("the module `{own}` has no floor in the house"))];
+    };
+    let mut complaints = Vec::new();
+    for named in paths(&source.product) {
+        let Some(module) = crate_module(&named.parts, place.len()) else { continue };
+        let target = HOUSE.iter().find(|(other, ..)| *other == module);
+        let allowed = match (target, from) {
+            _ if module == own => true,
+            (None, _) => false,
+            (Some((_, other, _)), From::Below) => other < floor,
+            (Some(_), From::Only(modules)) => modules.contains(&module),
+        };
+        if !allowed {
+            let message = match target {
+                Some((_, other, _)) => {
+                    format!("`{own}` on floor {floor} imports `{module}` on floor {other}")
+                }
+                None => format!("`{module}` is no module: name the one that it lives in"),
+            };
+            complaints.push(source.complaint(named.line, &message));
+        }
+    }
+    complaints
+}
+
+/// The module path of a file: `mod.rs` is its folder, any other is one deeper.
+fn module_path(path: &str) -> Vec<&str> {
+    let path = path.trim_start_matches("src/").trim_end_matches(".rs");
+    path.trim_end_matches("/mod").split('/').collect()
+}
+
+/// Which module of the crate a path leads to, seen from a module `depth` below the root; `None`:
+/// it stays where it is, or leads out of the crate.
+fn crate_module(parts: &[String], depth: usize) -> Option<&str> {
+    let supers = parts.iter().take_while(|part| *part == "super").count();
+    if parts[0] == "crate" {
+        parts.get(1).map(String::as_str)
+    } else if supers == depth {
+        parts.get(supers).map(String::as_str)
+    } else {
+        None
+    }
+}
+
+/// Names that were taken past their door, and locks where none belong.
+pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        let may = |rooms: &[&str]| rooms.iter().any(|room| source.path.starts_with(room));
+        for named in paths(&source.product) {
+            // A lone word is a variable, or a `cfg`.
+            let through = |door: &Door| {
+                named.parts.len() > 1 && door.names.iter().any(|name| begins(&named.parts, name))
+            };
+            for door in DOORS.iter().filter(|door| !may(door.rooms) && through(door)) {
+                complaints.push(source.complaint(named.line, door.message));
+            }
+            let locks = named.parts.iter().any(|part| LOCKS.contains(&part.as_str()));
+            if locks && !may(&LOCK_ROOMS) {
+                let message = "a lock where ARCHITECTURE.md says that there is none";
+                complaints.push(source.complaint(named.line, message));
+            }
+        }
+    }
+    complaints
+}
+
+fn begins(parts: &[String], prefix: &[&str]) -> bool {
+    parts.len() >= prefix.len() && parts.iter().zip(prefix).all(|(part, name)| part == name)
+}
+
+#[test]
+fn an_import_that_goes_up_or_aside_is_found() {
+    let upward = |path: &str, text: &str| upward_imports(&[Source::new(path, text)]).len();
+    assert_eq!(upward("src/inbox/mod.rs", "use crate::{entry::Entry, sync::Arc};"), 0);
+    assert_eq!(upward("src/inbox/mod.rs", "use crate::{entry::Entry, shard::Shard};"), 1);
+    assert_eq!(upward("src/inbox/stack.rs", "fn a() { crate::depot::b() }"), 1);
+    assert_eq!(upward("src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
+    assert_eq!(upward("src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
+    assert_eq!(upward("src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
+    assert_eq!(upward("src/local/mod.rs", "use crate::sync::Arc;"), 1);
+    assert_eq!(upward("src/sync/real.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("src/shard/mod.rs", "use crate::Tick;"), 1);
+    assert_eq!(upward("src/attic/mod.rs", ""), 1);
+    assert_eq!(upward("src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
+}
+
+#[test]
+fn a_name_taken_past_its_door_is_found() {
+    let forced = |path: &str, text: &str| forced_doors(&[Source::new(path, text)]).len();
+    assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
+    assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
+    assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
+    assert_eq!(forced("src/sync/real.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"), 2);
+    assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
+    assert_eq!(forced("src/shard/pool.rs", "use crate::sync::Mutex;"), 1);
+    assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
+}

@@ -1,0 +1,156 @@
+//! Sizes, headers, and what a finished file does not have.
+
+use super::source::{Source, closing, has_word, line_of, numbered};
+
+const MAX_FILE_LINES: usize = 400;
+const MAX_LINE_CHARS: usize = 100;
+const MAX_FN_LINES: usize = 70;
+
+/// Files, functions and lines that are too long.
+pub(crate) fn oversized(files: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        let lines = source.text.lines().count();
+        if lines > MAX_FILE_LINES {
+            let message = format!("{lines} lines in a file, of at most {MAX_FILE_LINES}");
+            complaints.push(source.complaint(1, &message));
+        }
+        for (line, text) in numbered(&source.text) {
+            let chars = text.chars().count();
+            if chars > MAX_LINE_CHARS {
+                let message = format!("{chars} characters in a line, of at most {MAX_LINE_CHARS}");
+                complaints.push(source.complaint(line, &message));
+            }
+        }
+        for (line, length) in functions(&source.code) {
+            if length > MAX_FN_LINES {
+                let message = format!("{length} lines in a function, of at most {MAX_FN_LINES}");
+                complaints.push(source.complaint(line, &message));
+            }
+        }
+    }
+    complaints
+}
+
+/// Each function's first line and how many it has.
+fn functions(code: &str) -> Vec<(usize, usize)> {
+    let mut functions = Vec::new();
+    for (start, _) in code.match_indices("fn ") {
+        let is_word = code[..start].chars().next_back().is_none_or(char::is_whitespace);
+        let body = code[start..].find(['{', ';']).map(|at| start + at);
+        let Some(open) = body.filter(|&at| is_word && code[at..].starts_with('{')) else {
+            continue;
+        };
+        let length = code[start..closing(code, open)].lines().count();
+        functions.push((line_of(code, start), length));
+    }
+    functions
+}
+
+/// Files that do not begin by saying what they are.
+pub(crate) fn headless(files: &[Source]) -> Vec<String> {
+    let is_headless = |source: &&Source| {
+        let first = source.text.lines().next().unwrap_or_default();
+        !(first.starts_with("//! ") || first.starts_with("#![doc = include_str!("))
+    };
+    let headless = files.iter().filter(is_headless);
+    headless.map(|source| source.complaint(1, "begins without a `//!` header")).collect()
+}
+
+/// Traces of unfinished work: in code, and in comments.
+pub(crate) fn unfinished(files: &[Source]) -> Vec<String> {
+    let in_code = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
+    let in_comments = ["TODO", "FIXME", "XXX", "HACK"];
+    let mut complaints = Vec::new();
+    for source in files {
+        for (line, text) in numbered(&source.code) {
+            for trace in in_code.iter().filter(|trace| text.contains(*trace)) {
+                complaints.push(source.complaint(line, &format!("`{trace}`")));
+            }
+        }
+        for (line, text) in numbered(&source.comments) {
+            for trace in in_comments.iter().filter(|trace| has_word(text, trace)) {
+                complaints.push(source.complaint(line, &format!("`{trace}` in a comment")));
+            }
+        }
+    }
+    complaints
+}
+
+/// Lints that are switched off, or expected without a reason.
+pub(crate) fn silenced_lints(files: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        for (start, _) in source.code.match_indices('#') {
+            let attribute = &source.code[start..];
+            if !(attribute.starts_with("#[") || attribute.starts_with("#![")) {
+                continue;
+            }
+            let attribute = &attribute[..attribute.find(']').unwrap_or(attribute.len())];
+            let line = line_of(&source.code, start);
+            if has_word(attribute, "allow") {
+                complaints.push(source.complaint(line, "a lint is expected, not allowed"));
+            } else if has_word(attribute, "expect") && !has_word(attribute, "reason") {
+                complaints.push(source.complaint(line, "a lint is expected without a reason"));
+            }
+        }
+    }
+    complaints
+}
+
+/// Unsafe promises without their reason, and unsafe functions without their conditions. (Unsafe
+/// blocks are clippy's: `undocumented_unsafe_blocks`.)
+pub(crate) fn unreasoned_unsafe(files: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        let lines: Vec<&str> = source.text.lines().map(str::trim).collect();
+        for (line, text) in numbered(&source.code) {
+            let above = || lines[..line - 1].iter().rev().take_while(|line| is_prefix(line));
+            if text.trim().starts_with("unsafe impl") && !above().any(|l| l.contains("SAFETY:")) {
+                complaints.push(source.complaint(line, "an unsafe impl without `// SAFETY:`"));
+            }
+            if text.contains("unsafe fn ") && !above().any(|line| line.contains("# Safety")) {
+                complaints.push(source.complaint(line, "an unsafe fn without `# Safety`"));
+            }
+        }
+    }
+    complaints
+}
+
+/// Whether the line is part of what stands before an item: a comment or an attribute.
+fn is_prefix(line: &str) -> bool {
+    line.starts_with("//") || line.starts_with("#[")
+}
+
+#[test]
+fn what_is_too_long_is_found() {
+    let found = |text: &str| oversized(&[Source::new("src/a.rs", text)]).len();
+    let body =
+        |lines: usize| format!("impl A {{\n    fn a() {{\n{}    }}\n}}\n", "b;\n".repeat(lines));
+    assert_eq!(found(&body(MAX_FN_LINES - 2)), 0);
+    assert_eq!(found(&body(MAX_FN_LINES - 1)), 1);
+    assert_eq!(found(&"a\n".repeat(MAX_FILE_LINES)), 0);
+    assert_eq!(found(&"a\n".repeat(MAX_FILE_LINES + 1)), 1);
+    assert_eq!(found(&"ä".repeat(MAX_LINE_CHARS)), 0);
+    assert_eq!(found(&"ä".repeat(MAX_LINE_CHARS + 1)), 1);
+    assert_eq!(functions("fn a();\n\nfn b() {\n}\nlet c: fn (u8);\n"), [(3, 2)]);
+}
+
+#[test]
+fn unfinished_work_is_found() {
+    let found = |text: &str| unfinished(&[Source::new("src/a.rs", text)]).len();
+    assert_eq!(found("fn a() { todo!() }\n#[ignore = \"slow\"]\n// FIXME: b\n"), 3);
+    assert_eq!(found("let a = \"todo!\"; // Todo lists are not traces.\n"), 0);
+}
+
+#[test]
+fn silenced_lints_and_bare_unsafe_are_found() {
+    let silenced = |text: &str| silenced_lints(&[Source::new("src/a.rs", text)]).len();
+    assert_eq!(silenced("#[allow(dead_code)]\n#![allow(\n    unused,\n)]"), 2);
+    assert_eq!(silenced("#[expect(dead_code)]\n#[cfg_attr(a, expect(b, reason = \"c\"))]"), 1);
+    let bare = |text: &str| unreasoned_unsafe(&[Source::new("src/a.rs", text)]).len();
+    assert_eq!(bare("unsafe impl Send for A {}"), 1);
+    assert_eq!(bare("// SAFETY: b.\n#[c]\nunsafe impl Send for A {}"), 0);
+    assert_eq!(bare("// SAFETY: b.\nstruct A;\nunsafe impl Send for A {}"), 1);
+    assert_eq!(bare("/// A.\npub unsafe fn a() {}\n/// # Safety\n/// B.\nunsafe fn b() {}"), 1);
+}
