@@ -61,10 +61,7 @@ impl World {
     /// A world whose reaper is driven by the model, and whose levels are there already.
     pub fn new(geometry: Geometry) -> Arc<World> {
         let world = World::with(geometry, Bell::None, 1);
-        for level in 1..=geometry.levels() {
-            let place = geometry.place_on(Tick::ZERO, level);
-            world.shard.wheel().bucket(place).expect("it is not closed");
-        }
+        world.make_levels();
         world
     }
 
@@ -80,6 +77,15 @@ impl World {
             clock: Clock::manual(&ManualClock::new()),
             scale: Scale::new(std::time::Duration::from_millis(1)).expect("a tick has a width"),
         })
+    }
+
+    /// Makes all levels, so that making them is not part of the races.
+    pub fn make_levels(&self) {
+        let geometry = self.shard.wheel().geometry();
+        for level in 1..=geometry.levels() {
+            let place = geometry.place_on(Tick::ZERO, level);
+            self.shard.wheel().bucket(place).expect("it is not closed");
+        }
     }
 
     /// Runs one turn, if the shard is not closed.

@@ -14,6 +14,8 @@ pub use std::sync::{Arc, OnceLock, Weak};
 /// A number for whoever asks, on which no thread decides anything: left out of the models,
 /// which would only grow by it.
 pub use std::sync::atomic::AtomicU64 as Counter;
+/// Where to look first; as good wherever it points. Left out for the same reason.
+pub use std::sync::atomic::AtomicUsize as Hint;
 
 /// Loom's cell, which reports accesses that race.
 #[derive(Debug)]

@@ -6,6 +6,8 @@ pub use std::sync::atomic::{
 pub use std::sync::{Arc, Mutex, OnceLock, Weak};
 /// A number for whoever asks, on which no thread decides anything.
 pub use std::sync::atomic::AtomicU64 as Counter;
+/// Where to look first; as good wherever it points.
+pub use std::sync::atomic::AtomicUsize as Hint;
 pub use std::thread::{self, Thread};
 
 /// `UnsafeCell` with the model checker's interface, so that both worlds share one body.
