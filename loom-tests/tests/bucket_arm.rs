@@ -45,7 +45,7 @@ fn whoever_relies_on_another_producers_arming_is_covered_by_it() {
 
 #[test]
 fn two_producers_and_a_flush_lose_no_timer() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
@@ -63,7 +63,7 @@ fn two_producers_and_a_flush_lose_no_timer() {
 
 #[test]
 fn a_slot_may_hold_two_rounds() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         // Ticks 1 and 3 share a slot; the second producer's clock is ahead of the shard's.
@@ -84,7 +84,7 @@ fn a_slot_may_hold_two_rounds() {
 
 #[test]
 fn a_late_publication_makes_nobody_rely_on_nothing() {
-    check(1, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let hands = [(); 3].map(|()| Hand::new(&world));
         let [mut one, mut two, mut three] = hands;

@@ -85,7 +85,7 @@ fn each_node_is_taken_once_and_with_what_is_in_it() {
 
 #[test]
 fn three_producers_on_two_lanes() {
-    check(2, || {
+    check(3, || {
         let lanes = Arc::new(Lanes::new());
         let threads = [1, 2, 3].map(|value| {
             let lanes = lanes.clone();

@@ -46,7 +46,7 @@ fn a_reaper_that_would_sleep_too_long_is_woken() {
 
 #[test]
 fn of_two_producers_at_least_the_earlier_one_rings() {
-    check(2, || {
+    check(3, || {
         let world = world();
         let [mut near, mut far] = [Hand::new(&world), Hand::new(&world)];
         let near = thread::spawn(move || (near.schedule_detached(0, 0), near));
@@ -59,7 +59,7 @@ fn of_two_producers_at_least_the_earlier_one_rings() {
 
 #[test]
 fn both_of_two_producers_are_heard() {
-    check(2, || {
+    check(3, || {
         let world = world();
         let hands = [Hand::new(&world), Hand::new(&world)];
         let producers =
