@@ -84,16 +84,32 @@ fn a_slot_may_hold_two_rounds() {
 
 #[test]
 fn a_late_publication_makes_nobody_rely_on_nothing() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        world.turn(1);
+        // The first producer may be about to publish what was flushed already.
+        let id = two.schedule_detached(1, 0).unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        let (id, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        world.check(1);
+    });
+}
+
+#[test]
+fn three_producers_in_two_rounds() {
     check(2, || {
         let world = World::new(wheel(2, 1));
-        let hands = [(); 3].map(|()| Hand::new(&world));
-        let [mut one, mut two, mut three] = hands;
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
         let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
-        let three = thread::spawn(move || (three.schedule_detached(1, 0).unwrap(), three));
         world.turn(1);
-        let (id, _three) = three.join().unwrap();
-        world.turn(1);
+        let id = three.schedule_detached(3, 2).unwrap();
+        world.turn(3);
         assert!(has_run(id));
         let (id, _two) = two.join().unwrap();
         world.turn(3);

@@ -74,15 +74,12 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         hand.schedule_detached(1, 0);
-        let producer = thread::spawn(move || {
-            // One on the other lane, one before the first timer.
-            hand.schedule_detached(1, 0);
-            hand.schedule_detached(1, 0);
-            hand
-        });
-        let found = census(&world);
+        let reader = read_in_thread(&world);
+        // One on the other lane, one before the first timer.
+        hand.schedule_detached(1, 0);
+        hand.schedule_detached(1, 0);
+        let found = reader.join().unwrap();
         assert!((1..=3).contains(&found.len()));
-        drop(producer.join().unwrap());
         assert_eq!(census(&world).len(), 3);
     });
 }

@@ -59,7 +59,7 @@ fn of_two_producers_at_least_the_earlier_one_rings() {
 
 #[test]
 fn both_of_two_producers_are_heard() {
-    check(3, || {
+    check(2, || {
         let world = world();
         let hands = [Hand::new(&world), Hand::new(&world)];
         let producers =

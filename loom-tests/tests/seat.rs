@@ -6,6 +6,8 @@
 //! its own time, wherever it landed; each payload meets one fate; each entry is freed once.
 #![cfg(loom)]
 
+use std::sync::Arc;
+
 use loom::thread;
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
 use tickless::Tick;
@@ -45,6 +47,11 @@ fn fires_in_time(world: &World, timer: &Timer, deadline: u64, last: u64) {
     }
 }
 
+fn turn_in_thread(world: &Arc<World>, now: u64) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || world.turn_until_idle(now))
+}
+
 #[test]
 fn a_seat_is_taken_or_unlinked_when_its_bucket_opens() {
     reuse_while_turning(3, 1, 2, &[1]);
@@ -78,12 +85,11 @@ fn a_seat_is_taken_while_its_bucket_is_swept() {
         let timer = hand.schedule(1, 0).unwrap();
         let other = hand.schedule_detached(1, 0).unwrap();
         world.shard.ask_for_sweep();
-        let thread = thread::spawn(move || {
-            assert!(hand.cancel(timer));
-            (hand.schedule(2, 0).unwrap(), hand)
-        });
-        world.turn_until_idle(0);
-        let (timer, mut hand) = thread.join().unwrap();
+        // The writer goes first: see "Who goes first" in the README.
+        let reaper = turn_in_thread(&world, 0);
+        assert!(hand.cancel(timer));
+        let timer = hand.schedule(2, 0).unwrap();
+        reaper.join().unwrap();
         world.check(0);
         world.turn_until_idle(1);
         assert!(has_run(other));

@@ -21,7 +21,7 @@ fn pass(world: &World, begin: u64, end: u64) {
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(2, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let one = thread::spawn(move || {
@@ -41,7 +41,7 @@ fn one_schedules_and_cancels_while_another_schedules() {
 
 #[test]
 fn one_moves_its_timer_while_another_schedules() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(2, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let mut timer = one.schedule(3, 0);
@@ -78,7 +78,7 @@ fn one_schedules_and_another_cancels() {
 
 #[test]
 fn a_bucket_cascades_ahead_while_timers_come_and_go() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(4, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let timer = one.schedule(5, 0).unwrap();
@@ -99,7 +99,7 @@ fn a_bucket_cascades_ahead_while_timers_come_and_go() {
 
 #[test]
 fn a_shard_is_swept_while_timers_come_and_go() {
-    check(2, || {
+    check(3, || {
         // Without depots, seats that are given up are dead.
         let world = World::with(wheel(2, 1), Bell::None, 0);
         world.make_levels();
@@ -123,7 +123,7 @@ fn a_shard_is_swept_while_timers_come_and_go() {
 
 #[test]
 fn a_shard_is_stopped_while_timers_come_go_and_fire() {
-    check(2, || {
+    check(3, || {
         let world = World::new(wheel(2, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let timer = one.schedule(1, 0).unwrap();
