@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Padded};
+use crate::sync::{AtomicPtr, Hint, Ordering, Padded};
 
 /// Places that one put or take looks at before it gives up: it never takes long.
 const LOOK: usize = 8;
@@ -11,7 +11,7 @@ const LOOK: usize = 8;
 pub(super) struct Rack<V> {
     places: Box<[AtomicPtr<V>]>,
     /// Where to look first: near the place where something happened last.
-    hint: Padded<AtomicUsize>,
+    hint: Padded<Hint>,
 }
 
 // SAFETY: the rack owns the boxes in it, and every access to a place is an atomic exchange that
@@ -26,7 +26,7 @@ impl<V> Rack<V> {
     pub(super) fn new(places: usize) -> Rack<V> {
         Rack {
             places: (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            hint: Padded(AtomicUsize::new(0)),
+            hint: Padded(Hint::new(0)),
         }
     }
 

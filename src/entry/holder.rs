@@ -116,8 +116,9 @@ impl<T> Entry<T> {
     /// The exchange that decides every race: from exactly `from`, or not at all.
     #[inline]
     pub(super) fn exchange(&self, from: Word, to: Word) -> bool {
-        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. The
-        // failure load is not used.
-        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. Acquire
+        // where it fails: a seat that could not be taken was unlinked, and what the reaper wrote
+        // to the entry before (its place) comes before what the keeper writes now.
+        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use crate::sync::{self, AtomicPtr, AtomicU32, AtomicU64, Life, Ordering, UnsafeCell};
 use crate::time::{MAX_LEVELS, Place, Tick};
 
 use super::{Linked, Phase, Word};
@@ -28,6 +28,7 @@ pub struct Entry<T> {
     /// The engine that it belongs to, for life.
     engine: u32,
     payload: UnsafeCell<MaybeUninit<T>>,
+    life: Life,
 }
 
 /// A bucket as an entry remembers it: level and expiration.
@@ -54,6 +55,7 @@ unsafe impl<T: Send> Sync for Entry<T> {}
 impl<T> Linked for Entry<T> {
     #[inline]
     fn next(&self) -> &AtomicPtr<Entry<T>> {
+        self.life.look();
         &self.next
     }
 }
@@ -70,6 +72,7 @@ impl<T> Entry<T> {
             shard: AtomicU32::new(0),
             engine,
             payload: UnsafeCell::new(MaybeUninit::uninit()),
+            life: Life::begin(),
         });
         // SAFETY: a box is never null.
         unsafe { NonNull::new_unchecked(Box::into_raw(entry)) }
@@ -80,13 +83,16 @@ impl<T> Entry<T> {
     /// # Safety
     /// `entry` came from [`Entry::allocate`], nobody holds it, and no reader can still see it.
     pub unsafe fn free(entry: NonNull<Entry<T>>) {
-        // SAFETY: the caller holds it alone and it came from a box.
-        drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        // SAFETY: the caller holds it alone.
+        unsafe { entry.as_ref() }.life.end();
+        // SAFETY: as above, and it came from a box.
+        sync::free(unsafe { Box::from_raw(entry.as_ptr()) });
     }
 
     /// The state word as it is now.
     #[inline]
     pub fn word(&self) -> Word {
+        self.life.look();
         // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): Acquire - pairs with the release half of
         // every exchange of the word: what the last winner wrote (payload, place) is visible.
         Word(self.word.load(Ordering::Acquire))

@@ -4,7 +4,7 @@ use std::array;
 use std::fmt;
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Counter, Ordering};
 
 /// Values are told apart to one part in 2^SUB_BITS.
 const SUB_BITS: u32 = 4;
@@ -13,8 +13,8 @@ const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
 
 /// Counts of latenesses, by size.
 pub struct Latenesses {
-    counts: Box<[AtomicU64; BUCKETS]>,
-    max_ns: AtomicU64,
+    counts: Box<[Counter; BUCKETS]>,
+    max_ns: Counter,
 }
 
 /// How late timers were handed to the handler: time of hand-over less deadline, where deadlines
@@ -42,8 +42,8 @@ impl Latenesses {
     /// Nothing counted yet.
     pub fn new() -> Latenesses {
         Latenesses {
-            counts: Box::new(array::from_fn(|_| AtomicU64::new(0))),
-            max_ns: AtomicU64::new(0),
+            counts: Box::new(array::from_fn(|_| Counter::new(0))),
+            max_ns: Counter::new(0),
         }
     }
 

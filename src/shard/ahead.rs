@@ -138,11 +138,12 @@ impl<T> Shard<T> {
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
+        // Read once: a re-filing that fails leaves the place behind that it was after.
+        let filed = this.filed();
+        let moves = kind == Kind::Cascade && filed.expiration == place.expiration;
         loop {
             let word = this.word();
-            let filed = this.filed();
             let vacant = word.phase() == Phase::Vacant;
-            let moves = kind == Kind::Cascade && filed.expiration == place.expiration;
             if vacant && (moves || !word.owned()) {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {

@@ -72,6 +72,8 @@ impl<T> Shard<T> {
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
+        // Read once: a re-filing that fails leaves the place behind that it was after.
+        let filed = this.filed();
         loop {
             let word = this.word();
             let deadline = word.deadline();
@@ -90,7 +92,6 @@ impl<T> Shard<T> {
                     None => continue,
                 }
             }
-            let filed = this.filed();
             if filed.expiration > place.expiration {
                 // Another round of this slot: it stays. (No exchange: its place is unchanged.)
                 // SAFETY: the owner holds it and took it from there.

@@ -12,10 +12,10 @@ use super::seats::{SEATS, Seat};
 use super::stock::MAGAZINE;
 
 /// Magazines of seats that wait in the depot at most, per shard.
-const SEAT_MAGAZINES: usize = 16;
+const SEAT_MAGAZINES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// Magazines of free memory that wait in the depot at most, per shard.
-const MEMORY_MAGAZINES: usize = 32;
+const MEMORY_MAGAZINES: usize = if cfg!(loom) { 2 } else { 32 };
 
 /// Dead entries are swept when there are more of them than living ones, and more than this: so
 /// few are not worth a walk.

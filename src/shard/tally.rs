@@ -9,7 +9,7 @@ use std::array;
 use std::fmt;
 use std::ptr;
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, Padded};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, Counter, Ordering, Padded};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ const COUNTS: usize = Count::WokeUp as usize + 1;
 /// One writer's counters.
 #[derive(Debug)]
 pub struct Tally {
-    counts: Padded<[AtomicU64; COUNTS]>,
+    counts: Padded<[Counter; COUNTS]>,
     claimed: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ impl Tallies {
             }
         }
         let tally = Arc::new(Tally {
-            counts: Padded(array::from_fn(|_| AtomicU64::new(0))),
+            counts: Padded(array::from_fn(|_| Counter::new(0))),
             claimed: AtomicBool::new(true),
         });
         // ORDER: Acquire - pairs with the Release below of whoever pushed it.

@@ -2,6 +2,10 @@
 
 #[cfg(not(tsan))]
 pub use std::sync::Mutex;
+/// A number for whoever asks, on which no thread decides anything.
+pub use std::sync::atomic::AtomicU64 as Counter;
+/// Where to look first; as good wherever it points.
+pub use std::sync::atomic::AtomicUsize as Hint;
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
@@ -32,4 +36,30 @@ pub fn park(timeout: Option<std::time::Duration>) {
         Some(timeout) => thread::park_timeout(timeout),
         None => thread::park(),
     }
+}
+
+/// Where the model checker watches memory that is freed by hand; nothing in a real program.
+#[derive(Debug)]
+pub struct Life;
+
+impl Life {
+    /// Begins with the memory.
+    #[inline]
+    pub const fn begin() -> Life {
+        Life
+    }
+
+    /// The memory is looked at.
+    #[inline]
+    pub const fn look(&self) {}
+
+    /// The memory is about to be freed.
+    #[inline]
+    pub const fn end(&self) {}
+}
+
+/// Frees a box whose [`Life`] has ended.
+#[inline]
+pub fn free<T>(value: Box<T>) {
+    drop(value);
 }

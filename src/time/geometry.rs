@@ -119,6 +119,13 @@ impl Geometry {
         Ok(Geometry { slots, reach, levels: levels as u8, reach_shift, widths, floors })
     }
 
+    /// Keeps only the lowest `levels`: the wheel of a model needs no room for the end of time.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn lowest(self, levels: u8) -> Geometry {
+        Geometry { levels: levels.min(self.levels), ..self }
+    }
+
     /// Buckets per level.
     #[inline]
     pub const fn slots(&self) -> u32 {

@@ -1,0 +1,280 @@
+//! A shard with everything around it, and the hands of the threads that use it.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use tickless::doorbell::{Bell, Doorbell};
+use tickless::entry::Entry;
+use tickless::reaper::{Latenesses, Reaper, Report, run};
+use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::sync::{AtomicBool, Ordering};
+use tickless::time::Scale;
+use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
+
+use crate::ledger::{self, Fate, Payload};
+
+/// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
+pub fn wheel(slots: u32, levels: u8) -> Geometry {
+    Geometry::new(slots, slots).expect("a shape that wheels can have").lowest(levels)
+}
+
+/// A shard and what surrounds it. In its end it is stopped, if it was not before.
+#[derive(Debug)]
+pub struct World {
+    // The shard goes before the pool: what it gives up in its end goes there.
+    /// The shard.
+    pub shard: Shard<Payload>,
+    /// What threads share besides.
+    pub pool: Pool<Payload>,
+    lateness: Latenesses,
+    clock: Clock,
+    scale: Scale,
+}
+
+/// A thread's end of a world: its keeper.
+#[derive(Debug)]
+pub struct Hand {
+    world: Arc<World>,
+    keeper: Keeper<Payload>,
+}
+
+/// The handle of a timer.
+#[derive(Debug)]
+pub struct Timer {
+    entry: NonNull<Entry<Payload>>,
+    id: usize,
+}
+
+// SAFETY: as the engine's handle: what it reaches is atomic, and the payload moves to whoever
+// wins it.
+unsafe impl Send for Timer {}
+
+thread_local! {
+    /// The time of the turn under way.
+    static NOW: Cell<Tick> = const { Cell::new(Tick::ZERO) };
+}
+
+// === impl World ===
+
+impl World {
+    /// A world whose reaper is driven by the model, and whose levels are there already.
+    pub fn new(geometry: Geometry) -> Arc<World> {
+        let world = World::with(geometry, Bell::None, 1);
+        world.make_levels();
+        world
+    }
+
+    /// A world with a bell, and a pool for so many shards: one for none gives every magazine
+    /// back to the allocator.
+    pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
+        let pool = Pool::new(1, pool_for, None);
+        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
+        Arc::new(World {
+            shard,
+            pool,
+            lateness: Latenesses::new(),
+            clock: Clock::manual(&ManualClock::new()),
+            scale: Scale::new(std::time::Duration::from_millis(1)).expect("a tick has a width"),
+        })
+    }
+
+    /// Makes all levels, so that making them is not part of the races.
+    pub fn make_levels(&self) {
+        let geometry = self.shard.wheel().geometry();
+        for level in 1..=geometry.levels() {
+            let place = geometry.place_on(Tick::ZERO, level);
+            self.shard.wheel().bucket(place).expect("it is not closed");
+        }
+    }
+
+    /// Runs one turn, if the shard is not closed.
+    pub fn turn(&self, now: u64) -> Option<Report> {
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        if owner.is_closed() {
+            return None;
+        }
+        NOW.set(Tick::new(now));
+        Some(self.reaper(&fire).turn(&mut owner, Tick::new(now), usize::MAX))
+    }
+
+    /// Runs turns at `now` until there is nothing left to do.
+    pub fn turn_until_idle(&self, now: u64) {
+        while self.turn(now).is_some_and(|report| report.busy) {}
+    }
+
+    /// Serves the shard as the engine's threads do: until `stopping`, or until the handler has
+    /// had as many payloads as are `wanted`.
+    pub fn serve(&self, wanted: usize, stopping: &AtomicBool) {
+        let had = Cell::new(0);
+        let had = Hidden(&had);
+        let handler = |batch: Batch<'_, Payload>| {
+            let had = had.get();
+            had.set(had.get() + batch.len());
+            fire(batch);
+            if had.get() == wanted {
+                stopping.store(true, Ordering::Relaxed);
+            }
+        };
+        NOW.set(Tick::ZERO);
+        run(&self.reaper(&handler), stopping);
+    }
+
+    /// Checks structure and coverage, while no other thread is there.
+    pub fn check(&self, now: u64) {
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        if let Err(violation) = self.shard.check(&mut owner, Tick::new(now)) {
+            panic!("{violation}");
+        }
+    }
+
+    /// Stops the shard: what was pending is returned. Answers how many were.
+    pub fn stop(&self) -> usize {
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        let returned = self.shard.close(&mut owner, &self.pool);
+        let count = returned.len();
+        returned.into_iter().for_each(|payload| payload.meets(Fate::Returned));
+        count
+    }
+
+    fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
+        Reaper {
+            shard: &self.shard,
+            pool: &self.pool,
+            handler,
+            clock: &self.clock,
+            scale: self.scale,
+            lateness: &self.lateness,
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+/// A cell that a handler may use although handlers must be `Sync`: the reaper alone calls it.
+struct Hidden<'a>(&'a Cell<usize>);
+
+// SAFETY: all threads of a model are run by one thread of the system, and this handler by one
+// thread of the model.
+unsafe impl Sync for Hidden<'_> {}
+
+impl Hidden<'_> {
+    fn get(&self) -> &Cell<usize> {
+        self.0
+    }
+}
+
+/// The handler. It asserts nothing: a panic would be taken for a task's own and end here.
+fn fire(batch: Batch<'_, Payload>) {
+    for payload in batch {
+        payload.meets(Fate::Ran(NOW.get()));
+    }
+}
+
+// === impl Hand ===
+
+impl Hand {
+    /// A hand for a thread that begins to use the world.
+    pub fn new(world: &Arc<World>) -> Hand {
+        Hand { world: world.clone(), keeper: Keeper::new(&world.pool) }
+    }
+
+    /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.
+    pub fn schedule(&mut self, deadline: u64, now: u64) -> Option<Timer> {
+        self.file(deadline, now, true)
+    }
+
+    /// The same without a handle. `None`: refused; else the payload's number.
+    pub fn schedule_detached(&mut self, deadline: u64, now: u64) -> Option<usize> {
+        self.file(deadline, now, false).map(|timer| timer.id)
+    }
+
+    /// Cancels. `true`: the payload came back.
+    pub fn cancel(&mut self, timer: Timer) -> bool {
+        // SAFETY: a `Timer` is the handle, and it is consumed.
+        let cancelled = unsafe { self.keeper.cancel(&self.world.pool, timer.entry) };
+        if cancelled.sweep.is_some() {
+            self.world.shard.ask_for_sweep();
+        }
+        let Some(payload) = cancelled.payload else { return false };
+        assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
+        payload.meets(Fate::Cancelled);
+        true
+    }
+
+    /// Moves the timer. `true`: it is due at `deadline` and at no other time.
+    pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
+        let Some(Timer { entry, id }) = timer.as_mut() else { return false };
+        let (World { pool, shard, .. }, to) = (&*self.world, Tick::new(deadline));
+        // SAFETY: a `Timer` is the handle; what becomes of it is done below.
+        match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
+            Moved::Here => {}
+            Moved::To(other) => *entry = other,
+            Moved::Gone => return false,
+            Moved::Stopped(payload) => {
+                payload.meets(Fate::Refused);
+                *timer = None;
+                return false;
+            }
+        }
+        ledger::moved(*id, to);
+        true
+    }
+
+    /// Drops the handle.
+    pub fn detach(&mut self, timer: Timer) {
+        // SAFETY: a `Timer` is the handle, and it is consumed.
+        unsafe { self.keeper.let_go(&self.world.pool, timer.entry) };
+    }
+
+    /// Gives everything that the hand keeps to others, as a thread does in its end.
+    pub fn clear(&mut self) {
+        if self.keeper.clear(&self.world.pool).is_some() {
+            self.world.shard.ask_for_sweep();
+        }
+    }
+
+    fn file(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
+        let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
+        let payload = Payload::new(due);
+        let id = payload.id();
+        match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
+            Ok(entry) => Some(Timer { entry, id }),
+            Err(ScheduleError::Stopped(payload)) => {
+                payload.meets(Fate::Refused);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.clear();
+            self.keeper.hand_back();
+        }
+    }
+}
+
+// === impl Timer ===
+
+impl Timer {
+    /// The number of its payload.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Its entry.
+    pub fn entry(&self) -> &Entry<Payload> {
+        // SAFETY: the handle keeps the entry allocated.
+        unsafe { self.entry.as_ref() }
+    }
+}

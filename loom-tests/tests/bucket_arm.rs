@@ -1,0 +1,141 @@
+//! BUCKET-ARM: a producer pushes, then relies on the bucket or posts a notice and publishes;
+//! the reaper stores its clock, then takes the lists; notices are read at any time.
+//!
+//! Who races: up to three producers and the reaper. Asserted: *coverage*. Once a producer has
+//! returned, a turn at its timer's deadline fires it, wherever other producers stand; at the end
+//! the agenda covers what is left.
+#![cfg(loom)]
+
+use loom::thread;
+use loom_tests::{Hand, World, check, has_run, wheel};
+
+#[test]
+fn a_push_that_a_flush_missed_is_announced_anew() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        // Armed by the first timer, on one lane; the second timer goes to the other lane.
+        let first = hand.schedule_detached(1, 0).unwrap();
+        let producer = thread::spawn(move || (hand.schedule_detached(1, 0).unwrap(), hand));
+        world.turn(1);
+        let (second, _hand) = producer.join().unwrap();
+        world.turn(1);
+        assert!(has_run(first) && has_run(second));
+        world.check(1);
+    });
+}
+
+#[test]
+fn whoever_relies_on_another_producers_arming_is_covered_by_it() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(1, 0).unwrap(), two));
+        let (id, _two) = two.join().unwrap();
+        // The first producer may stand anywhere.
+        world.turn(1);
+        assert!(has_run(id));
+        let (id, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        world.check(1);
+    });
+}
+
+#[test]
+fn two_producers_and_a_flush_lose_no_timer() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(1, 0).unwrap(), two));
+        world.turn(1);
+        let (id, _two) = two.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        let (id, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        world.check(1);
+    });
+}
+
+#[test]
+fn a_slot_may_hold_two_rounds() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        // Ticks 1 and 3 share a slot; the second producer's clock is ahead of the shard's.
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
+        world.turn(1);
+        let (early, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(early));
+        let (late, _two) = two.join().unwrap();
+        world.turn(2);
+        assert!(!has_run(late));
+        world.check(2);
+        world.turn(3);
+        assert!(has_run(late));
+    });
+}
+
+#[test]
+fn a_late_publication_makes_nobody_rely_on_nothing() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        world.turn(1);
+        // The first producer may be about to publish what was flushed already.
+        let id = two.schedule_detached(1, 0).unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        let (id, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        world.check(1);
+    });
+}
+
+#[test]
+fn three_producers_in_two_rounds() {
+    check(2, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
+        world.turn(1);
+        let id = three.schedule_detached(3, 2).unwrap();
+        world.turn(3);
+        assert!(has_run(id));
+        let (id, _two) = two.join().unwrap();
+        world.turn(3);
+        assert!(has_run(id));
+        let (id, _one) = one.join().unwrap();
+        world.turn(3);
+        assert!(has_run(id));
+        world.check(3);
+    });
+}
+
+#[test]
+fn producers_may_rely_on_what_a_cascade_armed() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        // Filed on level 2; the turn at 2 files it on level 1 and arms that bucket.
+        let first = hand.schedule_detached(3, 0).unwrap();
+        let producer = thread::spawn(move || (hand.schedule_detached(3, 2).unwrap(), hand));
+        world.turn(2);
+        assert!(!has_run(first));
+        world.turn(3);
+        assert!(has_run(first));
+        let (second, _hand) = producer.join().unwrap();
+        world.turn(3);
+        assert!(has_run(second));
+        world.check(3);
+    });
+}

@@ -1,0 +1,85 @@
+//! BUCKET-READ: a reader walks the buckets under a guard, while they are flushed and their
+//! entries reused or given back to the allocator.
+//!
+//! Who races: a reader, a producer and the reaper. Asserted: the reader looks at no memory that
+//! was freed, or that is freed beside it (the checker reports both); it sees a timer that is
+//! pending throughout.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::{Hand, World, check, wheel};
+use tickless::Tick;
+use tickless::doorbell::Bell;
+use tickless::entry;
+
+/// Follows at most a few links, and answers the deadlines that were found.
+fn census(world: &World) -> Vec<Tick> {
+    let mut found = Vec::new();
+    world.shard.census(&entry::read(), 4, |pending| found.push(pending.deadline));
+    found
+}
+
+/// Gives back what waits for readers to leave: two epochs must pass.
+fn collect() {
+    for _ in 0..3 {
+        // SAFETY: it frees nothing.
+        unsafe { entry::after_readers(|| ()) };
+    }
+}
+
+fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
+    let world = world.clone();
+    thread::spawn(move || census(&world))
+}
+
+#[test]
+fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
+    check(2, || {
+        // Without depots memory goes straight back.
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let reader = read_in_thread(&world);
+        world.turn(1);
+        hand.detach(timer);
+        hand.clear();
+        collect();
+        let found = reader.join().unwrap();
+        assert!(found.len() <= 1);
+    });
+}
+
+#[test]
+fn a_reader_may_follow_a_link_into_memory_that_is_reused() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        hand.schedule_detached(1, 0);
+        let reader = read_in_thread(&world);
+        world.turn(1);
+        hand.detach(timer);
+        hand.schedule_detached(2, 1);
+        hand.schedule_detached(3, 1);
+        reader.join().unwrap();
+        world.check(1);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(1, 0);
+        let reader = read_in_thread(&world);
+        // One on the other lane, one before the first timer.
+        hand.schedule_detached(1, 0);
+        hand.schedule_detached(1, 0);
+        let found = reader.join().unwrap();
+        assert!((1..=3).contains(&found.len()));
+        assert_eq!(census(&world).len(), 3);
+    });
+}

@@ -1,0 +1,59 @@
+//! CANCEL-FIRE: a cancel and the reaper want the same payload.
+//!
+//! Who races: one or two cancelling threads and the reaper, also while it re-files the timer.
+//! Asserted: each payload is cancelled or run, exactly once (the ledger's account), and a cancel
+//! that said yes got it.
+#![cfg(loom)]
+
+use loom::thread;
+use loom_tests::{Fate, Hand, World, check, fate, wheel};
+use tickless::Tick;
+
+#[test]
+fn a_cancel_or_the_reaper_gets_the_payload() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let canceller = thread::spawn(move || (hand.cancel(timer), hand));
+        world.turn(1);
+        let (cancelled, _hand) = canceller.join().unwrap();
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(1)) };
+        assert_eq!(fate(0), Some(expected));
+        world.check(1);
+    });
+}
+
+#[test]
+fn a_timer_may_be_cancelled_while_it_is_refiled() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(3, 0).unwrap();
+        let canceller = thread::spawn(move || (hand.cancel(timer), hand));
+        world.turn(2);
+        world.turn(3);
+        let (cancelled, _hand) = canceller.join().unwrap();
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(3)) };
+        assert_eq!(fate(0), Some(expected));
+        world.check(3);
+    });
+}
+
+#[test]
+fn two_cancellers_in_one_bucket() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let hands = [Hand::new(&world), Hand::new(&world)];
+        let cancellers = hands.map(|mut hand| {
+            let timer = hand.schedule(1, 0).unwrap();
+            thread::spawn(move || (timer.id(), hand.cancel(timer), hand))
+        });
+        world.turn(1);
+        for (id, cancelled, _hand) in cancellers.map(|canceller| canceller.join().unwrap()) {
+            let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(1)) };
+            assert_eq!(fate(id), Some(expected));
+        }
+        world.check(1);
+    });
+}

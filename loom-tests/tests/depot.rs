@@ -1,0 +1,101 @@
+//! DEPOT: threads exchange full magazines for empty ones.
+//!
+//! Who races: two that leave and one that fetches, or one that does both. Asserted: each item
+//! gets through once, with what was written to it before; what is left is drained; nothing
+//! leaks.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::alloc::Track;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use loom_tests::check;
+use tickless::depot::{Depot, Magazine};
+
+/// Something that is not atomic.
+struct Item(Track<UnsafeCell<u32>>);
+
+impl Item {
+    fn new(value: u32) -> Item {
+        let item = Item(Track::new(UnsafeCell::new(0)));
+        // SAFETY: it is ours alone.
+        item.0.get_ref().with_mut(|cell| unsafe { *cell = value });
+        item
+    }
+
+    fn value(self) -> u32 {
+        // SAFETY: it is ours alone.
+        self.0.get_ref().with_mut(|cell| unsafe { *cell })
+    }
+}
+
+// SAFETY: an item is owned by one thread at a time; the checker reports if it was not.
+unsafe impl Send for Item {}
+
+/// Fills a magazine with `value`, leaves it, and answers what would not go.
+fn leave(depot: &Depot<Item>, value: u32) -> Magazine<Item> {
+    let mut magazine = depot.magazine();
+    magazine.push(Item::new(value));
+    let left = depot.leave(&mut magazine);
+    assert_eq!(left, magazine.is_empty());
+    magazine
+}
+
+/// Fetches once, and answers what came.
+fn fetch(depot: &Depot<Item>) -> Magazine<Item> {
+    let mut magazine = depot.magazine();
+    let fetched = depot.fetch(&mut magazine);
+    assert_eq!(fetched, !magazine.is_empty());
+    magazine
+}
+
+fn assert_all(depot: Arc<Depot<Item>>, magazines: Vec<Magazine<Item>>, expected: &[u32]) {
+    let mut depot = Arc::into_inner(depot).expect("every thread is joined");
+    let items = magazines.into_iter().flat_map(|magazine| magazine.into_iter());
+    let mut values: Vec<u32> = items.chain(depot.drain()).map(Item::value).collect();
+    values.sort_unstable();
+    assert_eq!(values, expected);
+}
+
+#[test]
+fn what_two_threads_leave_gets_through_once() {
+    check(3, || {
+        let depot = Arc::new(Depot::new(1, 1));
+        let leavers = [1, 2].map(|value| {
+            let depot = depot.clone();
+            thread::spawn(move || leave(&depot, value))
+        });
+        let mut all = vec![fetch(&depot)];
+        all.extend(leavers.map(|leaver| leaver.join().unwrap()));
+        assert_all(depot, all, &[1, 2]);
+    });
+}
+
+#[test]
+fn two_threads_do_not_fetch_the_same() {
+    check(3, || {
+        let depot = Arc::new(Depot::new(2, 1));
+        assert!(leave(&depot, 1).is_empty());
+        let fetchers = [(), ()].map(|()| {
+            let depot = depot.clone();
+            thread::spawn(move || fetch(&depot))
+        });
+        let mut all = vec![leave(&depot, 2)];
+        all.extend(fetchers.map(|fetcher| fetcher.join().unwrap()));
+        assert_all(depot, all, &[1, 2]);
+    });
+}
+
+#[test]
+fn two_threads_exchange_in_both_directions() {
+    check(3, || {
+        let depot = Arc::new(Depot::new(1, 1));
+        let threads = [1, 2].map(|value| {
+            let depot = depot.clone();
+            thread::spawn(move || [leave(&depot, value), fetch(&depot)])
+        });
+        let all = threads.map(|thread| thread.join().unwrap());
+        assert_all(depot, all.into_iter().flatten().collect(), &[1, 2]);
+    });
+}

@@ -1,0 +1,123 @@
+//! RELEASE: list, handle and keeper let go of an entry, and whoever is last releases it.
+//!
+//! Who races: threads that drop handles or give seats up, and the reaper that fires, unlinks,
+//! buries and sweeps. Asserted: each entry is freed once (the checker reports leaks, double
+//! frees, and uses after or beside a free), and never reused while another still uses it.
+#![cfg(loom)]
+
+use loom::thread;
+use loom_tests::{Hand, World, check, has_run, wheel};
+use tickless::doorbell::Bell;
+
+#[test]
+fn a_handle_is_dropped_while_its_timer_fires_and_the_memory_is_reused() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let thread = thread::spawn(move || {
+            hand.detach(timer);
+            (hand.schedule_detached(2, 0).unwrap(), hand)
+        });
+        world.turn(1);
+        let (next, _hand) = thread.join().unwrap();
+        world.check(1);
+        world.turn_until_idle(1);
+        assert!(has_run(0) && !has_run(next));
+        world.turn_until_idle(2);
+        assert!(has_run(next));
+    });
+}
+
+#[test]
+fn a_handle_is_dropped_while_its_timer_is_refiled() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(3, 0).unwrap();
+        let thread = thread::spawn(move || {
+            hand.detach(timer);
+            hand
+        });
+        world.turn(2);
+        world.turn(3);
+        let _hand = thread.join().unwrap();
+        assert!(has_run(0));
+        world.check(3);
+    });
+}
+
+#[test]
+fn a_fired_timers_handle_is_used_while_the_reaper_lets_go() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let thread = thread::spawn(move || {
+            let cancelled = hand.cancel(timer);
+            (cancelled, hand.schedule_detached(3, 0), hand.schedule_detached(3, 0), hand)
+        });
+        world.turn(1);
+        world.turn(2);
+        let (cancelled, .., _hand) = thread.join().unwrap();
+        assert_eq!(has_run(0), !cancelled);
+        world.check(2);
+    });
+}
+
+/// Without depots seats are given up and memory goes straight back to the allocator.
+#[test]
+fn a_seat_is_given_up_while_its_bucket_opens() {
+    check(3, || {
+        let world = World::with(wheel(4, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        assert!(hand.cancel(timer));
+        let thread = thread::spawn(move || {
+            hand.clear();
+            hand
+        });
+        world.turn(1);
+        let _hand = thread.join().unwrap();
+        world.check(1);
+    });
+}
+
+#[test]
+fn a_seat_is_given_up_while_its_bucket_is_swept() {
+    check(3, || {
+        let world = World::with(wheel(4, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        assert!(hand.cancel(timer));
+        world.shard.ask_for_sweep();
+        // The writer goes first: see "Who goes first" in the README.
+        let reaper = {
+            let world = world.clone();
+            thread::spawn(move || world.turn_until_idle(0))
+        };
+        hand.clear();
+        reaper.join().unwrap();
+        world.check(0);
+        world.turn(1);
+    });
+}
+
+#[test]
+fn two_handles_of_one_bucket_are_dropped_while_it_opens() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let hands = [Hand::new(&world), Hand::new(&world)];
+        let threads = hands.map(|mut hand| {
+            let timer = hand.schedule(1, 0).unwrap();
+            thread::spawn(move || {
+                hand.detach(timer);
+                hand
+            })
+        });
+        world.turn(1);
+        let _hands = threads.map(|thread| thread.join().unwrap());
+        assert!(has_run(0) && has_run(1));
+        world.check(1);
+    });
+}

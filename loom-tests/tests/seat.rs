@@ -1,0 +1,144 @@
+//! SEAT: the keeper of a vacancy puts the next timer into it, while the reaper unlinks it or
+//! moves its neighbours.
+//!
+//! Who races: one thread that cancels and schedules (or two, which pass the seat through the
+//! depot) and the reaper, which flushes, cascades or sweeps. Asserted: the new timer fires at
+//! its own time, wherever it landed; each payload meets one fate; each entry is freed once.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
+use tickless::Tick;
+
+/// Cancels a timer of `first` and schedules one of `second`, while turns run at `turns`; then
+/// lets time pass tick by tick, and sees that each timer fired at its time.
+fn reuse_while_turning(bound: usize, first: u64, second: u64, turns: &'static [u64]) {
+    check(bound, move || {
+        let world = World::new(wheel(4, 2));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(first, 0).unwrap();
+        let thread = thread::spawn(move || {
+            let cancelled = hand.cancel(timer);
+            (cancelled, hand.schedule(second, 0).unwrap(), hand)
+        });
+        for &turn in turns {
+            world.turn(turn);
+        }
+        let (cancelled, timer, mut hand) = thread.join().unwrap();
+        assert_eq!(fate(0) == Some(Fate::Cancelled), cancelled);
+        fires_in_time(&world, &timer, second, turns[turns.len() - 1]);
+        hand.detach(timer);
+    });
+}
+
+/// Lets time pass from `last` on, and sees that the timer fires at `deadline`.
+fn fires_in_time(world: &World, timer: &Timer, deadline: u64, last: u64) {
+    world.check(last);
+    for now in last..deadline {
+        world.turn_until_idle(now);
+        assert!(!has_run(timer.id()), "too early");
+    }
+    world.turn_until_idle(deadline.max(last));
+    match fate(timer.id()) {
+        Some(Fate::Ran(at)) => assert!(at >= Tick::new(deadline), "too early"),
+        other => panic!("too late: {other:?}"),
+    }
+}
+
+fn turn_in_thread(world: &Arc<World>, now: u64) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || world.turn_until_idle(now))
+}
+
+#[test]
+fn a_seat_is_taken_or_unlinked_when_its_bucket_opens() {
+    reuse_while_turning(3, 1, 2, &[1]);
+}
+
+#[test]
+fn a_seat_is_taken_for_the_same_deadline_again() {
+    reuse_while_turning(3, 1, 1, &[1]);
+}
+
+#[test]
+fn a_seat_is_taken_while_its_bucket_cascades() {
+    reuse_while_turning(3, 7, 5, &[4, 5]);
+}
+
+#[test]
+fn a_seat_is_taken_for_the_same_deadline_while_its_bucket_cascades() {
+    reuse_while_turning(3, 7, 7, &[4]);
+}
+
+#[test]
+fn a_seat_is_taken_while_its_bucket_cascades_ahead() {
+    reuse_while_turning(3, 6, 5, &[3, 4]);
+}
+
+#[test]
+fn a_seat_is_taken_while_its_bucket_is_swept() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let other = hand.schedule_detached(1, 0).unwrap();
+        world.shard.ask_for_sweep();
+        // The writer goes first: see "Who goes first" in the README.
+        let reaper = turn_in_thread(&world, 0);
+        assert!(hand.cancel(timer));
+        let timer = hand.schedule(2, 0).unwrap();
+        reaper.join().unwrap();
+        world.check(0);
+        world.turn_until_idle(1);
+        assert!(has_run(other));
+        fires_in_time(&world, &timer, 2, 1);
+        hand.detach(timer);
+    });
+}
+
+#[test]
+fn a_seat_passes_to_another_thread_through_the_depot() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let [mut giver, mut taker] = [Hand::new(&world), Hand::new(&world)];
+        let timer = giver.schedule(1, 0).unwrap();
+        let giver = thread::spawn(move || {
+            giver.cancel(timer);
+            giver.clear();
+            giver
+        });
+        let taker = thread::spawn(move || (taker.schedule(2, 0).unwrap(), taker));
+        world.turn(1);
+        let _giver = giver.join().unwrap();
+        let (timer, mut taker) = taker.join().unwrap();
+        fires_in_time(&world, &timer, 2, 1);
+        taker.detach(timer);
+    });
+}
+
+#[test]
+fn two_threads_reuse_seats_in_one_bucket() {
+    check(3, || {
+        let world = World::new(wheel(4, 1));
+        let hands = [Hand::new(&world), Hand::new(&world)];
+        let threads = hands.map(|mut hand| {
+            let timer = hand.schedule(1, 0).unwrap();
+            thread::spawn(move || {
+                hand.cancel(timer);
+                (hand.schedule(2, 0).unwrap(), hand)
+            })
+        });
+        world.turn(1);
+        let done = threads.map(|thread| thread.join().unwrap());
+        world.check(1);
+        world.turn_until_idle(1);
+        assert!(done.iter().all(|(timer, _)| !has_run(timer.id())), "too early");
+        world.turn_until_idle(2);
+        for (timer, mut hand) in done {
+            assert!(has_run(timer.id()), "too late");
+            hand.detach(timer);
+        }
+    });
+}

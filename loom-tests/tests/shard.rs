@@ -1,0 +1,145 @@
+//! The whole way of a timer through a shard: schedule, inbox, turn, fire, with cancels, resets,
+//! seats, sweeps and a stop in flight.
+//!
+//! Who races: two threads that each do several things, and the reaper's whole turns. Asserted:
+//! what the promises say. Each payload meets one fate, no timer fires early (the ledger's
+//! account), none is late once its own thread has returned, and the shard's own check finds
+//! every invariant in place.
+#![cfg(loom)]
+
+use loom::thread;
+use loom_tests::{Hand, World, check, fate, has_run, wheel};
+use tickless::doorbell::Bell;
+
+/// Lets time pass up to `end`: everything that is left fires.
+fn pass(world: &World, begin: u64, end: u64) {
+    for now in begin..=end {
+        world.turn_until_idle(now);
+        world.check(now);
+    }
+}
+
+#[test]
+fn one_schedules_and_cancels_while_another_schedules() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || {
+            let timer = one.schedule(1, 0).unwrap();
+            (timer.id(), one.cancel(timer), one)
+        });
+        let two = thread::spawn(move || (two.schedule_detached(1, 0).unwrap(), two));
+        world.turn(1);
+        let (id, _two) = two.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        let (id, cancelled, _one) = one.join().unwrap();
+        pass(&world, 1, 1);
+        assert_eq!(has_run(id), !cancelled);
+    });
+}
+
+#[test]
+fn one_moves_its_timer_while_another_schedules() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let mut timer = one.schedule(3, 0);
+        let one = thread::spawn(move || (one.reset(&mut timer, 2, 1), timer, one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
+        world.turn(2);
+        let (moved, timer, mut one) = one.join().unwrap();
+        world.turn(2);
+        assert!(moved && has_run(0));
+        let (id, _two) = two.join().unwrap();
+        pass(&world, 3, 3);
+        assert!(has_run(id));
+        one.detach(timer.unwrap());
+    });
+}
+
+#[test]
+fn one_schedules_and_another_cancels() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timers = [one.schedule(1, 0).unwrap(), one.schedule(3, 0).unwrap()];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (timers.map(|timer| two.cancel(timer)), two));
+        world.turn(1);
+        let (id, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        let (cancelled, _two) = two.join().unwrap();
+        pass(&world, 1, 3);
+        assert_eq!([0, 1].map(|id| !has_run(id)), cancelled);
+    });
+}
+
+#[test]
+fn a_bucket_cascades_ahead_while_timers_come_and_go() {
+    check(3, || {
+        let world = World::new(wheel(4, 2));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timer = one.schedule(5, 0).unwrap();
+        let one = thread::spawn(move || {
+            one.cancel(timer);
+            (one.schedule_detached(4, 0).unwrap(), one)
+        });
+        let two = thread::spawn(move || (two.schedule_detached(5, 0).unwrap(), two));
+        world.turn(3);
+        let (near, _one) = one.join().unwrap();
+        world.turn_until_idle(4);
+        assert!(has_run(near));
+        let (far, _two) = two.join().unwrap();
+        pass(&world, 4, 5);
+        assert!(has_run(far));
+    });
+}
+
+#[test]
+fn a_shard_is_swept_while_timers_come_and_go() {
+    check(3, || {
+        // Without depots, seats that are given up are dead.
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        world.make_levels();
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timer = one.schedule(1, 0).unwrap();
+        world.shard.ask_for_sweep();
+        let one = thread::spawn(move || {
+            one.cancel(timer);
+            one.clear();
+            one
+        });
+        let two = thread::spawn(move || (two.schedule_detached(1, 0).unwrap(), two));
+        world.turn_until_idle(0);
+        let (id, _two) = two.join().unwrap();
+        world.turn(1);
+        assert!(has_run(id));
+        drop(one.join().unwrap());
+        pass(&world, 1, 1);
+    });
+}
+
+#[test]
+fn a_shard_is_stopped_while_timers_come_go_and_fire() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timer = one.schedule(1, 0).unwrap();
+        let one = thread::spawn(move || {
+            one.cancel(timer);
+            (one.schedule(1, 0), one)
+        });
+        let two = thread::spawn(move || (two.schedule_detached(3, 0), two));
+        world.turn(1);
+        world.stop();
+        assert!(world.turn(1).is_none());
+        let (timer, mut one) = one.join().unwrap();
+        if let Some(timer) = timer {
+            one.detach(timer);
+        }
+        drop(two.join().unwrap());
+        assert!((0..3).all(|id| fate(id).is_some()));
+    });
+}

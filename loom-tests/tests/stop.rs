@@ -1,0 +1,130 @@
+//! STOP: a stop against schedule, cancel, reset, seats, turns and the making of levels.
+//!
+//! Who races: one or two threads that use the shard and the one that stops it. Asserted: each
+//! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
+//! account); after the stop nothing gets in; nothing leaks.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::{Fate, Hand, World, check, fate, wheel};
+use tickless::doorbell::Bell;
+use tickless::sync::{AtomicBool, Ordering};
+
+#[test]
+fn a_timer_is_returned_or_refused() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let hands = [Hand::new(&world), Hand::new(&world)];
+        let producers =
+            hands.map(|mut hand| thread::spawn(move || (hand.schedule_detached(1, 0), hand)));
+        let returned = world.stop();
+        let done = producers.map(|producer| producer.join().unwrap());
+        assert_eq!(returned, done.iter().filter(|(id, _)| id.is_some()).count());
+        assert_eq!(world.stop(), 0);
+        for (_, mut hand) in done {
+            assert!(hand.schedule_detached(1, 0).is_none());
+        }
+    });
+}
+
+#[test]
+fn a_level_is_made_in_time_or_never() {
+    check(3, || {
+        let world = World::with(wheel(2, 2), Bell::None, 1);
+        let hands = [Hand::new(&world), Hand::new(&world)];
+        let producers =
+            hands.map(|mut hand| thread::spawn(move || (hand.schedule_detached(3, 0), hand)));
+        let returned = world.stop();
+        let done = producers.map(|producer| producer.join().unwrap());
+        assert_eq!(returned, done.iter().filter(|(id, _)| id.is_some()).count());
+    });
+}
+
+#[test]
+fn a_seat_is_taken_before_the_stop_or_not_at_all() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let thread = thread::spawn(move || {
+            let cancelled = hand.cancel(timer);
+            (cancelled, hand.schedule(1, 0), hand)
+        });
+        world.stop();
+        let (cancelled, timer, mut hand) = thread.join().unwrap();
+        assert_eq!(fate(0), Some(if cancelled { Fate::Cancelled } else { Fate::Returned }));
+        assert_eq!(fate(1), Some(if timer.is_some() { Fate::Returned } else { Fate::Refused }));
+        if let Some(timer) = timer {
+            hand.detach(timer);
+        }
+    });
+}
+
+#[test]
+fn a_reset_is_in_time_or_gives_the_payload_back() {
+    check(3, || {
+        let world = World::new(wheel(4, 2));
+        let mut hand = Hand::new(&world);
+        let mut timer = hand.schedule(6, 0);
+        // To before the bucket opens: a fresh entry.
+        let thread = thread::spawn(move || (hand.reset(&mut timer, 1, 0), timer, hand));
+        world.stop();
+        let (moved, timer, mut hand) = thread.join().unwrap();
+        match fate(0) {
+            Some(Fate::Returned) => hand.detach(timer.expect("its handle is kept")),
+            Some(Fate::Refused) => assert!(!moved && timer.is_none()),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_turn_is_over_before_the_stop_or_does_not_begin() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let user = thread::spawn(move || {
+            hand.detach(timer);
+            (hand.schedule_detached(1, 0), hand)
+        });
+        let turner = {
+            let world = world.clone();
+            thread::spawn(move || world.turn(1))
+        };
+        world.stop();
+        turner.join().unwrap();
+        drop(user.join().unwrap());
+    });
+}
+
+#[test]
+fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
+    check(3, || {
+        let world = World::with(wheel(2, 1), Bell::Thread(Default::default()), 1);
+        world.shard.doorbell().answered_by(thread::current());
+        world.make_levels();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let mut hand = Hand::new(&world);
+        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
+        let stopper = {
+            let (world, stopping) = (world.clone(), stopping.clone());
+            thread::spawn(move || {
+                stopping.store(true, Ordering::Release);
+                world.shard.doorbell().ring();
+            })
+        };
+        world.serve(usize::MAX, &stopping);
+        stopper.join().unwrap();
+        let returned = world.stop();
+        let (id, _hand) = producer.join().unwrap();
+        let expected = match (id, returned) {
+            (None, 0) => Fate::Refused,
+            (Some(_), 1) => Fate::Returned,
+            _ => return,
+        };
+        assert_eq!(fate(0), Some(expected));
+    });
+}
