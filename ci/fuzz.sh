@@ -19,5 +19,6 @@ for target in $targets; do
     mkdir -p "$found"
     corpus=("$found")
     [ -d "fuzz/corpus/$target" ] && corpus+=("fuzz/corpus/$target")
-    cargo fuzz run "$target" "${corpus[@]}" -- -max_total_time="$SECONDS_EACH" -max_len=1024
+    cargo fuzz run "$target" "${corpus[@]}" -- \
+        -max_total_time="$SECONDS_EACH" -max_len=1024 -verbosity=0 -print_final_stats=1
 done
