@@ -104,12 +104,18 @@ pub(crate) fn unreasoned_unsafe(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in files {
         let lines: Vec<&str> = source.text.lines().map(str::trim).collect();
+        let mut in_trait = false;
         for (line, text) in numbered(&source.code) {
+            if text.starts_with("impl") || text.starts_with("unsafe impl") {
+                // What a trait's functions ask for stands at the trait.
+                in_trait = has_word(text, "for");
+            }
             let above = || lines[..line - 1].iter().rev().take_while(|line| is_prefix(line));
             if text.trim().starts_with("unsafe impl") && !above().any(|l| l.contains("SAFETY:")) {
                 complaints.push(source.complaint(line, "an unsafe impl without `// SAFETY:`"));
             }
-            if text.contains("unsafe fn ") && !above().any(|line| line.contains("# Safety")) {
+            let is_fn = text.contains("unsafe fn ") && !in_trait;
+            if is_fn && !above().any(|line| line.contains("# Safety")) {
                 complaints.push(source.complaint(line, "an unsafe fn without `# Safety`"));
             }
         }
@@ -152,5 +158,9 @@ fn silenced_lints_and_bare_unsafe_are_found() {
     assert_eq!(bare("unsafe impl Send for A {}"), 1);
     assert_eq!(bare("// SAFETY: b.\n#[c]\nunsafe impl Send for A {}"), 0);
     assert_eq!(bare("// SAFETY: b.\nstruct A;\nunsafe impl Send for A {}"), 1);
+    assert_eq!(
+        bare("impl A for B {\n    unsafe fn a() {}\n}\nimpl B {\n    unsafe fn b() {}\n}"),
+        1
+    );
     assert_eq!(bare("/// A.\npub unsafe fn a() {}\n/// # Safety\n/// B.\nunsafe fn b() {}"), 1);
 }
