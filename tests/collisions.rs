@@ -1,5 +1,5 @@
 //! Collisions: one thread runs the turn in which timers are due while another cancels, moves and
-//! drops the very same timers, entry by entry, or takes their seats. Each round both start at
+//! drops the very same timers, entry by entry, or takes their seats. So with a turn that cascades. Each round both start at
 //! once, so that they meet in the midst of an operation, and often.
 
 mod common;
@@ -38,20 +38,25 @@ struct Round {
 
 impl Round {
     fn new(number: u64) -> Round {
+        Round::due_after(DUE, number)
+    }
+
+    fn due_after(delay: Duration, number: u64) -> Round {
         let clock = ManualClock::new();
         let builder = Builder::new().shards(1).tick(MS).manual_clock(&clock);
         let engine = builder.build_typed(run_all).unwrap();
         let fates = Fates::new(2 * TIMERS);
-        let schedule = |n| engine.schedule(DUE, fates.token(n)).unwrap();
+        let schedule = |n| engine.schedule(delay, fates.token(n)).unwrap();
         let mut handles: Vec<_> = (0..TIMERS).map(schedule).collect();
         // The other order also meets the handles with the latest first.
         ORDERS[number as usize % 2](&mut handles);
         Round { engine, clock, fates, handles }
     }
 
-    /// Runs a turn at the time that the timers are due, while another thread does `collide`.
+    /// Runs a turn after `wait`, while another thread does `collide`.
     fn meet<R: Send + 'static>(
         &mut self,
+        wait: Duration,
         collide: impl FnOnce(&TypedEngine<Token>, &Fates, Vec<Handle<Token>>) -> R + Send + 'static,
     ) -> R {
         let (engine, fates) = (self.engine.clone(), self.fates.clone());
@@ -62,7 +67,7 @@ impl Round {
             others_begin.wait();
             collide(&engine, &fates, handles)
         });
-        self.clock.advance(DUE);
+        self.clock.advance(wait);
         begin.wait();
         self.engine.turn(0).unwrap();
         other.join().unwrap()
@@ -85,7 +90,7 @@ fn cancel_against_fire() {
         let cancel = |_: &_, _: &_, handles: Vec<_>| {
             handles.into_iter().map(Handle::cancel).collect::<Vec<bool>>()
         };
-        let cancelled = round.meet(cancel);
+        let cancelled = round.meet(DUE, cancel);
         for (n, cancelled) in Round::numbers(number).into_iter().zip(cancelled) {
             assert_eq!(round.fates.of(n), (u32::from(!cancelled), 1), "round {number}");
             won += u64::from(cancelled);
@@ -107,7 +112,7 @@ fn reset_against_fire() {
             let moved: Vec<bool> = moved.collect();
             (handles, moved)
         };
-        let (handles, moved) = round.meet(reset);
+        let (handles, moved) = round.meet(DUE, reset);
         let timers = || Round::numbers(number).into_iter().zip(&moved);
         for ((n, &moved), handle) in timers().zip(&handles) {
             assert_eq!(round.fates.of(n).0, u32::from(!moved), "round {number}");
@@ -133,7 +138,7 @@ fn a_reset_to_an_earlier_time_against_fire() {
                 handle.reset(Duration::ZERO).unwrap();
             }
         };
-        round.meet(reset);
+        round.meet(DUE, reset);
         round.engine.check().unwrap();
         round.engine.advance(DUE).unwrap();
         assert!((0..TIMERS).all(|n| round.fates.of(n) == (1, 1)), "round {number}");
@@ -157,7 +162,7 @@ fn seats_taken_against_their_buckets_opening() {
                 }
                 kept
             };
-        let kept = round.meet(cancel_and_schedule);
+        let kept = round.meet(DUE, cancel_and_schedule);
         round.engine.check().unwrap();
         round.engine.advance(DUE * 3).unwrap();
         let ran = (0..TIMERS).filter(|&n| round.fates.of(n) == (1, 1)).count();
@@ -171,7 +176,7 @@ fn seats_taken_against_their_buckets_opening() {
 fn handles_dropped_against_fire() {
     for number in 0..scaled(600) {
         let mut round = Round::new(number);
-        round.meet(|_: &_, _: &_, handles: Vec<_>| drop::<Vec<Handle<Token>>>(handles));
+        round.meet(DUE, |_: &_, _: &_, handles: Vec<_>| drop::<Vec<Handle<Token>>>(handles));
         assert!((0..TIMERS).all(|n| round.fates.of(n) == (1, 1)), "round {number}");
         round.engine.check().unwrap();
         // An entry that was released twice would serve two of these at once.
@@ -181,5 +186,48 @@ fn handles_dropped_against_fire() {
         assert_eq!(round.engine.advance(DUE), Ok(TIMERS));
         assert!((TIMERS..2 * TIMERS).all(|n| round.fates.of(n) == (1, 1)), "round {number}");
         drop(handles);
+    }
+}
+
+/// When the bucket opens, on level 3, that a timer of `FAR` is filed in.
+const COARSE: Duration = Duration::from_millis(1024);
+
+const FAR: Duration = Duration::from_millis(2000);
+
+#[test]
+fn reset_against_cascade() {
+    for number in 0..scaled(600) {
+        let mut round = Round::due_after(FAR, number);
+        // After the old bucket opens, and before the one opens that the cascade has in mind.
+        let sooner = MS * 76;
+        let reset = move |_: &_, _: &_, mut handles: Vec<Handle<Token>>| {
+            assert!(handles.iter_mut().all(|handle| handle.reset(sooner).unwrap()));
+        };
+        round.meet(COARSE, reset);
+        round.engine.check().unwrap();
+        assert_eq!(round.engine.advance(sooner - MS), Ok(0), "round {number}: early");
+        assert_eq!(round.engine.advance(MS), Ok(TIMERS), "round {number}: late");
+        assert!((0..TIMERS).all(|n| round.fates.of(n) == (1, 1)));
+    }
+}
+
+#[test]
+fn cancel_and_seats_against_cascade() {
+    for number in 0..scaled(600) {
+        let mut round = Round::due_after(FAR, number);
+        let sooner = MS * 76;
+        let reseat = move |engine: &TypedEngine<Token>, fates: &Fates, handles: Vec<_>| {
+            for (n, handle) in handles.into_iter().enumerate() {
+                assert!(Handle::cancel(handle));
+                // In the seat, if that still serves so early a time.
+                engine.schedule_detached(sooner, fates.token(TIMERS + n)).unwrap();
+            }
+        };
+        round.meet(COARSE, reseat);
+        round.engine.check().unwrap();
+        assert!((0..TIMERS).all(|n| round.fates.of(n) == (0, 1)));
+        assert_eq!(round.engine.advance(sooner - MS), Ok(0), "round {number}: early");
+        assert_eq!(round.engine.advance(MS), Ok(TIMERS), "round {number}: late");
+        assert!((TIMERS..2 * TIMERS).all(|n| round.fates.of(n) == (1, 1)));
     }
 }
