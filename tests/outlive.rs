@@ -4,6 +4,7 @@ mod common;
 #[path = "common/token.rs"]
 mod token;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -68,10 +69,12 @@ fn an_engine_whose_last_clone_goes_inside_its_own_task_ends_without_it() {
         let task = move || drop(Arc::into_inner(inside).and_then(OnceLock::into_inner));
         let (started, begun) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
+        let (report, outcome) = mpsc::channel();
         let task = move || {
             started.send(()).unwrap();
             wait.recv_timeout(PATIENCE).unwrap();
-            task();
+            let outcome = catch_unwind(AssertUnwindSafe(task));
+            report.send(outcome.is_ok()).unwrap();
         };
         engine.schedule_detached(Duration::ZERO, task).unwrap();
         begun.recv_timeout(PATIENCE).unwrap();
@@ -79,6 +82,7 @@ fn an_engine_whose_last_clone_goes_inside_its_own_task_ends_without_it() {
         drop(only);
         drop(sender);
         go_on.send(()).unwrap();
+        assert_eq!(outcome.recv_timeout(PATIENCE), Ok(true), "and it does not panic");
         // The reapers drop every pending task, and with the last of them the channel closes.
         let closed = receiver.recv_timeout(PATIENCE);
         assert_eq!(closed, Err(mpsc::RecvTimeoutError::Disconnected));

@@ -88,6 +88,15 @@ fn what_is_cancelled_is_not_in_a_snapshot_and_what_never_fires_has_no_deadline()
     assert!(engine.snapshot().is_empty());
 }
 
+/// Ends what others do when it goes, also by a failure.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// What is pending throughout and is not moved meanwhile is in every snapshot; others that come
 /// and go, in the same buckets and in the same memory, do not lead the reader astray.
 #[test]
@@ -119,6 +128,7 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
                 }
             });
         }
+        let _over = Over(&is_over);
         for _ in 0..scaled(50) {
             let snapshot = engine.snapshot();
             let mut seen = vec![0; stays];
@@ -132,7 +142,6 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
             let missing = seen.iter().skip(1).filter(|&&count| count == 0).count();
             assert_eq!(missing, 0, "of {} timers seen", snapshot.len());
         }
-        is_over.store(true, Ordering::SeqCst);
     });
     let returned = engine.stop().unwrap();
     assert!(returned.len() >= stays);
