@@ -215,7 +215,7 @@ impl Hand {
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
-            Moved::To(other) => *entry = other,
+            Moved::To { entry: other, .. } => *entry = other,
             Moved::Gone => return false,
             Moved::Stopped(payload) => {
                 payload.meets(Fate::Refused);
