@@ -1,6 +1,7 @@
 //! Collisions: one thread runs the turn in which timers are due while another cancels, moves and
-//! drops the very same timers, entry by entry, or takes their seats. So with a turn that cascades. Each round both start at
-//! once, so that they meet in the midst of an operation, and often.
+//! drops the very same timers, entry by entry, or takes their seats. So with a turn that
+//! cascades. Each round both start at once, so that they meet in the midst of an operation, and
+//! often.
 
 mod common;
 #[path = "common/token.rs"]

@@ -46,6 +46,8 @@ fn count(layout: Layout, sign: i64) {
 
 // SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
+    /// # Safety
+    /// As the trait says.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MADE_HERE.set(MADE_HERE.get() + 1);
         count(layout, 1);
@@ -53,6 +55,8 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(layout, -1);
         // SAFETY: passed on to the caller.
