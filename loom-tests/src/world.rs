@@ -90,12 +90,17 @@ impl World {
 
     /// Runs one turn, if the shard is not closed.
     pub fn turn(&self, now: u64) -> Option<Report> {
+        self.turn_at_most(now, usize::MAX)
+    }
+
+    /// Runs one turn that fires at most `max_fired` timers, if the shard is not closed.
+    pub fn turn_at_most(&self, now: u64, max_fired: usize) -> Option<Report> {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
         if owner.is_closed() {
             return None;
         }
         NOW.set(Tick::new(now));
-        Some(self.reaper(&fire).turn(&mut owner, Tick::new(now), usize::MAX))
+        Some(self.reaper(&fire).turn(&mut owner, Tick::new(now), max_fired))
     }
 
     /// Runs turns at `now` until there is nothing left to do.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use loom_tests::{Fate, Hand, World, check, fate, wheel};
+use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
 use tickless::sync::{AtomicBool, Ordering};
 
@@ -97,6 +97,26 @@ fn a_turn_is_over_before_the_stop_or_does_not_begin() {
         world.stop();
         turner.join().unwrap();
         drop(user.join().unwrap());
+    });
+}
+
+#[test]
+fn what_a_turn_put_aside_is_returned() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timers = [(); 2].map(|()| hand.schedule(1, 0).unwrap());
+        world.turn_at_most(1, 1);
+        let thread = thread::spawn(move || {
+            let [first, second] = timers;
+            hand.detach(first);
+            (hand.cancel(second), hand)
+        });
+        let returned = world.stop();
+        let (cancelled, _hand) = thread.join().unwrap();
+        let ran = [0, 1].map(has_run).into_iter().filter(|ran| *ran).count();
+        assert_eq!(ran, 1);
+        assert_eq!(usize::from(cancelled) + returned, 1);
     });
 }
 

@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+"""Shows that the models can fail: weakens the engine one line at a time and runs them.
+
+Each mutant is a change of a copy of the sources; the working tree is not touched. A mutant that
+no model catches is reported as MISSED and the exit status is 1.
+
+    loom-tests/mutants.py [--list] [part of a name]...
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPY = ROOT / "target" / "mutants"
+
+STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
+SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
+FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
+KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
+NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
+HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
+NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
+DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
+
+PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
+TAKE_ORDER = (
+    "self.head.swap(ptr::null_mut(), Ordering::AcqRel)",
+    "self.head.swap(ptr::null_mut(), Ordering::{})",
+)
+EXCHANGE = (
+    "self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
+    "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
+)
+
+
+def with_order(change, *orders):
+    return (change[0], change[1].format(*orders))
+
+
+# name: (models, [(file, [(old, new), ...]), ...])
+MUTANTS = {
+    # BUCKET-PUSH
+    "push without Release": ("bucket_push", [(STACK, [with_order(PUSH_ORDER, "Acquire")])]),
+    "take without Acquire": ("bucket_push", [(STACK, [with_order(TAKE_ORDER, "Release")])]),
+    "link written after the push": (
+        "bucket_push",
+        [(STACK, [
+            ("            next.store(head, Ordering::Release);\n", ""),
+            ("Ok(_) => return Ok(()),", "Ok(_) => {\n next.store(head, Ordering::Release);\n return Ok(());\n}"),
+        ])],
+    ),
+    "push by load and store": (
+        "bucket_push",
+        [(STACK, [(
+            "            match self.head.compare_exchange_weak(",
+            "            if self.head.load(Ordering::Acquire) == head {\n"
+            "                self.head.store(node.as_ptr(), Ordering::Release);\n"
+            "                return Ok(());\n            }\n"
+            "            match self.head.compare_exchange_weak(",
+        )])],
+    ),
+    "link read after the node is handed out": (
+        "bucket_push",
+        [("src/inbox/walk.rs", [
+            ("            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };",
+             "            if let Some(last) = NonNull::new(self.last[lane]) {\n"
+             "                // SAFETY: a mutant.\n"
+             "                self.cursors[lane] = next_of(unsafe { last.as_ref() });\n"
+             "                self.last[lane] = ptr::null_mut();\n"
+             "                if self.cursors[lane].is_null() {\n"
+             "                    self.live -= 1;\n"
+             "                    if self.live == 0 {\n return None;\n }\n continue;\n                }\n            }\n"
+             "            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };"),
+            ("            // SAFETY: the walk holds the node until it hands it out.\n"
+             "            let next = next_of(unsafe { node.as_ref() });\n"
+             "            prefetch(next);\n"
+             "            self.cursors[lane] = next;\n"
+             "            self.live -= usize::from(next.is_null());\n",
+             "            self.last[lane] = node.as_ptr();\n"),
+            ("    lane: usize,\n    /// How", "    lane: usize,\n    last: [*mut N; LANES],\n    /// How"),
+            ("Walk { cursors, lane: 0, live }", "Walk { cursors, lane: 0, last: [ptr::null_mut(); LANES], live }"),
+            ("Walk { cursors: [ptr::null_mut(); LANES], lane: 0, live: 0 }",
+             "Walk { cursors: [ptr::null_mut(); LANES], lane: 0, last: [ptr::null_mut(); LANES], live: 0 }"),
+        ])],
+    ),
+    # BUCKET-ARM
+    "push Release only": ("bucket_arm", [(STACK, [with_order(PUSH_ORDER, "Release")])]),
+    "take Acquire only": ("bucket_arm", [(STACK, [with_order(TAKE_ORDER, "Acquire")])]),
+    "flush skips lanes that look empty": (
+        "bucket_arm",
+        [(LANES, [(
+            "Walk::new(array::from_fn(|i| self.lanes[i].take()))",
+            "Walk::new(array::from_fn(|i| {\n"
+            "            if self.lanes[i].is_empty() { std::ptr::null_mut() } else { self.lanes[i].take() }\n"
+            "        }))",
+        )])],
+    ),
+    "expiration published before the notice is posted": (
+        "bucket_arm",
+        [(SHARD, [
+            ("        bucket.arm(place.expiration);\n", ""),
+            ("        let notice = bucket.notice(place);\n",
+             "        bucket.arm(place.expiration);\n        let notice = bucket.notice(place);\n"),
+        ])],
+    ),
+    "clock stored after the swap": (
+        "bucket_arm",
+        [
+            (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
+            (FLUSH, [
+                ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
+                ("walk: bucket.lanes.take() });\n        true",
+                 "walk: bucket.lanes.take() });\n"
+                 "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n        true"),
+            ]),
+        ],
+    ),
+    "rely without looking at the clock": (
+        "bucket_arm",
+        [(SHARD, [(
+            "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+            "if !bucket.is_armed_for(place.expiration) {",
+        )])],
+    ),
+    "rely decided before the push": (
+        "bucket_arm",
+        [(SHARD, [
+            ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
+             "        let relies = bucket.is_armed_for(place.expiration) && self.clock() < place.expiration;\n"
+             "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
+            ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+             "if !relies {"),
+        ])],
+    ),
+    "un-publish at the flush instead of the clock": (
+        "bucket_arm",
+        [
+            (SHARD, [(
+                "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+                "if !bucket.is_armed_for(place.expiration) {",
+            )]),
+            (FLUSH, [(
+                "        let early = owner.take_errand_at(place);\n",
+                "        bucket.arm(Tick::NEVER);\n        let early = owner.take_errand_at(place);\n",
+            )]),
+        ],
+    ),
+    "un-publish after the swap, and a test for an empty head": (
+        "bucket_arm",
+        [
+            (SHARD, [
+                ("        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push",
+                 "        let first = bucket.lanes.firsts().all(|head| head.is_null());\n"
+                 "        // SAFETY: passed on to the caller.\n        unsafe { bucket.lanes.push"),
+                ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+                 "if first || !bucket.is_armed_for(place.expiration) {"),
+            ]),
+            (FLUSH, [("walk: bucket.lanes.take() });\n        true",
+                      "walk: bucket.lanes.take() });\n        bucket.arm(Tick::NEVER);\n        true")]),
+        ],
+    ),
+    "a notice is judged by the bucket's expiration": (
+        "bucket_arm",
+        [(OWNER, [(
+            "        if bucket.set_queued(place.expiration) {\n            owner.agenda.add(place);\n        }\n",
+            "        if bucket.is_armed_for(place.expiration) && bucket.set_queued(place.expiration) {\n"
+            "            owner.agenda.add(place);\n        }\n",
+        )])],
+    ),
+    "expiration published Relaxed": (
+        "bucket_arm",
+        [(BUCKET, [("self.expiration.store(expiration.get(), Ordering::Release)",
+                    "self.expiration.store(expiration.get(), Ordering::Relaxed)")])],
+    ),
+    "expiration read Relaxed": (
+        "bucket_arm",
+        [(BUCKET, [("self.expiration.load(Ordering::Acquire)", "self.expiration.load(Ordering::Relaxed)")])],
+    ),
+    "one notice for a bucket, whoever has it": (
+        "bucket_arm",
+        [
+            (NOTICE, [("        if self.busy.swap(true, Ordering::Acquire) {\n            return false;\n        }\n",
+                       "        if self.busy.swap(true, Ordering::Acquire) {\n            return true;\n        }\n")]),
+        ],
+    ),
+    "a notice is let go before it is read": (
+        "bucket_arm",
+        [(OWNER, [
+            ("            let place = this.place();\n            next = crate::inbox::next_of(this);\n"
+             "            // SAFETY: it was taken out of the list and is not used again.\n"
+             "            unsafe { Notice::let_go(notice) };\n",
+             "            next = crate::inbox::next_of(this);\n"
+             "            // SAFETY: a mutant.\n            unsafe { Notice::let_go(notice) };\n"
+             "            let place = this.place();\n"),
+        ])],
+    ),
+    "a flush takes the slot's later round for its own": (
+        "bucket_arm",
+        [(FLUSH, [("            if deadline <= place.expiration {", "            if deadline <= place.expiration || filed.level == 1 {")])],
+    ),
+    "an item is dropped for another round's": (
+        "bucket_arm",
+        [(BUCKET, [("        before != expiration.get()\n", "        before == NONE\n")])],
+    ),
+    "a cascade arms a bucket and leaves it off the agenda": (
+        "bucket_arm",
+        [(OWNER, [("            owner.agenda.add(place);\n            if self.clock()", "            if self.clock()")])],
+    ),
+    # DOORBELL
+    "no fence in ring_before": ("doorbell", [(DOORBELL, [(
+        "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
+        "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
+    "no fence in publish": ("doorbell", [(DOORBELL, [(
+        "Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n    }", "Ordering::Relaxed);\n    }")])]),
+    "wake-up time read before the notice is posted": (
+        "doorbell",
+        [(SHARD, [
+            ("        self.doorbell.ring_before(place.expiration);\n", ""),
+            ("        let notice = bucket.notice(place);\n",
+             "        self.doorbell.ring_before(place.expiration);\n        let notice = bucket.notice(place);\n"),
+        ])],
+    ),
+    "no look at the notices before the sleep": (
+        "doorbell",
+        [(THREAD, [("if shard.has_notices() || shard.wants_sweep()", "if shard.wants_sweep()")])],
+    ),
+    "notices looked at before the wake-up time is published": (
+        "doorbell",
+        [(THREAD, [
+            ("        shard.doorbell().publish(report.next);\n        if shard.has_notices()",
+             "        let heard = shard.has_notices();\n        shard.doorbell().publish(report.next);\n        if heard"),
+        ])],
+    ),
+    "the wake-up time is taken back after the turn": (
+        "doorbell",
+        [
+            (DOORBELL, [("        park(timeout);\n        self.retract();", "        park(timeout);")]),
+            (THREAD, [("        if report.busy {", "        shard.doorbell().retract();\n        if report.busy {"),
+                      ("        drop(owner);\n", "        drop(owner);\n        shard.doorbell().retract();\n")]),
+        ],
+    ),
+    "a far timer rings in place of a near one": (
+        "doorbell",
+        [(DOORBELL, [("        if due.get() >= wakes_at {\n            return false;\n        }",
+                      "        if due.get() >= wakes_at {\n            self.retract();\n            return false;\n        }")])],
+    ),
+    # CANCEL-FIRE
+    "fire by load and store": (
+        "cancel_fire",
+        [(REAPING, [(
+            "        if !self.exchange(word, word.with_phase(end)) {\n            return None;\n        }",
+            "        if self.word() != word {\n            return None;\n        }\n"
+            "        self.word.store(word.with_phase(end).0, Ordering::Release);",
+        )])],
+    ),
+    "cancel by load and store": (
+        "cancel_fire",
+        [(HOLDER, [("if self.exchange(word, word.with_phase(Phase::Vacant)) {",
+                    "if self.word() == word {\n"
+                    "                self.word.store(word.with_phase(Phase::Vacant).0, Ordering::Release);")])],
+    ),
+    "re-filing by load and store": (
+        "cancel_fire",
+        [(REAPING, [("!word.owned() || self.exchange(word, word.refiled())",
+                     "self.word.store(word.refiled().0, Ordering::Release);\n        true")])],
+    ),
+    # RESET-FIRE
+    "re-filing without a version": (
+        "reset_fire",
+        [(WORD, [("Word(self.0 & !VERSION | self.next_version())", "self")])],
+    ),
+    "the place is read again after a failed re-filing": (
+        "reset_fire",
+        [(FLUSH, [
+            ("        let filed = this.filed();\n        loop {\n", "        loop {\n"),
+            ("            if filed.expiration > place.expiration {",
+             "            let filed = this.filed();\n            if filed.expiration > place.expiration {"),
+        ])],
+    ),
+    "the same while cascading ahead": (
+        "reset_fire",
+        [(AHEAD, [
+            ("        let filed = this.filed();\n        let moves = kind == Kind::Cascade && filed.expiration == place.expiration;\n        loop {\n",
+             "        loop {\n            let filed = this.filed();\n            let moves = kind == Kind::Cascade && filed.expiration == place.expiration;\n"),
+        ])],
+    ),
+    "re-filed place written after the exchange": (
+        "reset_fire",
+        [(REAPING, [("        self.set_filed(place);\n        !word.owned() || self.exchange(word, word.refiled())",
+                     "        let done = !word.owned() || self.exchange(word, word.refiled());\n"
+                     "        if done {\n            self.set_filed(place);\n        }\n        done")])],
+    ),
+    "pushed before it is official": (
+        "reset_fire",
+        [(FLUSH, [(
+            "            if unsafe { this.refile(word, next) } {\n                owner.tally.add(Count::Cascaded, 1);\n"
+            "                // SAFETY: it was just re-filed there.\n                return unsafe { self.push(owner, entry, next) };\n            }",
+            "            this.set_filed(next);\n            // SAFETY: a mutant.\n            unsafe { self.push(owner, entry, next) };\n"
+            "            // SAFETY: a mutant.\n            if unsafe { this.refile(word, next) } {\n                return;\n            }",
+        ), ("use crate::time::{Place, Tick};", "use crate::time::{Place, Tick};")]),
+         (NODE, [("pub(super) fn set_filed", "pub(crate) fn set_filed")])],
+    ),
+    "reset by load and store": (
+        "reset_fire",
+        [(HOLDER, [("if self.exchange(word, word.with_deadline(deadline)) {",
+                    "if self.word() == word {\n"
+                    "                self.word.store(word.with_deadline(deadline).0, Ordering::Release);")])],
+    ),
+    "reset does not look at the place": (
+        "reset_fire",
+        [(HOLDER, [("            if deadline < self.filed().expiration {\n                return Reset::TooEarly;\n            }\n", "")])],
+    ),
+    # SEAT
+    "a failed taking of a seat acquires nothing": (
+        "seat", [(HOLDER, [with_order(EXCHANGE, "AcqRel", "Relaxed")])]),
+    "exchange without Release": ("seat", [(HOLDER, [with_order(EXCHANGE, "Acquire", "Acquire")])]),
+    "exchange without Acquire": ("seat", [(HOLDER, [with_order(EXCHANGE, "Release", "Acquire")])]),
+    "word read Relaxed": ("seat", [(NODE, [("Word(self.word.load(Ordering::Acquire))", "Word(self.word.load(Ordering::Relaxed))")])]),
+    "a seat is taken by load and store": (
+        "seat",
+        [(HOLDER, [("        word.in_list() && self.exchange(word, word.pending(deadline, owned))",
+                    "        if word.in_list() {\n"
+                    "            self.word.store(word.pending(deadline, owned).0, Ordering::Release);\n"
+                    "        }\n        word.in_list()")])],
+    ),
+    "a vacancy is unlinked by load and store": (
+        "seat",
+        [(REAPING, [("        self.exchange(word, word.unlisted()).then_some(false)",
+                     "        self.word.store(word.unlisted().0, Ordering::Release);\n        Some(false)")])],
+    ),
+    "payload put after the seat is taken": (
+        "seat",
+        [(KEEPER, [
+            ("        // SAFETY: as above; `put_payload` is what both are for.\n        unsafe { this.put_payload(payload) };\n", ""),
+            ("            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n",
+             "            // SAFETY: a mutant.\n            unsafe { this.put_payload(payload) };\n"
+             "            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n"
+             "        // SAFETY: a mutant.\n        unsafe { this.put_payload(payload) };\n"),
+        ])],
+    ),
+    "a seat is taken whatever its time": (
+        "seat",
+        [("src/shard/seats.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
+    ),
+    "the seat's time is read after the cancel": (
+        "seat",
+        [(HOLDER, [
+            ("            let opens = self.filed().expiration;\n", ""),
+            ("                return Some((unsafe { self.take_payload() }, opens));",
+             "                return Some((unsafe { self.take_payload() }, self.filed().expiration));"),
+        ])],
+    ),
+    "reuse without a version": (
+        "seat",
+        [(WORD, [("| self.next_version() | phase | owner | LIST", "| (self.0 & VERSION) | phase | owner | LIST")])],
+    ),
+    # RELEASE
+    "the list lets go in the firing exchange": (
+        "release",
+        [(REAPING, [
+            ("if !self.exchange(word, word.with_phase(end)) {", "if !self.exchange(word, word.with_phase(end).unlisted()) {"),
+        ])],
+    ),
+    "the list bit is cleared before the payload is out": (
+        "release",
+        [(REAPING, [
+            ("        // SAFETY: this exchange left `Pending`, so the payload is ours, and once.\n"
+             "        let payload = unsafe { self.take_payload() };\n        // ORDER(RELEASE): AcqRel",
+             "        // ORDER(RELEASE): AcqRel"),
+            ("        let mine = !before.owned();\n",
+             "        // SAFETY: a mutant.\n        let payload = unsafe { self.take_payload() };\n        let mine = !before.owned();\n"),
+        ])],
+    ),
+    "the list bit is cleared without Release": (
+        "release", [(REAPING, [("Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel", "Word::KEEP_ALL_BUT_LIST, Ordering::Acquire")])]),
+    "the list bit is cleared without Acquire": (
+        "release", [(REAPING, [("Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel", "Word::KEEP_ALL_BUT_LIST, Ordering::Release")])]),
+    "the list bit is cleared by load and store": (
+        "release",
+        [(REAPING, [(
+            "let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));",
+            "let before = self.word();\n        self.word.store(before.0 & Word::KEEP_ALL_BUT_LIST, Ordering::Release);")])],
+    ),
+    "the holder frees whether or not the list has let go": (
+        "release", [(HOLDER, [("            if !word.in_list() {\n                self.set_free();", "            if word.in_list() || !word.in_list() {\n                self.set_free();")])]),
+    "both let go by load and store": (
+        "release",
+        [(HOLDER, [("            if self.exchange(word, word.disowned()) {\n                return false;",
+                    "            if self.word() == word {\n                self.word.store(word.disowned().0, Ordering::Release);\n                return false;")])],
+    ),
+    "nobody takes in what fired without a handle": (
+        "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
+    "an unlinked seat is taken for the reaper's memory": (
+        "release", [(REAPING, [("self.exchange(word, word.unlisted()).then_some(false)", "self.exchange(word, word.unlisted()).then_some(true)")])]),
+    # DEPOT
+    "put without Release": ("depot", [(RACK, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
+    "take without Acquire (depot)": ("depot", [(RACK, [(
+        "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
+        "            let value = place.swap(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
+    "take by load and store": ("depot", [(RACK, [(
+        "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
+        "            let value = place.load(Ordering::Acquire);\n            place.store(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
+    "put by load and store": ("depot", [(RACK, [(
+        "if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {",
+        "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
+    # BUCKET-READ
+    "memory is freed without waiting for readers": (
+        "bucket_read", [(STOCK, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
+    "the reader looks without a guard": (
+        "bucket_read", [(RECLAIM, [("    Reader { guard: epoch::pin() }", "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::mem::transmute_copy(&*epoch::unprotected() as *const epoch::Guard as &_) } }")])]),
+    "the reader's link is read Relaxed": (
+        "bucket_read", [(CENSUS, [("entry.next().load(Ordering::Acquire)", "entry.next().load(Ordering::Relaxed)")])]),
+    "the reader's first node is read Relaxed": (
+        "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
+                                  "        let head = self.head.load(Ordering::Relaxed);")])]),
+    "the link is written Relaxed": (
+        "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
+    "the head is read Relaxed before a push": (
+        "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {")])]),
+    # STOP
+    "close by take and mark": (
+        "stop",
+        [(STACK, [("        let head = self.head.swap(closed(), Ordering::AcqRel);\n",
+                   "        let head = self.head.swap(ptr::null_mut(), Ordering::AcqRel);\n        self.head.store(closed(), Ordering::Release);\n")])],
+    ),
+    "a blind swap after the close": (
+        "stop",
+        [
+            (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
+                      "        if head == closed() { ptr::null_mut() } else { head }")]),
+            (CLOSE, [("        owner.agenda.clear();\n",
+                      "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
+                      "                for entry in bucket.lanes.take() {\n                    // SAFETY: a mutant.\n"
+                      "                    unsafe { settle(owner, pool, entry, &mut returned) };\n"
+                      "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
+        ],
+    ),
+    "a turn after the close": (
+        "stop",
+        [
+            (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
+                      "        if head == closed() { ptr::null_mut() } else { head }")]),
+            (OWNER, [("        self.closed\n", "        false\n")]),
+            (CLOSE, [("        owner.agenda.clear();\n", "")]),
+        ],
+    ),
+    "levels are not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
+    "levels are closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
+    "a level is made by load and store": (
+        "stop",
+        [(WHEEL, [("        let done = entry.compare_exchange(\n            ptr::null_mut(),\n            ring.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = entry.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            entry.store(ring.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a vacancy keeps its list bit": (
+        "stop",
+        [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.owned() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
+    ),
+    "the open bucket is forgotten": ("stop", [(CLOSE, [("if let Some(flush) = owner.due.take() {", "if let Some(flush) = owner.due.take().filter(|_| pool.engine == 0) {")])]),
+    "the errand under way is forgotten": ("shard", [(CLOSE, [("if let Some(errand) = owner.errand.take() {", "if let Some(errand) = owner.errand.take().filter(|_| pool.engine == 0) {")])]),
+    "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
+    "a reset's refused payload is dropped": (
+        "stop",
+        [(KEEPER, [("                Moved::Stopped(payload)\n", "                drop(payload);\n                Moved::Gone\n")])],
+    ),
+    # The whole shard
+    "cascading ahead takes the item off the agenda": (
+        "shard",
+        [(AHEAD, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",
+                   "        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n"
+                   "        owner.agenda.pop_due(place.expiration);\n")])],
+    ),
+    "a sweep pushes nothing back": (
+        "shard",
+        [(AHEAD, [("                return unsafe { self.push_back(owner, entry, filed) };", "                return if kind == Kind::Cascade { unsafe { self.push_back(owner, entry, filed) } };")])],
+    ),
+    "an errand's entries are not flushed with their bucket": (
+        "shard", [(FLUSH, [("let early = owner.take_errand_at(place);", "let early = if pool_free() { owner.take_errand_at(place) } else { Walk::empty() };"),
+                           ("// === impl Owner ===", "fn pool_free() -> bool {\n    false\n}\n\n// === impl Owner ===")])],
+    ),
+}
+
+
+def run(name):
+    models, changes = MUTANTS[name]
+    for entry in ("Cargo.toml", "Cargo.lock", "src", "loom-tests", ".config"):
+        source, target = ROOT / entry, COPY / entry
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    for file, edits in changes:
+        path = COPY / file
+        text = path.read_text()
+        for old, new in edits:
+            if text.count(old) != 1:
+                return f"STALE: {file} has {text.count(old)} times: {old!r}", False
+            text = text.replace(old, new)
+        path.write_text(text)
+    env = dict(
+        os.environ,
+        RUSTFLAGS="--cfg loom --cfg crossbeam_loom -C debug-assertions",
+        CARGO_TARGET_DIR=str(ROOT / "target" / "mutants-build"),
+        CARGO_INCREMENTAL="0",
+    )
+    env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
+    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--no-fail-fast", "--test", models]
+    done = subprocess.run(command, cwd=COPY, env=env, capture_output=True, text=True)
+    for file, _ in changes:
+        shutil.copy2(ROOT / file, COPY / file)
+        os.utime(COPY / file)
+    if "could not compile" in done.stderr:
+        return "BROKEN: " + done.stderr[done.stderr.index("error"):][:1500], False
+    failed = sorted(set(re.findall(r"(?:FAIL|SIG\w+|ABORT|TIMEOUT) \[[^]]*\] (?:\([^)]*\) )?loom-tests::\w+ (\w+)", done.stderr)))
+    how = re.search(r"panicked at [^\n]*\n\s*([^\n]*)", done.stderr)
+    if not failed:
+        return "MISSED", False
+    return f"caught by {', '.join(failed)}: {how.group(1) if how else 'killed by a signal'}", True
+
+
+def main():
+    if "--list" in sys.argv:
+        return print("\n".join(MUTANTS))
+    wanted = [arg.lower() for arg in sys.argv[1:]]
+    chosen = [
+        name for name in MUTANTS
+        if not wanted or any(want in name.lower() or want == MUTANTS[name][0] for want in wanted)
+    ]
+    caught_all = True
+    for name in chosen:
+        outcome, caught = run(name)
+        caught_all &= caught
+        print(f"{MUTANTS[name][0]}: {name}: {outcome}", flush=True)
+    sys.exit(not caught_all)
+
+
+main()
