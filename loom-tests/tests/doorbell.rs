@@ -1,8 +1,8 @@
 //! DOORBELL: the reaper publishes when it wakes, looks at the notices, and parks; a producer
 //! posts a notice, reads when the reaper wakes, and rings.
 //!
-//! Who races: one or two producers and the reaper, which is the model's first thread and sleeps
-//! for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave all
+//! Who races: one or two producers and the reaper, which runs the loop of the engine's threads
+//! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave all
 //! threads blocked, which the checker reports as a deadlock.
 #![cfg(loom)]
 
@@ -10,62 +10,90 @@ use std::sync::Arc;
 
 use loom::thread;
 use loom_tests::{Hand, World, check, wheel};
+use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::sync::{AtomicBool, Ordering};
 
-/// A world whose bell wakes the calling thread.
+/// Runs the reaper until it has fired as many timers as are `wanted`. Who is served later must
+/// not be spawned earlier: the bell has to know its thread.
+fn reaper(world: &Arc<World>, wanted: usize, stopping: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    let reaper = {
+        let world = world.clone();
+        thread::spawn(move || world.serve(wanted, &stopping))
+    };
+    world.shard.doorbell().answered_by(reaper.thread().clone());
+    reaper
+}
+
 fn world() -> Arc<World> {
     let world = World::with(wheel(2, 2), Bell::Thread(Default::default()), 1);
-    world.shard.doorbell().answered_by(thread::current());
     world.make_levels();
     world
 }
 
+/// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
+/// stands at zero; `before` is there already. What is due must fire.
+fn schedule_while_serving<const N: usize>(bound: usize, before: Option<u64>, deadlines: [u64; N]) {
+    check(bound, move || {
+        let world = world();
+        let mut hands = [(); N].map(|()| Hand::new(&world));
+        if let Some(deadline) = before {
+            hands[0].schedule_detached(deadline, 0);
+        }
+        let due = deadlines.iter().filter(|deadline| **deadline == 0).count();
+        let reaper = reaper(&world, due, Arc::new(AtomicBool::new(false)));
+        let mut deadlines = deadlines.into_iter();
+        let producers = hands.map(|mut hand| {
+            let deadline = deadlines.next().expect("there are as many");
+            thread::spawn(move || (hand.schedule_detached(deadline, 0), hand))
+        });
+        reaper.join().unwrap();
+        drop(producers.map(|producer| producer.join().unwrap()));
+    });
+}
+
 #[test]
 fn a_reaper_with_nothing_to_wait_for_is_woken() {
-    check(3, || {
-        let world = world();
-        let mut hand = Hand::new(&world);
-        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
-        world.serve(1, &AtomicBool::new(false));
-        drop(producer.join().unwrap());
-    });
+    schedule_while_serving(3, None, [0]);
 }
 
 #[test]
 fn a_reaper_that_would_sleep_too_long_is_woken() {
-    check(3, || {
-        let world = world();
-        let mut hand = Hand::new(&world);
-        hand.schedule_detached(3, 0);
-        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
-        world.serve(1, &AtomicBool::new(false));
-        drop(producer.join().unwrap());
-    });
+    schedule_while_serving(3, Some(3), [0]);
 }
 
+/// The far timer is not due while the model lasts: it may ring, and that must not hide the near
+/// one.
 #[test]
-fn of_two_producers_at_least_the_earlier_one_rings() {
-    check(3, || {
-        let world = world();
-        let [mut near, mut far] = [Hand::new(&world), Hand::new(&world)];
-        let near = thread::spawn(move || (near.schedule_detached(0, 0), near));
-        // Not due while the model lasts: it may ring, and that must not hide the other.
-        let far = thread::spawn(move || (far.schedule_detached(1, 0), far));
-        world.serve(1, &AtomicBool::new(false));
-        drop((near.join().unwrap(), far.join().unwrap()));
-    });
+fn a_far_timer_does_not_hide_a_near_one() {
+    schedule_while_serving(3, None, [0, 1]);
 }
 
 #[test]
 fn both_of_two_producers_are_heard() {
-    check(2, || {
-        let world = world();
-        let hands = [Hand::new(&world), Hand::new(&world)];
-        let producers =
-            hands.map(|mut hand| thread::spawn(move || (hand.schedule_detached(0, 0), hand)));
-        world.serve(2, &AtomicBool::new(false));
-        drop(producers.map(|producer| producer.join().unwrap()));
+    schedule_while_serving(2, None, [0, 0]);
+}
+
+/// Lateness that deadlocks do not show: a producer that returned has rung, or somebody has in
+/// its place, wherever the others stand.
+#[test]
+fn whoever_returned_needs_nobody_else_to_ring() {
+    check(3, || {
+        let rung = Arc::new(AtomicBool::new(false));
+        let bell = {
+            let rung = rung.clone();
+            // ORDER: Release - pairs with the Acquire below.
+            Bell::Hook(Box::new(move || rung.store(true, Ordering::Release)))
+        };
+        let world = World::with(wheel(2, 1), bell, 1);
+        world.make_levels();
+        world.shard.doorbell().publish(Tick::NEVER);
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(1, 0), two));
+        let _two = two.join().unwrap();
+        assert!(rung.load(Ordering::Acquire));
+        let _one = one.join().unwrap();
     });
 }
 
@@ -74,15 +102,10 @@ fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
     check(3, || {
         let world = world();
         let stopping = Arc::new(AtomicBool::new(false));
-        let other = {
-            let (world, stopping) = (world.clone(), stopping.clone());
-            thread::spawn(move || {
-                world.shard.ask_for_sweep();
-                stopping.store(true, Ordering::Release);
-                world.shard.doorbell().ring();
-            })
-        };
-        world.serve(usize::MAX, &stopping);
-        other.join().unwrap();
+        let reaper = reaper(&world, usize::MAX, stopping.clone());
+        world.shard.ask_for_sweep();
+        stopping.store(true, Ordering::Release);
+        world.shard.doorbell().ring();
+        reaper.join().unwrap();
     });
 }

@@ -124,20 +124,18 @@ fn what_a_turn_put_aside_is_returned() {
 fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
     check(3, || {
         let world = World::with(wheel(2, 1), Bell::Thread(Default::default()), 1);
-        world.shard.doorbell().answered_by(thread::current());
         world.make_levels();
         let stopping = Arc::new(AtomicBool::new(false));
+        let reaper = {
+            let (world, stopping) = (world.clone(), stopping.clone());
+            thread::spawn(move || world.serve(usize::MAX, &stopping))
+        };
+        world.shard.doorbell().answered_by(reaper.thread().clone());
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
-        let stopper = {
-            let (world, stopping) = (world.clone(), stopping.clone());
-            thread::spawn(move || {
-                stopping.store(true, Ordering::Release);
-                world.shard.doorbell().ring();
-            })
-        };
-        world.serve(usize::MAX, &stopping);
-        stopper.join().unwrap();
+        stopping.store(true, Ordering::Release);
+        world.shard.doorbell().ring();
+        reaper.join().unwrap();
         let returned = world.stop();
         let (id, _hand) = producer.join().unwrap();
         let expected = match (id, returned) {

@@ -1,7 +1,8 @@
 //! The doorbell: how a producer wakes a reaper that sleeps too long, and only then.
 //!
 //! The reaper publishes when it will wake by itself. A producer rings only for something that is
-//! due before that, and only the first of several producers does.
+//! due before that. Of several such producers each rings, until the reaper is awake: if one rang
+//! for all, their timers would wait for that one thread.
 //!
 //! *Owner*: the reaper calls `publish`, `retract` and `sleep`; anyone rings.
 //!
@@ -64,16 +65,8 @@ impl Doorbell {
         if due.get() >= wakes_at {
             return false;
         }
-        // ORDER(DOORBELL): Relaxed - decides which producer rings. If the reaper published
-        // something else meanwhile it was awake after our fence and has seen the notice.
-        let first = self
-            .wakes_at
-            .compare_exchange(wakes_at, AWAKE, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok();
-        if first {
-            self.ring();
-        }
-        first
+        self.ring();
+        true
     }
 
     /// Rings whatever the hour. A ring that comes before the sleep cuts the sleep short.
