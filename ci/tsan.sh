@@ -13,4 +13,4 @@ export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg
 export CARGO_TARGET_DIR=target/tsan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
-cargo nextest run --cargo-quiet --locked --target "$(host)" --profile sanitizer "$@"
+cargo nextest run --cargo-quiet --locked --target "$(host)" --profile tsan "$@"

@@ -212,14 +212,14 @@ fn a_panic_whose_payload_panics_when_dropped_ends_there() {
 #[test]
 fn a_panic_in_a_cancelled_payloads_drop_reaches_the_canceller_and_the_engine_goes_on() {
     let dropped = Arc::new(AtomicU32::new(0));
-    let engine = typed(|batch: Batch<'_, Bomb>| batch.for_each(std::mem::forget));
-    let bomb = || Bomb { number: 0, dropped: dropped.clone() };
-    let handle = engine.schedule(SOON, bomb()).unwrap();
+    let engine = typed(|batch: Batch<'_, Bomb>| batch.for_each(drop));
+    let bomb = |number| Bomb { number, dropped: dropped.clone() };
+    let handle = engine.schedule(SOON, bomb(0)).unwrap();
     let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| handle.cancel()));
     assert!(outcome.unwrap_err().is::<Planned>());
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     engine.check().unwrap();
-    engine.schedule_detached(SOON, bomb()).unwrap();
+    engine.schedule_detached(SOON, bomb(1)).unwrap();
     assert_eq!(engine.advance(SOON), Ok(1));
     assert_eq!((engine.stats().cancelled, engine.stats().panicked, engine.len()), (1, 0, 0));
 }
