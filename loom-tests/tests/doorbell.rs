@@ -2,8 +2,8 @@
 //! posts a notice, reads when the reaper wakes, and rings.
 //!
 //! Who races: one or two producers and the reaper, which runs the loop of the engine's threads
-//! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave all
-//! threads blocked, which the checker reports as a deadlock.
+//! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave
+//! all threads blocked, which the checker reports as a deadlock.
 #![cfg(loom)]
 
 use std::sync::Arc;
