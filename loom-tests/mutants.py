@@ -171,10 +171,14 @@ MUTANTS = {
             "            owner.agenda.add(place);\n        }\n",
         )])],
     ),
-    "expiration published Relaxed": (
+    "expiration published Relaxed, fence in ring_before left out": (
         "bucket_arm",
-        [(BUCKET, [("self.expiration.store(expiration.get(), Ordering::Release)",
-                    "self.expiration.store(expiration.get(), Ordering::Relaxed)")])],
+        [
+            (BUCKET, [("self.expiration.store(expiration.get(), Ordering::Release)",
+                       "self.expiration.store(expiration.get(), Ordering::Relaxed)")]),
+            (DOORBELL, [("        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
+                         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")]),
+        ],
     ),
     "expiration read Relaxed": (
         "bucket_arm",
@@ -248,6 +252,18 @@ MUTANTS = {
         [(DOORBELL, [("        if due.get() >= wakes_at {\n            return false;\n        }",
                       "        if due.get() >= wakes_at {\n            self.retract();\n            return false;\n        }")])],
     ),
+    "one producer rings for all": (
+        "doorbell",
+        [(DOORBELL, [("        self.ring();\n        true\n",
+                      "        let first = self\n            .wakes_at\n"
+                      "            .compare_exchange(wakes_at, AWAKE, Ordering::Relaxed, Ordering::Relaxed)\n"
+                      "            .is_ok();\n        if first {\n            self.ring();\n        }\n        first\n")])],
+    ),
+    "expiration published before the ring": (
+        "doorbell",
+        [(SHARD, [("        self.doorbell.ring_before(place.expiration);\n        bucket.arm(place.expiration);\n",
+                   "        bucket.arm(place.expiration);\n        self.doorbell.ring_before(place.expiration);\n")])],
+    ),
     # CANCEL-FIRE
     "fire by load and store": (
         "cancel_fire",
@@ -318,7 +334,6 @@ MUTANTS = {
     "a failed taking of a seat acquires nothing": (
         "seat", [(HOLDER, [with_order(EXCHANGE, "AcqRel", "Relaxed")])]),
     "exchange without Release": ("seat", [(HOLDER, [with_order(EXCHANGE, "Acquire", "Acquire")])]),
-    "exchange without Acquire": ("seat", [(HOLDER, [with_order(EXCHANGE, "Release", "Acquire")])]),
     "word read Relaxed": ("seat", [(NODE, [("Word(self.word.load(Ordering::Acquire))", "Word(self.word.load(Ordering::Relaxed))")])]),
     "a seat is taken by load and store": (
         "seat",
@@ -346,17 +361,12 @@ MUTANTS = {
         "seat",
         [("src/shard/seats.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
     ),
-    "the seat's time is read after the cancel": (
+    "reuse without a version, exchange without Acquire": (
         "seat",
-        [(HOLDER, [
-            ("            let opens = self.filed().expiration;\n", ""),
-            ("                return Some((unsafe { self.take_payload() }, opens));",
-             "                return Some((unsafe { self.take_payload() }, self.filed().expiration));"),
-        ])],
-    ),
-    "reuse without a version": (
-        "seat",
-        [(WORD, [("| self.next_version() | phase | owner | LIST", "| (self.0 & VERSION) | phase | owner | LIST")])],
+        [
+            (WORD, [("| self.next_version() | phase | owner | LIST", "| (self.0 & VERSION) | phase | owner | LIST")]),
+            (HOLDER, [with_order(EXCHANGE, "Release", "Acquire")]),
+        ],
     ),
     # RELEASE
     "the list lets go in the firing exchange": (
@@ -411,7 +421,10 @@ MUTANTS = {
     "memory is freed without waiting for readers": (
         "bucket_read", [(STOCK, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
     "the reader looks without a guard": (
-        "bucket_read", [(RECLAIM, [("    Reader { guard: epoch::pin() }", "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::mem::transmute_copy(&*epoch::unprotected() as *const epoch::Guard as &_) } }")])]),
+        "bucket_read",
+        [(RECLAIM, [("    Reader { guard: epoch::pin() }",
+                     "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::ptr::read(epoch::unprotected()) } }")])],
+    ),
     "the reader's link is read Relaxed": (
         "bucket_read", [(CENSUS, [("entry.next().load(Ordering::Acquire)", "entry.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
@@ -509,7 +522,10 @@ def run(name):
     )
     env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
     command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--no-fail-fast", "--test", models]
-    done = subprocess.run(command, cwd=COPY, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        start_new_session=True,
+    )
     for file, _ in changes:
         shutil.copy2(ROOT / file, COPY / file)
         os.utime(COPY / file)

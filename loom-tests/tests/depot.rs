@@ -24,6 +24,11 @@ impl Item {
         item
     }
 
+    /// Looks at what is in it: on the thread that got it, before anything else orders them.
+    fn look(&self) {
+        self.0.get_ref().with(|_| ());
+    }
+
     fn value(self) -> u32 {
         // SAFETY: it is ours alone.
         self.0.get_ref().with_mut(|cell| unsafe { *cell })
@@ -47,6 +52,7 @@ fn fetch(depot: &Depot<Item>) -> Magazine<Item> {
     let mut magazine = depot.magazine();
     let fetched = depot.fetch(&mut magazine);
     assert_eq!(fetched, !magazine.is_empty());
+    magazine.iter().for_each(Item::look);
     magazine
 }
 

@@ -66,7 +66,7 @@ fn a_reaper_that_would_sleep_too_long_is_woken() {
 /// one.
 #[test]
 fn a_far_timer_does_not_hide_a_near_one() {
-    schedule_while_serving(3, None, [0, 1]);
+    schedule_while_serving(2, None, [0, 1]);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use loom::thread;
 use loom_tests::{Hand, World, check, has_run, wheel};
 use tickless::doorbell::Bell;
+use tickless::entry;
 
 #[test]
 fn a_handle_is_dropped_while_its_timer_fires_and_the_memory_is_reused() {
@@ -100,6 +101,25 @@ fn a_seat_is_given_up_while_its_bucket_is_swept() {
         reaper.join().unwrap();
         world.check(0);
         world.turn(1);
+    });
+}
+
+#[test]
+fn memory_goes_back_to_the_allocator_beside_a_handle_that_is_dropped() {
+    check(3, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let thread = thread::spawn(move || {
+            hand.detach(timer);
+            hand
+        });
+        world.turn(1);
+        // Gives the reaper's memory back, and once more so that no reader is waited for.
+        world.stop();
+        // SAFETY: it frees nothing.
+        unsafe { entry::after_readers(|| ()) };
+        let _hand = thread.join().unwrap();
     });
 }
 

@@ -86,6 +86,8 @@ fn a_turn_is_over_before_the_stop_or_does_not_begin() {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         let timer = hand.schedule(1, 0).unwrap();
+        // Reads the notice.
+        world.turn(0);
         let user = thread::spawn(move || {
             hand.detach(timer);
             (hand.schedule_detached(1, 0), hand)
