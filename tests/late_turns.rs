@@ -1,6 +1,7 @@
 //! A caller that comes back late, after several rounds of the wheel's ring have filled the same
 //! bucket, finds all of them and is done in one turn.
 
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use tickless::{Batch, ManualClock, TypedEngine};
@@ -34,4 +35,89 @@ fn many_rounds_in_one_bucket_are_fired_in_one_turn() {
     assert_eq!(turn.next, None, "nothing is left on the agenda");
     assert!(engine.is_empty());
     engine.check().expect("every invariant holds");
+}
+
+/// An engine that tells each payload that it fires.
+fn telling_engine(clock: &ManualClock) -> (TypedEngine<u64>, Receiver<u64>) {
+    let (sender, receiver) = mpsc::channel();
+    let builder = tickless::Builder::new().manual_clock(clock).shards(1);
+    let engine = builder
+        .build_typed(move |batch: Batch<'_, u64>| {
+            batch.for_each(|payload| sender.send(payload).expect("the test listens"));
+        })
+        .expect("it is valid");
+    (engine, receiver)
+}
+
+/// Schedules timers 1 to 90 ms ahead for a minute, in which nobody runs a turn: a thousand rounds
+/// of the ring, mixed in every bucket of level 1, and several of level 2. The payload is the
+/// deadline in milliseconds.
+fn a_minute_of_timers(clock: &ManualClock, engine: &TypedEngine<u64>) -> usize {
+    let mut count = 0;
+    for now in 0..60_000 {
+        for ahead in [1, 30, 90] {
+            engine.schedule_detached(Duration::from_millis(ahead), now + ahead).expect("it runs");
+            count += 1;
+        }
+        clock.advance(Duration::from_millis(1));
+    }
+    clock.advance(Duration::from_millis(90));
+    count
+}
+
+#[test]
+fn a_turn_that_is_a_minute_late_fires_all_in_order() {
+    let clock = ManualClock::new();
+    let (engine, fired) = telling_engine(&clock);
+    let count = a_minute_of_timers(&clock, &engine);
+    assert_eq!(engine.turn(0).expect("the caller drives").fired, count);
+    let order: Vec<u64> = fired.try_iter().collect();
+    assert_eq!(order.len(), count);
+    assert!(order.is_sorted());
+    engine.check().expect("every invariant holds");
+}
+
+#[test]
+fn late_turns_that_are_bounded_go_on_in_order_and_a_stop_returns_the_rest() {
+    let clock = ManualClock::new();
+    let (engine, fired) = telling_engine(&clock);
+    let count = a_minute_of_timers(&clock, &engine);
+    let mut order: Vec<u64> = Vec::new();
+    for _ in 0..20 {
+        let turn = engine.turn_at_most(0, 1000).expect("the caller drives");
+        assert!(turn.fired == 1000 && turn.more);
+        order.extend(fired.try_iter());
+        // What comes late takes its place among what is later still.
+        engine.schedule_detached(Duration::ZERO, 60_090).expect("it runs");
+    }
+    engine.check().expect("every invariant holds");
+    let mut rest = engine.stop().expect("no task asks");
+    assert_eq!(order.len() + rest.len(), count + 20);
+    assert!(order.is_sorted());
+    rest.sort_unstable();
+    assert!(order.last() <= rest.first());
+}
+
+#[test]
+fn handles_of_later_rounds_work_while_they_wait_for_their_place() {
+    let clock = ManualClock::new();
+    let (engine, fired) = telling_engine(&clock);
+    let mut handles = Vec::new();
+    for round in 0..ROUNDS {
+        for _ in 0..TIMERS {
+            handles.push(engine.schedule(Duration::from_millis(1), round).expect("it runs"));
+        }
+        clock.advance(ROUND);
+    }
+    assert!(engine.turn_at_most(0, 5).expect("the caller drives").more);
+    let mut later = handles.pop().expect("many");
+    assert!(later.reset(Duration::from_secs(5)).expect("it runs"), "not fired yet");
+    assert!(handles.pop().expect("many").cancel(), "not fired yet");
+    let mut again = handles.pop().expect("many");
+    assert!(again.reset(Duration::ZERO).expect("it runs"), "not fired yet");
+    while engine.turn(0).expect("the caller drives").more {}
+    engine.check().expect("every invariant holds");
+    assert_eq!(fired.try_iter().count() as u64, ROUNDS * TIMERS - 2);
+    assert_eq!(engine.advance(Duration::from_secs(5)).expect("it is manual"), 1);
+    assert!(engine.is_empty());
 }

@@ -10,6 +10,7 @@ use std::iter;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
+use crate::sync::Ordering;
 
 use super::{LANES, next_of};
 
@@ -39,6 +40,21 @@ impl<N: Linked> Walk<N> {
     /// A walk over nothing.
     pub fn empty() -> Walk<N> {
         Walk { cursors: [ptr::null_mut(); LANES], lane: 0, live: 0 }
+    }
+
+    /// Adds a node that the walk's owner holds alone; it is handed out in its turn.
+    ///
+    /// # Safety
+    /// The caller holds the node, and leaves it to the walk.
+    pub unsafe fn add(&mut self, node: NonNull<N>) {
+        let cursor = &mut self.cursors[self.lane];
+        self.live += usize::from(cursor.is_null());
+        // SAFETY: the caller holds it.
+        let link = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link.
+        link.store(*cursor, Ordering::Release);
+        *cursor = node.as_ptr();
+        self.lane = (self.lane + 1) % LANES;
     }
 
     /// Whether every node was handed out.

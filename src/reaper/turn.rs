@@ -72,8 +72,7 @@ impl<T> Reaper<'_, T> {
     /// What is left after a turn: more that is due, an errand, or a sleep.
     fn report(&self, owner: &mut Owner<T>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(owner);
-        let is_due = self.shard.is_open(owner)
-            || owner.agenda().first().is_some_and(|place| place.expiration <= now);
+        let is_due = self.shard.is_due(owner, now);
         let busy = is_due || self.shard.run_errand(owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(owner, self.pool) };
         Report { fired, busy, next }

@@ -32,6 +32,12 @@ impl<T> Shard<T> {
                 unsafe { settle(owner, pool, entry, &mut returned) };
             }
         }
+        while let Some((_, round)) = owner.late.pop_until(None) {
+            for entry in round {
+                // SAFETY: as above.
+                unsafe { settle(owner, pool, entry, &mut returned) };
+            }
+        }
         if let Some(errand) = owner.errand.take() {
             for entry in errand.walk {
                 // SAFETY: as above.

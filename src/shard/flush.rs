@@ -11,7 +11,7 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Phase, Taken};
+use crate::entry::{Entry, Filed, Phase, Taken};
 use crate::inbox::Walk;
 use crate::time::{Place, Tick};
 
@@ -27,6 +27,11 @@ impl<T> Shard<T> {
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
+        let armed = owner.agenda.first().map(|place| place.expiration);
+        if let Some((place, early)) = owner.late.pop_until(armed) {
+            owner.due = Some(Flush { place, early, walk: Walk::empty() });
+            return true;
+        }
         let Some(place) = owner.agenda.pop_due(now) else { return false };
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
         bucket.clear_queued(place.expiration);
@@ -38,6 +43,12 @@ impl<T> Shard<T> {
     /// Whether a due bucket is open and not yet flushed.
     pub fn is_open(&self, owner: &Owner<T>) -> bool {
         owner.due.is_some()
+    }
+
+    /// Whether something is due at `now`, open or not.
+    pub fn is_due(&self, owner: &Owner<T>, now: Tick) -> bool {
+        let is_armed = owner.agenda.first().is_some_and(|place| place.expiration <= now);
+        is_armed || owner.due.is_some() || !owner.late.is_empty()
     }
 
     /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
@@ -93,9 +104,9 @@ impl<T> Shard<T> {
                 }
             }
             if filed.expiration > place.expiration {
-                // Another round of this slot: it stays. (No exchange: its place is unchanged.)
+                // Another round of this slot. (No exchange: its place is unchanged.)
                 // SAFETY: the owner holds it and took it from there.
-                return unsafe { self.push_back(owner, entry, filed) };
+                return unsafe { self.leave(owner, entry, filed) };
             }
             let next = self.wheel.geometry().place(deadline, place.expiration);
             // SAFETY: the owner holds it; `word` is pending.
@@ -104,6 +115,22 @@ impl<T> Shard<T> {
                 // SAFETY: it was just re-filed there.
                 return unsafe { self.push(owner, entry, next) };
             }
+        }
+    }
+
+    /// Leaves an entry of a later round where it is filed; if that is due as well, at hand.
+    ///
+    /// # Safety
+    /// As [`Shard::push_back`].
+    #[cold]
+    unsafe fn leave(&self, owner: &mut Owner<T>, entry: NonNull<Entry<T>>, filed: Filed) {
+        if filed.expiration <= self.clock() {
+            let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
+            // SAFETY: passed on to the caller.
+            unsafe { owner.late.add(place, entry) };
+        } else {
+            // SAFETY: passed on to the caller.
+            unsafe { self.push_back(owner, entry, filed) };
         }
     }
 }

@@ -24,6 +24,7 @@ mod check;
 mod close;
 mod flush;
 mod keeper;
+mod late;
 mod notice;
 mod owner;
 mod pool;

@@ -13,6 +13,7 @@ use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
 use super::ahead::{Errand, NO_SWEEP};
+use super::late::Late;
 use super::{Agenda, Count, Notice, Pool, Shard, Stock, Tally};
 
 /// The part of a shard that its owner alone sees.
@@ -20,6 +21,8 @@ pub struct Owner<T> {
     pub(super) agenda: Agenda,
     /// The due bucket that is being flushed.
     pub(super) due: Option<Flush<T>>,
+    /// What a late turn found of later rounds that are due as well.
+    pub(super) late: Late<T>,
     /// What is done ahead of time while nothing is due.
     pub(super) errand: Option<Errand<T>>,
     /// Per level: the last bucket that was cascaded ahead of its time.
@@ -50,6 +53,7 @@ impl<T> Owner<T> {
         Owner {
             agenda: Agenda::new(geometry.levels()),
             due: None,
+            late: Late::new(),
             errand: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             swept: NO_SWEEP,
