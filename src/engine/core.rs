@@ -105,10 +105,12 @@ impl<T> Core<T> {
         }
     }
 
-    /// Asks a shard to sweep.
+    /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
+    /// living outnumbered until now.
     pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
-        if let Some(shard) = shard {
-            self.shards[shard as usize].ask_for_sweep();
+        if shard.is_some() {
+            let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
+            littered.for_each(Shard::ask_for_sweep);
         }
     }
 }

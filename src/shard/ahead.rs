@@ -53,7 +53,9 @@ impl<T> Shard<T> {
     /// Does a chunk of what can be done ahead of time. `true`: there may be more.
     pub fn run_errand(&self, owner: &mut Owner<T>, pool: &Pool<T>, now: Tick) -> bool {
         let errand = owner.errand.take().or_else(|| self.next_cascade(owner, now));
-        let Some(mut errand) = errand.or_else(|| self.next_sweep(owner)) else { return false };
+        let Some(mut errand) = errand.or_else(|| self.next_sweep(owner, pool)) else {
+            return false;
+        };
         for entry in errand.walk.by_ref().take(CHUNK) {
             // SAFETY: the walk hands out entries that the owner holds by their list bit.
             unsafe { self.handle(owner, pool, entry, errand.place, errand.kind) };
@@ -102,8 +104,8 @@ impl<T> Shard<T> {
     }
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
-    fn next_sweep(&self, owner: &mut Owner<T>) -> Option<Errand<T>> {
-        while owner.swept != NO_SWEEP || self.begin_sweep() {
+    fn next_sweep(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Option<Errand<T>> {
+        while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
                 return Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Sweep });

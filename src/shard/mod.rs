@@ -168,11 +168,16 @@ impl<T> Shard<T> {
         self.sweep.load(Ordering::Relaxed)
     }
 
-    /// Takes a request for a sweep. What is let go of from now on may lie where the sweep has
-    /// been already, so whoever asks during one gets another.
-    fn begin_sweep(&self) -> bool {
+    /// Whether to begin a sweep; takes the request for it. What is let go of from now on may lie
+    /// where the sweep has been already, so whoever asks during one gets another.
+    fn begin_sweep(&self, pool: &Pool<T>) -> bool {
         // ORDER: Acquire - pairs with the Release in `ask_for_sweep`.
-        self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire)
+        let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
+        let begins = is_asked || pool.is_littered(self.index);
+        if begins {
+            pool.forget_unswept(self.index);
+        }
+        begins
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::depot::Depot;
 use crate::entry::Entry;
-use crate::sync::{AtomicU64, Ordering, Padded};
+use crate::sync::{AtomicU64, Counter, Ordering, Padded};
 
 use super::Tallies;
 use super::seats::{SEATS, Seat};
@@ -29,6 +29,9 @@ pub struct Pool<T> {
     pub tallies: Tallies,
     pub(super) seats: Depot<Seat<T>>,
     pub(super) memory: Depot<Memory<T>>,
+    /// Per shard: dead entries that were left there since its last sweep began, with those that
+    /// were buried without one.
+    unswept: Box<[Padded<Counter>]>,
     limit: Option<Limit>,
 }
 
@@ -54,6 +57,7 @@ impl<T> Pool<T> {
             tallies: Tallies::new(),
             seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
+            unswept: (0..shards.max(1)).map(|_| Padded(Counter::new(0))).collect(),
             limit: max_pending.map(|max| Limit { max, pending: Padded(AtomicU64::new(0)) }),
         }
     }
@@ -84,6 +88,30 @@ impl<T> Pool<T> {
     /// Whether dead entries outnumber the living by enough to look for them.
     pub(super) fn wants_sweep(&self) -> bool {
         self.tallies.dead() > self.tallies.pending().max(DEAD_AT_LEAST)
+    }
+
+    /// Whether a sweep of `shard` may find something.
+    pub fn has_unswept(&self, shard: u32) -> bool {
+        // ORDER: Relaxed - a number that says where to look, and no more; here and below.
+        self.unswept[shard as usize].load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether `shard` ought to sweep although nobody asks: the living may have fired.
+    pub(super) fn is_littered(&self, shard: u32) -> bool {
+        // ORDER: Relaxed - as in `has_unswept`.
+        self.unswept[shard as usize].load(Ordering::Relaxed) > DEAD_AT_LEAST && self.wants_sweep()
+    }
+
+    /// Counts a dead entry that is left in `shard`.
+    pub(super) fn leave_unswept(&self, shard: u32) {
+        // ORDER: Relaxed - as in `has_unswept`.
+        self.unswept[shard as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A sweep of `shard` begins.
+    pub(super) fn forget_unswept(&self, shard: u32) {
+        // ORDER: Relaxed - as in `has_unswept`.
+        self.unswept[shard as usize].store(0, Ordering::Relaxed);
     }
 }
 

@@ -140,6 +140,7 @@ fn give_away<T>(
             stock.put(pool, entry);
         } else {
             tally.add(Count::Dead, 1);
+            pool.leave_unswept(home);
             shard = Some(home);
         }
     }
