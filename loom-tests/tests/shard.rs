@@ -8,7 +8,7 @@
 #![cfg(loom)]
 
 use loom::thread;
-use loom_tests::{Hand, World, check, fate, has_run, wheel};
+use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
 
 /// Lets time pass up to `end`: everything that is left fires.
@@ -118,6 +118,41 @@ fn a_shard_is_swept_while_timers_come_and_go() {
         assert!(has_run(id));
         drop(one.join().unwrap());
         pass(&world, 1, 1);
+    });
+}
+
+/// Begins a sweep of a bucket with three timers, of which one is cancelled meanwhile, and then
+/// ends it before the sweep is through.
+fn interrupt_a_sweep(bound: usize, end: fn(&World)) {
+    check(bound, move || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        hand.schedule_detached(1, 0).unwrap();
+        hand.schedule_detached(1, 0).unwrap();
+        world.shard.ask_for_sweep();
+        let thread = thread::spawn(move || (hand.cancel(timer), hand));
+        // A chunk is one entry.
+        world.turn(0);
+        end(&world);
+        let (cancelled, _hand) = thread.join().unwrap();
+        world.check(1);
+        assert!((1..3).all(|id| fate(id).is_some()) && fate(0).is_some());
+        assert_eq!(fate(0) == Some(Fate::Cancelled), cancelled);
+    });
+}
+
+#[test]
+fn a_bucket_opens_while_it_is_swept() {
+    interrupt_a_sweep(3, |world| {
+        world.turn(1);
+    });
+}
+
+#[test]
+fn a_shard_is_stopped_while_it_is_swept() {
+    interrupt_a_sweep(3, |world| {
+        world.stop();
     });
 }
 
