@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
 /// Words that a closure may capture without being boxed.
 const INLINE_WORDS: usize = 3;
@@ -22,7 +22,8 @@ pub struct Task {
 /// How to run or drop a closure of one type, given the address of a task's data.
 struct VTable {
     run: unsafe fn(*mut ()),
-    drop: unsafe fn(*mut ()),
+    /// `None`: there is nothing to drop.
+    drop: Option<unsafe fn(*mut ())>,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -68,9 +69,12 @@ impl Task {
 }
 
 impl Drop for Task {
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: the data still holds the closure: `run` never gets here.
-        unsafe { (self.vtable.drop)(self.data.as_mut_ptr().cast()) };
+        if let Some(drop) = self.vtable.drop {
+            // SAFETY: the data still holds the closure: `run` never gets here.
+            unsafe { drop(self.data.as_mut_ptr().cast()) };
+        }
     }
 }
 
@@ -89,7 +93,10 @@ const fn fits<F>() -> bool {
 
 impl VTable {
     const fn of<F: FnOnce()>() -> VTable {
-        VTable { run: run::<F>, drop: drop_in_place::<F> }
+        VTable {
+            run: run::<F>,
+            drop: if needs_drop::<F>() { Some(drop_in_place::<F>) } else { None },
+        }
     }
 }
 

@@ -9,10 +9,12 @@ use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
 use crate::shard::{Moved, release_one};
-use crate::time::{Tick, saturating_ns};
+use crate::sync::prefetch;
+use crate::time::{Moment, Tick};
 
 use super::CancelOnDrop;
-use super::local::{self, Local};
+use super::core::Core;
+use super::local::{self, Lent, Local};
 
 /// The caller's end of a timer: cancel it, move it, ask how it is.
 ///
@@ -110,10 +112,7 @@ impl<T: Send + 'static> Handle<T> {
     /// The engine stopped while the timer was on the way to an earlier time: the payload comes
     /// back in the error.
     pub fn reset(&mut self, delay: Duration) -> Result<bool, ResetError<T>> {
-        self.move_to(|local| {
-            let now_ns = local.core.clock.now_ns();
-            local.core.scale.ceil(now_ns.saturating_add(saturating_ns(delay)))
-        })
+        self.move_to(|core, now_ns| core.scale.ceil_after(now_ns, delay))
     }
 
     /// As [`Handle::reset`], to a point in time.
@@ -121,7 +120,7 @@ impl<T: Send + 'static> Handle<T> {
     /// # Errors
     /// As [`Handle::reset`].
     pub fn reset_at(&mut self, deadline: Instant) -> Result<bool, ResetError<T>> {
-        self.move_to(|local| local.core.scale.ceil(local.core.clock.ns_at(deadline)))
+        self.move_to(|core, _| core.scale.ceil(core.clock.ns_at(deadline)))
     }
 
     /// What the timer is at the moment; it may be something else right after.
@@ -141,9 +140,8 @@ impl<T: Send + 'static> Handle<T> {
         // SAFETY: the handle keeps the entry allocated.
         let entry = unsafe { entry.as_ref() };
         let deadline = entry.word().deadline();
-        local::with_number(entry.engine(), |local: &mut Local<T>| {
-            local.core.clock.instant_at(local.core.scale.start_ns(deadline)?)
-        })?
+        let local: Lent<T> = local::of_number(entry.engine())?;
+        local.core.clock.instant_at(local.core.scale.start_ns(deadline)?)
     }
 
     /// Turns the handle into one that cancels the timer when it is dropped.
@@ -166,32 +164,35 @@ impl<T: Send + 'static> Handle<T> {
         }
     }
 
-    fn move_to(&mut self, deadline: impl FnOnce(&Local<T>) -> Tick) -> Result<bool, ResetError<T>> {
+    #[inline]
+    fn move_to(
+        &mut self,
+        deadline: impl FnOnce(&Core<T>, u64) -> Tick,
+    ) -> Result<bool, ResetError<T>> {
         let Some(entry) = self.entry else { return Ok(false) };
+        // The entry may be far away: it is on its way while the time is read.
+        prefetch(entry.as_ptr());
+        let moment = Moment::now();
         // SAFETY: the handle keeps the entry allocated.
         let number = unsafe { entry.as_ref() }.engine();
-        let moved = local::with_number(number, |local: &mut Local<T>| {
-            let deadline = deadline(local);
-            let Local { core, keeper, shard } = local;
-            let shard = &core.shards[*shard as usize];
-            // SAFETY: this is the handle; what becomes of it is done below.
-            let moved = unsafe { keeper.reset(&core.pool, shard, entry, deadline, || core.now()) };
-            if let Moved::To { sweep, .. } = moved {
+        let Some(mut local): Option<Lent<T>> = local::of_number(number) else { return Ok(false) };
+        let Local { core, keeper, watch, shard } = &mut *local;
+        let now_ns = watch.at_ns(&core.clock, moment);
+        let (deadline, now) = (deadline(core, now_ns), || core.scale.floor(now_ns));
+        let shard = &core.shards[*shard as usize];
+        // SAFETY: this is the handle; what becomes of it is done below.
+        match unsafe { keeper.reset(&core.pool, shard, entry, deadline, now) } {
+            Moved::Here => Ok(true),
+            Moved::To { entry, sweep } => {
                 core.ask_for_sweep(sweep);
-            }
-            moved
-        });
-        match moved {
-            Some(Moved::Here) => Ok(true),
-            Some(Moved::To { entry, .. }) => {
                 self.entry = Some(entry);
                 Ok(true)
             }
-            Some(Moved::Stopped(payload)) => {
+            Moved::Stopped(payload) => {
                 self.entry = None;
                 Err(ResetError { payload })
             }
-            Some(Moved::Gone) | None => Ok(false),
+            Moved::Gone => Ok(false),
         }
     }
 }
@@ -211,16 +212,15 @@ impl<T: Send + 'static> Drop for Vacated<T> {
         let Vacated { entry, opens } = *self;
         // SAFETY: whoever vacated the entry holds it.
         let number = unsafe { entry.as_ref() }.engine();
-        let kept = local::with_number(number, |local: &mut Local<T>| {
-            // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-            let sweep = unsafe { local.keeper.keep_vacated(&local.core.pool, entry, opens) };
-            local.core.ask_for_sweep(sweep);
-        });
-        if kept.is_none() {
+        let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
             // The engine is gone; an entry that outlived it needs nothing of it.
-            // SAFETY: as above.
-            unsafe { let_go(entry) };
-        }
+            // SAFETY: whoever vacated the entry gives it up here.
+            return unsafe { let_go(entry) };
+        };
+        let Local { core, keeper, .. } = &mut *local;
+        // SAFETY: it was vacated, its payload is gone, and this is the end of it.
+        let sweep = unsafe { keeper.keep_vacated(&core.pool, entry, opens) };
+        core.ask_for_sweep(sweep);
     }
 }
 
@@ -236,13 +236,12 @@ unsafe fn let_go<T: Send + 'static>(entry: NonNull<Entry<T>>) {
     if !unsafe { this.let_go() } {
         return;
     }
-    let kept = local::with_number(number, |local: &mut Local<T>| {
-        local.keeper.take_in(&local.core.pool, entry);
-    });
-    if kept.is_none() {
+    let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
         // The engine is gone, and with it every list that could reach the entry.
-        release_one(entry);
-    }
+        return release_one(entry);
+    };
+    let Local { core, keeper, .. } = &mut *local;
+    keeper.take_in(&core.pool, entry);
 }
 
 impl<T: Send + 'static> fmt::Debug for Handle<T> {

@@ -10,10 +10,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
+use crate::entry::Entry;
+use crate::error::ScheduleError;
 use crate::shard::Keeper;
 use crate::sync::Arc;
+use crate::time::{Tick, Watch};
 
 use super::core::Core;
 use super::registry;
@@ -22,8 +27,16 @@ use super::registry;
 pub(super) struct Local<T> {
     pub(super) core: Arc<Core<T>>,
     pub(super) keeper: Keeper<T>,
+    pub(super) watch: Watch,
     /// The shard that the thread files on.
     pub(super) shard: u32,
+}
+
+/// A `Local` for the time of one call.
+pub(super) struct Lent<T> {
+    local: NonNull<Local<T>>,
+    /// There if the thread does not keep it: then this frees it.
+    _spare: Option<Box<Local<T>>>,
 }
 
 /// A `Local` whose payload type is forgotten.
@@ -47,26 +60,20 @@ thread_local! {
 const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
 /// Lends the calling thread's part of `core`'s engine.
-#[inline]
-pub(super) fn with<T, R>(core: &Arc<Core<T>>, f: impl FnOnce(&mut Local<T>) -> R) -> R
-where
-    T: Send + 'static,
-{
+#[inline(always)]
+pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Lent<T> {
     match current(core.id()) {
-        Some(local) => f(local),
-        None => with_found(core.id(), f, || Some(core.clone())).expect("the engine is here"),
+        Some(local) => Lent { local, _spare: None },
+        None => find(core.id(), || Some(core.clone())).expect("the engine is here"),
     }
 }
 
 /// Lends the calling thread's part of engine `number`; `None`: the engine is gone.
-#[inline]
-pub(super) fn with_number<T, R>(number: u32, f: impl FnOnce(&mut Local<T>) -> R) -> Option<R>
-where
-    T: Send + 'static,
-{
+#[inline(always)]
+pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
-        Some(local) => Some(f(local)),
-        None => with_found(number, f, || registry::find(number)),
+        Some(local) => Some(Lent { local, _spare: None }),
+        None => find(number, || registry::find(number)),
     }
 }
 
@@ -84,46 +91,41 @@ pub(super) fn set_aside(f: impl FnOnce()) {
 }
 
 /// The thread's `Local` of the engine that it used last, if that is `number`.
-#[inline]
-fn current<'a, T>(number: u32) -> Option<&'a mut Local<T>> {
+#[inline(always)]
+fn current<T>(number: u32) -> Option<NonNull<Local<T>>> {
     let (known, local) = CURRENT.get();
-    // SAFETY: the pointer was made from this thread's boxed `Local` of engine `number`, whose
-    // payload type is `T` because a number belongs to one engine; it is cleared before the box
-    // is dropped; and no code of the user runs while a `Local` is lent, so this is the only
-    // reference. It does not outlive the call of `f` that it is lent to.
-    (known == number).then(|| unsafe { &mut *local.cast::<Local<T>>() })
+    if known == number { NonNull::new(local.cast()) } else { None }
 }
 
+/// Finds or makes the thread's `Local` of engine `number`; one that the thread can't keep serves
+/// a single call.
 #[cold]
-fn with_found<T, R>(
+fn find<T: Send + 'static>(
     number: u32,
-    f: impl FnOnce(&mut Local<T>) -> R,
-    core: impl FnOnce() -> Option<Arc<Core<T>>>,
-) -> Option<R>
-where
-    T: Send + 'static,
-{
-    if ASIDE.get() {
-        return Some(f(&mut Local::new(core()?)));
-    }
-    let known = LOCALS.try_with(|locals| {
-        let locals = locals.borrow();
-        let kept = locals.iter().find(|kept| kept.get().number() == number)?;
-        Some(kept.0.as_ptr().cast())
-    });
-    match known {
-        Ok(Some(local)) => CURRENT.set((number, local)),
-        Ok(None) => keep(Box::new(Local::new(core()?))),
-        // The thread is ending: serve this one call and keep nothing.
-        Err(_) => return Some(f(&mut Local::new(core()?))),
-    }
-    let stopped = LOCALS.with(|locals| take_stopped(&mut locals.borrow_mut(), number));
-    // Dropped only here: it may run code of the user, which may come back to this file.
-    drop(stopped);
-    match current(number) {
-        Some(local) => Some(f(local)),
-        // That code used other engines: look again.
-        None => with_number(number, f),
+    core: impl Fn() -> Option<Arc<Core<T>>>,
+) -> Option<Lent<T>> {
+    loop {
+        if ASIDE.get() {
+            return Some(Lent::spare(Local::new(core()?)));
+        }
+        let known = LOCALS.try_with(|locals| {
+            let locals = locals.borrow();
+            let kept = locals.iter().find(|kept| kept.get().number() == number)?;
+            Some(kept.0.as_ptr().cast())
+        });
+        match known {
+            Ok(Some(local)) => CURRENT.set((number, local)),
+            Ok(None) => keep(Box::new(Local::new(core()?))),
+            // The thread is ending and keeps nothing any more.
+            Err(_) => return Some(Lent::spare(Local::new(core()?))),
+        }
+        let stopped = LOCALS.with(|locals| take_stopped(&mut locals.borrow_mut(), number));
+        // Dropped only here: it may run code of the user, which may come back to this file.
+        drop(stopped);
+        // Had that code used other engines, this one would not be the current one.
+        if let Some(local) = current(number) {
+            return Some(Lent { local, _spare: None });
+        }
     }
 }
 
@@ -145,6 +147,36 @@ fn take_stopped(locals: &mut Vec<Kept>, in_use: u32) -> Vec<Kept> {
     let (over, rest) = std::mem::take(locals).into_iter().partition(is_over);
     *locals = rest;
     over
+}
+
+// === impl Lent ===
+
+impl<T> Lent<T> {
+    fn spare(local: Local<T>) -> Lent<T> {
+        let mut spare = Box::new(local);
+        Lent { local: NonNull::from(&mut *spare), _spare: Some(spare) }
+    }
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = Local<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Local<T> {
+        // SAFETY: as for `deref_mut`.
+        unsafe { self.local.as_ref() }
+    }
+}
+
+impl<T> DerefMut for Lent<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Local<T> {
+        // SAFETY: the pointer is to a boxed `Local` of this thread, whose payload type is `T`
+        // because a number belongs to one engine: the box is our own spare, or the thread keeps
+        // it, and clears the pointer before it drops it. No code of the user runs while one is
+        // lent (see the file's invariants), so it is lent once.
+        unsafe { self.local.as_mut() }
+    }
 }
 
 // === impl Kept ===
@@ -171,7 +203,23 @@ impl Drop for Kept {
 
 impl<T> Local<T> {
     fn new(core: Arc<Core<T>>) -> Local<T> {
-        Local { keeper: Keeper::new(&core.pool), shard: core.route(), core }
+        Local { keeper: Keeper::new(&core.pool), watch: Watch::new(), shard: core.route(), core }
+    }
+
+    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`.
+    #[inline(always)]
+    pub(super) fn schedule(
+        &mut self,
+        deadline: Tick,
+        now_ns: u64,
+        payload: ManuallyDrop<T>,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        let Local { core, keeper, shard, .. } = self;
+        let shard = &core.shards[*shard as usize];
+        let now = || core.scale.floor(now_ns);
+        let payload = ManuallyDrop::into_inner(payload);
+        keeper.schedule(&core.pool, shard, deadline, now, payload, owned)
     }
 }
 

@@ -42,7 +42,7 @@ impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
         let tallies = &core.pool.tallies;
         Stats {
-            scheduled: tallies.sum(Count::Scheduled),
+            scheduled: tallies.scheduled(),
             seated: tallies.sum(Count::Seated),
             cancelled: tallies.sum(Count::Cancelled),
             reset: tallies.sum(Count::Reset),

@@ -1,14 +1,15 @@
 //! The engine for payloads of any one type.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Handler;
-use crate::entry;
+use crate::entry::{self, Entry};
 use crate::error::{BuildError, ScheduleError, StopError};
 use crate::shard::{Counted, Violation};
 use crate::sync::{Arc, JoinHandle, Mutex};
-use crate::time::{Tick, saturating_ns};
 
 use super::core::Core;
 use super::driving::is_inside;
@@ -78,9 +79,11 @@ impl<T: Send + 'static> TypedEngine<T> {
         deadline: Instant,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        let core = self.core();
+        let mut local = local::of(self.core());
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
         let deadline = core.scale.ceil(core.clock.ns_at(deadline));
-        self.file(deadline, || core.now(), payload, true).map(Handle::new)
+        local.schedule(deadline, now_ns, ManuallyDrop::new(payload), true).map(Handle::new)
     }
 
     /// As [`schedule`](TypedEngine::schedule), for a timer that nobody will cancel: without a
@@ -137,7 +140,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// There is no such shard.
     pub fn bind_thread(&self, shard: usize) {
         assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        local::with(self.core(), |local| local.shard = shard as u32);
+        local::of(self.core()).shard = shard as u32;
     }
 
     /// What the engine has counted so far. Takes no lock.
@@ -190,32 +193,20 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.inner.has_threads
     }
 
-    #[inline]
+    #[inline(always)]
     fn file_after(
         &self,
         delay: Duration,
         payload: T,
         owned: bool,
-    ) -> Result<std::ptr::NonNull<entry::Entry<T>>, ScheduleError<T>> {
-        let core = self.core();
-        let now_ns = core.clock.now_ns();
-        let deadline = core.scale.ceil(now_ns.saturating_add(saturating_ns(delay)));
-        self.file(deadline, || core.scale.floor(now_ns), payload, owned)
-    }
-
-    #[inline]
-    fn file(
-        &self,
-        deadline: Tick,
-        now: impl FnOnce() -> Tick,
-        payload: T,
-        owned: bool,
-    ) -> Result<std::ptr::NonNull<entry::Entry<T>>, ScheduleError<T>> {
-        local::with(self.core(), |local| {
-            let Local { core, keeper, shard } = local;
-            let shard = &core.shards[*shard as usize];
-            keeper.schedule(&core.pool, shard, deadline, now, payload, owned)
-        })
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        // As in `Keeper::schedule`: nothing panics until it is in its entry.
+        let payload = ManuallyDrop::new(payload);
+        let mut local = local::of(self.core());
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        let deadline = core.scale.ceil_after(now_ns, delay);
+        local.schedule(deadline, now_ns, payload, owned)
     }
 }
 

@@ -11,6 +11,7 @@
 //! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset};
@@ -74,7 +75,7 @@ impl<T> Keeper<T> {
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
-    #[inline]
+    #[inline(always)]
     pub fn schedule(
         &mut self,
         pool: &Pool<T>,
@@ -87,16 +88,21 @@ impl<T> Keeper<T> {
         if !pool.admit() {
             return Err(ScheduleError::Full(payload));
         }
-        match self.file(pool, shard, deadline, now, payload, owned) {
-            Ok(entry) => {
-                self.tally.add(Count::Scheduled, 1);
-                Ok(entry)
-            }
-            Err(payload) => {
-                pool.discharge(1);
-                Err(ScheduleError::Stopped(payload))
-            }
+        // Were it to be dropped by a panic on the way, it would need an address of its own until
+        // then; nothing panics here, and so it is written once, to where it stays.
+        let payload = ManuallyDrop::new(payload);
+        let (entry, is_seat) = self.claim(pool, deadline);
+        // SAFETY: this thread keeps the seat, or holds the free entry alone: `put_payload` is
+        // what both are for.
+        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
+        // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
+        if is_seat && unsafe { entry.as_ref().take_seat(deadline, owned) } {
+            self.tally.add(Count::Seated, 1);
+            return Ok(entry);
         }
+        // The reaper unlinked the seat before we could take it, or there was none.
+        // SAFETY: the entry is plain memory of ours and the payload is put.
+        unsafe { self.schedule_filed(pool, shard, deadline, now(), entry, owned) }
     }
 
     /// Cancels the timer of a handle, and keeps its seat.
@@ -183,38 +189,46 @@ impl<T> Keeper<T> {
         dead.filter(|_| pool.wants_sweep())
     }
 
-    /// Puts a payload under a deadline: in a seat, or in an entry of its own.
+    /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
     #[inline]
-    fn file(
+    fn claim(&mut self, pool: &Pool<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
+        match self.seats.pick(pool, deadline) {
+            Some(seat) => (seat, true),
+            None => (self.stock.get(pool), false),
+        }
+    }
+
+    /// The rest of a schedule that got no seat.
+    ///
+    /// # Safety
+    /// As `push`.
+    #[inline(never)]
+    unsafe fn schedule_filed(
         &mut self,
         pool: &Pool<T>,
         shard: &Shard<T>,
         deadline: Tick,
-        now: impl FnOnce() -> Tick,
-        payload: T,
+        now: Tick,
+        entry: NonNull<Entry<T>>,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, T> {
-        let seat = self.seats.pick(pool, deadline);
-        let entry = seat.unwrap_or_else(|| self.stock.get(pool));
-        // SAFETY: this thread keeps the seat, or holds the free entry alone.
-        let this = unsafe { entry.as_ref() };
-        // SAFETY: as above; `put_payload` is what both are for.
-        unsafe { this.put_payload(payload) };
-        // SAFETY: the seat is kept, `pick` chose it by its time, and the payload is put.
-        if seat.is_some() && unsafe { this.take_seat(deadline, owned) } {
-            self.tally.add(Count::Seated, 1);
-            return Ok(entry);
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.push(pool, shard, deadline, now, entry, owned) } {
+            Ok(entry) => {
+                self.tally.add(Count::Filed, 1);
+                Ok(entry)
+            }
+            Err(payload) => {
+                pool.discharge(1);
+                Err(ScheduleError::Stopped(payload))
+            }
         }
-        // The reaper unlinked the seat before we could take it, or there was none.
-        // SAFETY: the entry is plain memory of ours and the payload is put.
-        unsafe { self.push(pool, shard, deadline, now(), entry, owned) }
     }
 
     /// Files an entry of its own.
     ///
     /// # Safety
     /// This thread holds the entry alone, and a payload was put into it.
-    #[inline(never)]
     unsafe fn push(
         &mut self,
         pool: &Pool<T>,
@@ -258,7 +272,16 @@ impl<T> Keeper<T> {
             return Moved::Gone;
         };
         // The new entry is filed before the old seat is kept, which is too late for it anyway.
-        let filed = self.file(pool, shard, deadline, now, payload, true);
+        let (fresh, is_seat) = self.claim(pool, deadline);
+        // SAFETY: as in `schedule`.
+        unsafe { fresh.as_ref().put_payload(payload) };
+        // SAFETY: as in `schedule`.
+        let is_seated = is_seat && unsafe { fresh.as_ref().take_seat(deadline, true) };
+        let filed = match is_seated {
+            true => Ok(fresh),
+            // SAFETY: as in `schedule`.
+            false => unsafe { self.push(pool, shard, deadline, now(), fresh, true) },
+        };
         let sweep = self.keep(pool, Seat { entry, opens });
         match filed {
             Ok(entry) => {

@@ -15,9 +15,9 @@ use crate::sync::{Arc, AtomicBool, AtomicPtr, Counter, Ordering, Padded};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Count {
-    /// Timers scheduled.
-    Scheduled,
-    /// Of these, timers that took the seat of a cancelled one.
+    /// Timers scheduled in an entry of their own.
+    Filed,
+    /// Timers scheduled in the seat of a cancelled one.
     Seated,
     /// Timers cancelled before they fired.
     Cancelled,
@@ -136,7 +136,12 @@ impl Tallies {
     /// between the two readings is never counted as ended only.
     pub fn pending(&self) -> u64 {
         let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.sum(count));
-        self.sum(Count::Scheduled).saturating_sub(ended.iter().sum())
+        self.scheduled().saturating_sub(ended.iter().sum())
+    }
+
+    /// Timers that were scheduled.
+    pub fn scheduled(&self) -> u64 {
+        self.sum(Count::Filed).wrapping_add(self.sum(Count::Seated))
     }
 
     /// Dead entries that nobody has buried yet.
@@ -189,15 +194,15 @@ mod tests {
     fn a_tally_that_was_handed_back_serves_the_next_writer_and_keeps_its_sums() {
         let tallies = Tallies::new();
         let first = tallies.claim();
-        first.add(Count::Scheduled, 3);
+        first.add(Count::Filed, 3);
         let second = tallies.claim();
         second.add(Count::Cancelled, 1);
         assert!(!Arc::ptr_eq(&first, &second));
         first.hand_back();
         let third = tallies.claim();
         assert!(Arc::ptr_eq(&first, &third));
-        third.add(Count::Scheduled, 2);
-        assert_eq!(tallies.sum(Count::Scheduled), 5);
+        third.add(Count::Seated, 2);
+        assert_eq!(tallies.scheduled(), 5);
         assert_eq!(tallies.pending(), 4);
     }
 }

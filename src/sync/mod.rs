@@ -7,8 +7,10 @@
 //! (`tests/tidy.rs` looks).
 
 mod padded;
+mod prefetch;
 
 pub use padded::Padded;
+pub use prefetch::prefetch;
 
 #[cfg(not(loom))]
 mod real;

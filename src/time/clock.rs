@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicU64, Ordering, Padded};
 
-use super::saturating_ns;
+use super::watch::READ_CYCLES;
+use super::{cycles, saturating_ns};
 
 /// Where an engine reads the time: from the system, or from a hand that moves it.
 ///
@@ -15,6 +16,8 @@ use super::saturating_ns;
 pub struct Clock {
     /// What [`Clock::now_ns`] calls zero.
     start: Instant,
+    /// The cycle counter then or a little later, if threads may carry the clock on by it.
+    start_cycles: Option<u64>,
     manual: Option<ManualClock>,
 }
 
@@ -39,13 +42,35 @@ pub struct ManualClock {
 
 impl Clock {
     /// The system's monotonic clock, [`std::time::Instant`].
+    ///
+    /// Where the system keeps its own time by the processor's cycle counter (Linux on x86-64,
+    /// clock source `tsc`), a thread that schedules carries the clock on by that counter for up
+    /// to 33 us before it asks the system again. That takes less than half as long, is never
+    /// behind [`Instant`], and at most some 5 us ahead (40 us if the thread was interrupted just
+    /// then), by which a timer may be later.
     pub fn system() -> Clock {
-        Clock { start: Instant::now(), manual: None }
+        let mut clock = Clock::instant();
+        // Read close together: what the counter gains on the clock makes its rate look high.
+        for _ in 0..if cycles::keep_time() { 8 } else { 0 } {
+            let before = cycles::read();
+            clock.start = Instant::now();
+            let after = cycles::read();
+            clock.start_cycles = Some(after);
+            if after.wrapping_sub(before) < READ_CYCLES {
+                break;
+            }
+        }
+        clock
+    }
+
+    /// The system's monotonic clock, [`std::time::Instant`], read each time.
+    pub fn instant() -> Clock {
+        Clock { start: Instant::now(), start_cycles: None, manual: None }
     }
 
     /// A clock moved by hand.
     pub fn manual(clock: &ManualClock) -> Clock {
-        Clock { start: Instant::now(), manual: Some(clock.clone()) }
+        Clock { manual: Some(clock.clone()), ..Clock::instant() }
     }
 
     /// Whether somebody moves this clock by hand.
@@ -60,6 +85,12 @@ impl Clock {
             None => saturating_ns(self.start.elapsed()),
             Some(clock) => clock.elapsed_ns(),
         }
+    }
+
+    /// The cycle counter when the clock was made, if threads may carry the clock on by it.
+    #[inline]
+    pub(super) fn start_cycles(&self) -> Option<u64> {
+        self.start_cycles
     }
 
     #[cfg_attr(loom, expect(dead_code, reason = "only engines meet instants"))]

@@ -1,9 +1,11 @@
 //! Time as the wheels see it: ticks, clocks, and where a deadline is filed.
 
 mod clock;
+mod cycles;
 mod geometry;
 mod scale;
 mod tick;
+mod watch;
 
 pub use clock::{Clock, ManualClock};
 pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
@@ -11,3 +13,4 @@ pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};
 pub use tick::{TICK_BITS, Tick};
+pub use watch::{Moment, Watch};

@@ -11,15 +11,30 @@ use super::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     tick_ns: u64,
+    /// 2^(64 + `shift`) / `tick_ns`, rounded up: dividing by multiplying.
+    reciprocal: u64,
+    shift: u32,
+    /// Below this, multiplying gives what dividing would, also after a tick less one was added;
+    /// and ticks are in range.
+    below_ns: u64,
 }
 
 impl Scale {
     /// Ticks of `tick`; `None` for a zero tick and for one of more than 2^64 ns (584 years).
     pub fn new(tick: Duration) -> Option<Scale> {
-        match u64::try_from(tick.as_nanos()) {
-            Ok(tick_ns) if tick_ns > 0 => Some(Scale { tick_ns }),
-            _ => None,
-        }
+        let tick_ns = u64::try_from(tick.as_nanos()).ok().filter(|&ns| ns > 0)?;
+        // Rounded up to a power of two, the tick is 2^(shift + 1).
+        let Some(shift) = (u64::BITS - (tick_ns - 1).leading_zeros()).checked_sub(1) else {
+            return Some(Scale { tick_ns, reciprocal: 0, shift: 0, below_ns: 0 });
+        };
+        // It fits, because the tick is more than 2^shift. It is too large by e / tick, where
+        // e <= tick <= 2^(shift + 1); so for ns < 2^63 the quotient is too large by
+        // ns * e / (tick * 2^(64 + shift)), less than 1 / tick, and the next whole number is at
+        // least that far away.
+        let reciprocal = ((1_u128 << (64 + shift)) / u128::from(tick_ns) + 1) as u64;
+        let in_range_ns = Tick::LAST.get().saturating_mul(tick_ns);
+        let below_ns = ((1_u64 << 63) + 1).saturating_sub(tick_ns).min(in_range_ns);
+        Some(Scale { tick_ns, reciprocal, shift, below_ns })
     }
 
     /// The tick's width in nanoseconds.
@@ -31,6 +46,9 @@ impl Scale {
     /// The last tick that has begun at `now_ns`: what a clock shows.
     #[inline]
     pub fn floor(self, now_ns: u64) -> Tick {
+        if now_ns < self.below_ns {
+            return Tick::in_range(self.quotient(now_ns));
+        }
         Tick::new(now_ns / self.tick_ns).min(Tick::LAST)
     }
 
@@ -38,16 +56,41 @@ impl Scale {
     /// stands for all that did not fit, and is never.
     #[inline]
     pub fn ceil(self, deadline_ns: u64) -> Tick {
-        if deadline_ns == u64::MAX {
-            return Tick::NEVER;
+        if deadline_ns < self.below_ns {
+            return Tick::in_range(self.quotient(deadline_ns + (self.tick_ns - 1)));
         }
-        Tick::new(deadline_ns.div_ceil(self.tick_ns))
+        self.ceil_far(deadline_ns)
+    }
+
+    /// The first tick that begins `delay` after `now_ns`, or later.
+    #[inline]
+    pub fn ceil_after(self, now_ns: u64, delay: Duration) -> Tick {
+        match now_ns.checked_add(saturating_ns(delay)) {
+            Some(deadline_ns) => self.ceil(deadline_ns),
+            None => Tick::NEVER,
+        }
     }
 
     /// Where `tick` begins; `None` for [`Tick::NEVER`] and for what 64 bits cannot hold.
     #[inline]
     pub fn start_ns(self, tick: Tick) -> Option<u64> {
         if tick == Tick::NEVER { None } else { tick.get().checked_mul(self.tick_ns) }
+    }
+
+    /// `ns / tick_ns`, in a fraction of the time that a division takes.
+    #[inline]
+    fn quotient(self, ns: u64) -> u64 {
+        debug_assert!(ns < 1 << 63, "{ns} is too far");
+        let high = ((u128::from(ns) * u128::from(self.reciprocal)) >> 64) as u64;
+        high >> self.shift
+    }
+
+    #[cold]
+    fn ceil_far(self, deadline_ns: u64) -> Tick {
+        match deadline_ns {
+            u64::MAX => Tick::NEVER,
+            _ => Tick::new(deadline_ns.div_ceil(self.tick_ns)),
+        }
     }
 }
 
@@ -85,6 +128,25 @@ mod tests {
         assert_eq!(scale.ceil(u64::MAX), Tick::NEVER);
         assert_eq!(scale.ceil(u64::MAX - 1), scale.floor(u64::MAX));
         assert_eq!(saturating_ns(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn dividing_by_multiplying_is_dividing() {
+        let near = |n: u64| [n.wrapping_sub(1), n, n.wrapping_add(1)];
+        let edges: Vec<u64> = (0..64)
+            .flat_map(|bit| near(1 << bit))
+            .chain([3, 7, 1_000, 1_000_000, 65_537, u64::MAX - 1])
+            .collect();
+        for &tick in edges.iter().filter(|&&tick| tick > 0) {
+            let scale = Scale::new(Duration::from_nanos(tick)).unwrap();
+            let multiples = edges.iter().flat_map(|n| near(tick.wrapping_mul(*n)));
+            let limits = near(scale.below_ns);
+            for ns in edges.iter().copied().chain(multiples).chain(limits) {
+                assert_eq!(scale.floor(ns), Tick::new(ns / tick).min(Tick::LAST), "{ns} / {tick}");
+                let ceil = Tick::new(ns.div_ceil(tick));
+                assert_eq!(scale.ceil(ns), if ns < u64::MAX { ceil } else { Tick::NEVER });
+            }
+        }
     }
 
     #[test]

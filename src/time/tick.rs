@@ -26,6 +26,13 @@ impl Tick {
         if count < Self::NEVER.0 { Tick(count) } else { Self::NEVER }
     }
 
+    /// The tick number `count`, which fits.
+    #[inline]
+    pub(super) const fn in_range(count: u64) -> Tick {
+        debug_assert!(count < Self::NEVER.0, "a tick out of range");
+        Tick(count)
+    }
+
     /// The number of ticks since the start.
     #[inline]
     pub const fn get(self) -> u64 {
