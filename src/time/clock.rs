@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicU64, Ordering, Padded};
 
-use super::watch::READ_CYCLES;
+use super::watch::{Moment, READ_CYCLES};
 use super::{cycles, saturating_ns};
 
 /// Where an engine reads the time: from the system, or from a hand that moves it.
@@ -52,9 +52,9 @@ impl Clock {
         let mut clock = Clock::instant();
         // Read close together: what the counter gains on the clock makes its rate look high.
         for _ in 0..if cycles::keep_time() { 8 } else { 0 } {
-            let before = cycles::read();
+            let before = Moment::now().cycles;
             clock.start = Instant::now();
-            let after = cycles::read();
+            let after = Moment::now().cycles;
             clock.start_cycles = Some(after);
             if after.wrapping_sub(before) < READ_CYCLES {
                 break;

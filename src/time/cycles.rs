@@ -2,41 +2,66 @@
 //!
 //! *Tested by*: the tests of `time/watch.rs`, which is its user.
 
-/// Whether the system itself keeps time by this counter: it then runs at one rate, on all
-/// processors alike, or the system's own clock would not.
+pub(super) use counter::{keep_time, read};
+
+/// Linux on x86-64: the time stamp counter.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri))))]
-pub(super) fn keep_time() -> bool {
+mod counter {
+    use std::arch::x86_64::{__cpuid, __rdtscp};
+
     use crate::sync::OnceLock;
 
-    const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    static KEEP_TIME: OnceLock<bool> = OnceLock::new();
-    *KEEP_TIME.get_or_init(|| std::fs::read_to_string(SOURCE).is_ok_and(|s| s.trim() == "tsc"))
-}
+    /// Whether the system itself keeps time by this counter: it then runs at one rate, on all
+    /// processors alike, or the system's own clock would not.
+    #[inline]
+    pub(in super::super) fn keep_time() -> bool {
+        static KEEP_TIME: OnceLock<bool> = OnceLock::new();
+        *KEEP_TIME.get_or_init(|| can_be_read() && is_clock_source())
+    }
 
-/// Whether the system itself keeps time by this counter: not here, as far as we know.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri)))))]
-pub(super) fn keep_time() -> bool {
-    false
-}
+    /// Reads the counter, and not before everything ahead of it in the program is done: a reading
+    /// of any clock that the caller took before is older than this one.
+    ///
+    /// # Safety
+    /// It keeps time.
+    #[inline]
+    pub(in super::super) unsafe fn read() -> u64 {
+        let mut processor = 0;
+        // SAFETY: the caller has asked `keep_time`, which has seen that the instruction exists;
+        // and the system lets programs use it, because its own clock does, inside of them.
+        unsafe { __rdtscp(&raw mut processor) }
+    }
 
-/// Reads the counter, and not before everything ahead of it in the program is done: a reading of
-/// any clock that the caller took before is older than this one.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri))))]
-#[inline]
-pub(super) fn read() -> u64 {
-    use std::arch::x86_64::{_mm_lfence, _rdtsc};
+    fn is_clock_source() -> bool {
+        const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        std::fs::read_to_string(PATH).is_ok_and(|source| source.trim() == "tsc")
+    }
 
-    // SAFETY: every x86-64 processor has both instructions, and Linux lets programs use them
-    // where the counter is its clock source.
-    unsafe {
-        _mm_lfence();
-        _rdtsc()
+    fn can_be_read() -> bool {
+        const LARGEST: u32 = 0x8000_0000;
+        const FEATURES: u32 = 0x8000_0001;
+        const RDTSCP: u32 = 1 << 27;
+        #[allow(unused_unsafe, reason = "it is safe from some version of the compiler on")]
+        // SAFETY: every x86-64 processor has the instruction, and it touches nothing.
+        unsafe {
+            __cpuid(LARGEST).eax >= FEATURES && __cpuid(FEATURES).edx & RDTSCP != 0
+        }
     }
 }
 
-/// Reads the counter; nothing asks where it does not keep time.
+/// Elsewhere: none that we know of.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri)))))]
-#[inline]
-pub(super) fn read() -> u64 {
-    0
+mod counter {
+    /// Whether the system keeps time by the counter: never.
+    pub(in super::super) fn keep_time() -> bool {
+        false
+    }
+
+    /// Nothing to read.
+    ///
+    /// # Safety
+    /// It keeps time.
+    pub(in super::super) unsafe fn read() -> u64 {
+        0
+    }
 }

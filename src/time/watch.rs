@@ -38,7 +38,7 @@ const COMPARE_CYCLES: u64 = 1 << 31;
 /// A moment that was noted down before it was known which clock it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    cycles: u64,
+    pub(super) cycles: u64,
 }
 
 /// A clock for one thread.
@@ -58,7 +58,9 @@ impl Moment {
     /// Now.
     #[inline]
     pub fn now() -> Moment {
-        Moment { cycles: cycles::read() }
+        // SAFETY: it is read where it keeps time.
+        let cycles = if cycles::keep_time() { unsafe { cycles::read() } } else { 0 };
+        Moment { cycles }
     }
 }
 
@@ -76,7 +78,8 @@ impl Watch {
         if self.lasts_cycles == 0 {
             return self.measure(clock);
         }
-        self.at_ns(clock, Moment::now())
+        // SAFETY: the watch was set, so the counter keeps time.
+        self.at_ns(clock, Moment { cycles: unsafe { cycles::read() } })
     }
 
     /// As [`Watch::now_ns`], at a moment of this thread not long ago, or later.
@@ -101,9 +104,9 @@ impl Watch {
         if self.lasts_cycles == 0 {
             return self.measure(clock);
         }
-        let before = cycles::read();
+        let before = Moment::now().cycles;
         let now_ns = clock.now_ns();
-        let passed_cycles = cycles::read().wrapping_sub(self.set_cycles);
+        let passed_cycles = Moment::now().cycles.wrapping_sub(self.set_cycles);
         if passed_cycles < COMPARE_CYCLES && now_ns > self.set_ns + self.passed_ns(passed_cycles) {
             self.is_slow = true;
             self.lasts_cycles = 0;
@@ -116,13 +119,13 @@ impl Watch {
     /// Reads the clock, and finds out about the rate as soon as it can.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
-        let before = cycles::read();
+        let before = Moment::now().cycles;
         let now_ns = clock.now_ns();
         let Some(start) = clock.start_cycles().filter(|_| !self.is_slow) else { return now_ns };
         // The clock was started before its cycles were read, and is read now after them: the
         // cycles are too few for the time, if anything.
         let cycles = before.wrapping_sub(start);
-        let is_quick = cycles::read().wrapping_sub(before) < READ_CYCLES;
+        let is_quick = Moment::now().cycles.wrapping_sub(before) < READ_CYCLES;
         if is_quick && cycles >= MEASURE_CYCLES {
             let rate = (u128::from(now_ns + 1) << RATE_BITS) / u128::from(cycles);
             // What does not fit is no rate of any processor: the watch stays the clock.
