@@ -12,7 +12,7 @@ use super::seats::{SEATS, Seat};
 use super::stock::MAGAZINE;
 
 /// Magazines of seats that wait in the depot at most, per shard.
-const SEAT_MAGAZINES: usize = if cfg!(loom) { 2 } else { 16 };
+const SEAT_MAGAZINES: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Magazines of free memory that wait in the depot at most, per shard.
 const MEMORY_MAGAZINES: usize = if cfg!(loom) { 2 } else { 32 };

@@ -13,12 +13,16 @@ use std::ptr::NonNull;
 
 use crate::depot::Magazine;
 use crate::entry::Entry;
+use crate::sync::prefetch;
 use crate::time::Tick;
 
 use super::{Count, Pool, Stock, Tally};
 
 /// Seats in a cache, and in a magazine of seats.
 pub(super) const SEATS: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// Timers for which an empty depot is not asked again.
+const PATIENCE: usize = SEATS / 4;
 
 /// A kept vacancy, and from when on its bucket serves a deadline.
 pub(super) struct Seat<T> {
@@ -37,6 +41,8 @@ pub(super) struct Seats<T> {
     outbox: Magazine<Seat<T>>,
     /// Timers to go before an empty depot is asked again.
     patience: usize,
+    /// Whether a seat was taken since the cache was last full.
+    is_used: bool,
 }
 
 // === impl Seats ===
@@ -44,16 +50,22 @@ pub(super) struct Seats<T> {
 impl<T> Seats<T> {
     /// No seats yet.
     pub(super) fn new(pool: &Pool<T>) -> Seats<T> {
-        Seats { kept: pool.seats.magazine(), outbox: pool.seats.magazine(), patience: 0 }
+        Seats {
+            kept: pool.seats.magazine(),
+            outbox: pool.seats.magazine(),
+            patience: 0,
+            is_used: false,
+        }
     }
 
     /// A seat for `deadline`.
     #[inline]
     pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
-        match self.kept.pop_if(|seat| seat.opens <= deadline) {
-            Some(seat) => Some(seat.entry),
-            None => self.search(pool, deadline),
-        }
+        let Some(seat) = self.kept.pop_if(|seat| seat.opens <= deadline) else {
+            return self.search(pool, deadline);
+        };
+        self.is_used = true;
+        Some(seat.entry)
     }
 
     #[cold]
@@ -61,6 +73,7 @@ impl<T> Seats<T> {
         if self.kept.is_empty() && !self.refill(pool) {
             return None;
         }
+        self.is_used = true;
         let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
         Some(self.kept.swap_remove(at).entry)
     }
@@ -102,14 +115,21 @@ impl<T> Seats<T> {
             self.patience -= 1;
             return false;
         } else if !pool.seats.fetch(&mut self.kept) {
-            self.patience = SEATS;
+            self.patience = PATIENCE;
             return false;
+        } else {
+            // They come from another core: let all come at once.
+            self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
         }
         true
     }
 
     #[cold]
     fn make_room(&mut self, pool: &Pool<T>, stock: &mut Stock<T>, tally: &Tally) -> Option<u32> {
+        if !mem::take(&mut self.is_used) {
+            // This thread cancels and does not schedule: others have more use for them all.
+            return give_away(&mut self.kept, pool, stock, tally);
+        }
         let dead = match self.outbox.len() {
             SEATS => give_away(&mut self.outbox, pool, stock, tally),
             _ => None,
