@@ -21,8 +21,9 @@ use super::{Count, Pool, Stock, Tally};
 /// Seats in a cache, and in a magazine of seats.
 pub(super) const SEATS: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// Timers for which an empty depot is not asked again.
-const PATIENCE: usize = SEATS / 4;
+/// Timers for which a depot that was empty is not asked again: at first, and in the end.
+const LEAST_PATIENCE: usize = 8;
+const MOST_PATIENCE: usize = 128;
 
 /// A kept vacancy, and from when on its bucket serves a deadline.
 pub(super) struct Seat<T> {
@@ -39,8 +40,9 @@ pub(super) struct Seats<T> {
     kept: Magazine<Seat<T>>,
     /// On the way to other threads.
     outbox: Magazine<Seat<T>>,
-    /// Timers to go before an empty depot is asked again.
+    /// Timers to go before an empty depot is asked again, and then after the next time.
     patience: usize,
+    next_patience: usize,
     /// Whether a seat was taken since the cache was last full.
     is_used: bool,
 }
@@ -54,6 +56,7 @@ impl<T> Seats<T> {
             kept: pool.seats.magazine(),
             outbox: pool.seats.magazine(),
             patience: 0,
+            next_patience: LEAST_PATIENCE,
             is_used: false,
         }
     }
@@ -61,11 +64,17 @@ impl<T> Seats<T> {
     /// A seat for `deadline`.
     #[inline]
     pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
-        let Some(seat) = self.kept.pop_if(|seat| seat.opens <= deadline) else {
-            return self.search(pool, deadline);
-        };
-        self.is_used = true;
-        Some(seat.entry)
+        match self.kept.last() {
+            Some(last) if last.opens <= deadline => {
+                self.is_used = true;
+                self.kept.pop().map(|seat| seat.entry)
+            }
+            None if self.patience > 0 => {
+                self.patience -= 1;
+                None
+            }
+            _ => self.search(pool, deadline),
+        }
     }
 
     #[cold]
@@ -111,15 +120,15 @@ impl<T> Seats<T> {
     fn refill(&mut self, pool: &Pool<T>) -> bool {
         if !self.outbox.is_empty() {
             mem::swap(&mut self.kept, &mut self.outbox);
-        } else if self.patience > 0 {
-            self.patience -= 1;
-            return false;
-        } else if !pool.seats.fetch(&mut self.kept) {
-            self.patience = PATIENCE;
-            return false;
-        } else {
+        } else if pool.seats.fetch(&mut self.kept) {
+            self.patience = 0;
+            self.next_patience = LEAST_PATIENCE;
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
+        } else {
+            self.patience = self.next_patience;
+            self.next_patience = (2 * self.next_patience).min(MOST_PATIENCE);
+            return false;
         }
         true
     }

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use crate::depot::Magazine;
 use crate::entry::{Entry, after_readers};
+use crate::sync::prefetch;
 
 use super::Pool;
 use super::pool::Memory;
@@ -39,10 +40,12 @@ impl<T> Stock<T> {
     /// A free entry: from the stock, from the depot, or fresh from the allocator.
     #[inline]
     pub fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
-        match self.open.pop() {
-            Some(Memory(entry)) => entry,
-            None => self.refill(pool),
+        let Some(Memory(entry)) = self.open.pop() else { return self.refill(pool) };
+        if let Some(Memory(next)) = self.open.last() {
+            // It may come from another core, and is here by the time that it is needed.
+            prefetch(next.as_ptr());
         }
+        entry
     }
 
     /// Takes in memory that the caller alone holds.
