@@ -1,0 +1,64 @@
+//! Every contender by name.
+
+use crate::contender::{self, Contender, delay_queue, floor, tokio_sleep};
+use crate::error::BenchError;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::workload::{self, Workload};
+
+/// A contender as the command line knows it.
+pub(crate) struct Entry {
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// What it is.
+    pub(crate) about: &'static str,
+    /// Whether its tick can be set.
+    pub(crate) has_tick: bool,
+    /// Measures it.
+    pub(crate) run: fn(&Plan) -> Result<Record, BenchError>,
+    lacks: fn(Workload) -> Option<&'static str>,
+}
+
+/// All there are, in the order in which they are listed and run.
+pub(crate) const ALL: &[Entry] = &[
+    Entry::of::<contender::tickless_closures::Closures>(),
+    Entry::of::<contender::tickless_typed::Typed>(),
+    Entry::of::<tokio_sleep::Tokio<tokio_sleep::Tasks>>(),
+    Entry::of::<tokio_sleep::Tokio<tokio_sleep::Threads>>(),
+    Entry::of::<delay_queue::MutexDelayQueue>(),
+    Entry::of::<contender::mutex_heap::MutexHeap>(),
+    Entry::of::<floor::Floor<floor::Std>>(),
+    #[cfg(target_arch = "x86_64")]
+    Entry::of::<floor::Floor<floor::Tsc>>(),
+];
+
+// === impl Entry ===
+
+impl Entry {
+    const fn of<C: Contender>() -> Entry {
+        Entry {
+            name: C::NAME,
+            about: C::ABOUT,
+            has_tick: C::HAS_TICK,
+            run: workload::run::<C>,
+            lacks: C::lacks,
+        }
+    }
+
+    /// The contender of that name.
+    pub(crate) fn named(name: &str) -> Result<&'static Entry, BenchError> {
+        ALL.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let known = ALL.iter().map(|entry| entry.name).collect();
+            BenchError::UnknownContender { name: name.to_owned(), known }
+        })
+    }
+
+    /// Why it cannot do a workload at a tick, if it cannot.
+    pub(crate) fn lacks(&self, workload: Workload, tick_us: u64) -> Option<&'static str> {
+        let no_tick = (tick_us != DEFAULT_TICK_US && !self.has_tick).then_some("no tick to set");
+        (self.lacks)(workload).or(no_tick)
+    }
+}
+
+/// The tick unless said otherwise.
+pub(crate) const DEFAULT_TICK_US: u64 = 1_000;
