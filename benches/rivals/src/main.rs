@@ -13,6 +13,7 @@ mod lateness;
 mod list;
 mod machine;
 mod plan;
+mod plot;
 mod random;
 mod record;
 mod registry;
@@ -22,6 +23,7 @@ mod sink;
 mod slots;
 mod table;
 mod waker;
+mod wheels;
 mod workload;
 
 use std::process::ExitCode;
@@ -50,7 +52,11 @@ fn perform(task: Task) -> Result<(), BenchError> {
     match task {
         Task::Help => print!("{}", args::HELP),
         Task::List => print!("{}", list::list()),
-        Task::Plot { .. } => return Err(BenchError::Usage("no figures yet".to_owned())),
+        Task::Plot { json, out } => {
+            for path in plot::draw(&json, &out)? {
+                println!("{}", path.display());
+            }
+        }
         Task::Measure(request) => return measure(&request),
         Task::MeasureOne(plan) => measure_one(&plan)?,
     }

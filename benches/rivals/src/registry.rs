@@ -1,9 +1,10 @@
 //! Every contender by name.
 
-use crate::contender::{self, Contender, delay_queue, floor, tokio_sleep};
+use crate::contender::{self, Contender, floor, shared_inbox, tokio_sleep};
 use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::record::Record;
+use crate::wheels::{self, Wheel};
 use crate::workload::{self, Workload};
 
 /// A contender as the command line knows it.
@@ -25,11 +26,22 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<contender::tickless_typed::Typed>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Tasks>>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Threads>>(),
-    Entry::of::<delay_queue::MutexDelayQueue>(),
+    Entry::of::<contender::delay_queue::MutexDelayQueue>(),
+    Entry::of::<contender::hhwt::Hhwt>(),
+    Entry::of::<contender::pingora::Pingora>(),
+    Entry::of::<contender::async_io_timer::AsyncIo>(),
+    Entry::of::<contender::mutex_btreemap::MutexBTreeMap>(),
     Entry::of::<contender::mutex_heap::MutexHeap>(),
+    Entry::of::<shared_inbox::SharedInbox<shared_inbox::Seg>>(),
+    Entry::of::<shared_inbox::SharedInbox<shared_inbox::Stack>>(),
     Entry::of::<floor::Floor<floor::Std>>(),
     #[cfg(target_arch = "x86_64")]
     Entry::of::<floor::Floor<floor::Tsc>>(),
+    Entry::of_wheel::<wheels::tickless_wheel::TicklessWheel>(),
+    Entry::of_wheel::<wheels::hhwt_quad::HhwtQuad>(),
+    Entry::of_wheel::<wheels::delay_queue::Queue>(),
+    Entry::of_wheel::<wheels::nexus::Nexus>(),
+    Entry::of_wheel::<wheels::btreemap::Map>(),
 ];
 
 // === impl Entry ===
@@ -41,7 +53,23 @@ impl Entry {
             about: C::ABOUT,
             has_tick: C::HAS_TICK,
             run: workload::run::<C>,
-            lacks: C::lacks,
+            lacks: |workload| match workload {
+                Workload::Wheel => Some("no wheel on its own"),
+                other => C::lacks(other),
+            },
+        }
+    }
+
+    const fn of_wheel<W: Wheel>() -> Entry {
+        Entry {
+            name: W::NAME,
+            about: W::ABOUT,
+            has_tick: false,
+            run: workload::run_wheel::<W>,
+            lacks: |workload| match workload {
+                Workload::Wheel => None,
+                _ => Some("a wheel for one thread, without a clock"),
+            },
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::record::Record;
+use crate::registry::DEFAULT_TICK_US;
 use crate::sample::Sample;
 use crate::workload::Workload;
 
@@ -52,7 +53,9 @@ fn title(record: &Record) -> String {
             let _ = write!(title, ", {variant}");
         }
     }
-    if let Some(tick_us) = record.number("tick_us").filter(|&tick| tick > 0.0 && tick != 1_000.0) {
+    let is_usual = |tick_us: &f64| [0.0, DEFAULT_TICK_US as f64].contains(tick_us);
+    let tick_us = record.number("tick_us").filter(|tick_us| !is_usual(tick_us));
+    if let (Some(tick_us), true) = (tick_us, record.workload != Workload::Single.name()) {
         let _ = write!(title, ", tick {tick_us} us");
     }
     title

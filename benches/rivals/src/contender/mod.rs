@@ -2,9 +2,14 @@
 //!
 //! To add one, write its file and name it in [`ALL`](crate::registry::ALL).
 
+pub(crate) mod async_io_timer;
 pub(crate) mod delay_queue;
 pub(crate) mod floor;
+pub(crate) mod hhwt;
+pub(crate) mod mutex_btreemap;
 pub(crate) mod mutex_heap;
+pub(crate) mod pingora;
+pub(crate) mod shared_inbox;
 pub(crate) mod tickless_closures;
 pub(crate) mod tickless_typed;
 pub(crate) mod tokio_sleep;

@@ -8,54 +8,60 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::sample::Sample;
+
 /// A value on a line of its own.
 #[repr(align(128))]
 struct Ball(AtomicU64);
 
+const STOP: u64 = u64::MAX;
+
+const ROUNDS_PER_GAME: u32 = 64;
+
 /// How long to play at full scale.
 pub(crate) const PLAY: Duration = Duration::from_millis(200);
 
-/// The time of one hand-off between two threads, in nanoseconds, played for about `play`.
+/// The time of one hand-off between two threads, in nanoseconds, played for about `play`: the
+/// median of many short games, of which others on the machine spoil a few.
 pub(crate) fn one_way_ns(play: Duration) -> f64 {
-    const STOP: u64 = u64::MAX;
-    let ball = Ball(AtomicU64::new(0));
-    let mut hits = 0_u64;
-    let mut elapsed = Duration::ZERO;
+    let ball = &Ball(AtomicU64::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| {
-            // Answers odd numbers with the next even one.
-            let mut expected = 1;
-            while ball.0.load(Ordering::Relaxed) != STOP {
-                match exchange(&ball, expected, expected + 1) {
-                    true => expected += 2,
-                    false => spin_loop(),
-                }
+        scope.spawn(|| answer(ball));
+        let mut games = Vec::new();
+        // The first round waits for the other thread to start.
+        let mut round = hit(ball, 0);
+        let begun = Instant::now();
+        while begun.elapsed() < play || games.is_empty() {
+            let game = Instant::now();
+            for _ in 0..ROUNDS_PER_GAME {
+                round = hit(ball, round);
             }
-        });
-        // The first rounds wait for the other thread to start.
-        let mut begun = Instant::now();
-        let mut round = 0;
-        loop {
-            if exchange(&ball, 2 * round, 2 * round + 1) {
-                round += 1;
-                if round == 1_000 {
-                    begun = Instant::now();
-                }
-                if round > 1_000 && round % 256 == 0 && begun.elapsed() >= play {
-                    break;
-                }
-            } else {
-                spin_loop();
-            }
+            games.push(game.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS_PER_GAME));
         }
-        elapsed = begun.elapsed();
-        hits = 2 * (round - 1_000);
-        // The answer to the last hit comes first.
-        while !exchange(&ball, 2 * round, STOP) {
+        while !exchange(ball, round, STOP) {
             spin_loop();
         }
-    });
-    elapsed.as_nanos() as f64 / hits as f64
+        Sample::new(games).median()
+    })
+}
+
+/// Waits for the answer to the last hit, and hits again.
+fn hit(ball: &Ball, even: u64) -> u64 {
+    while !exchange(ball, even, even + 1) {
+        spin_loop();
+    }
+    even + 2
+}
+
+/// Answers each odd number with the next even one.
+fn answer(ball: &Ball) {
+    let mut odd = 1;
+    while ball.0.load(Ordering::Relaxed) != STOP {
+        match exchange(ball, odd, odd + 1) {
+            true => odd += 2,
+            false => spin_loop(),
+        }
+    }
 }
 
 /// Whether the placement seems to have changed between two measurements.

@@ -7,7 +7,6 @@ use crate::drive::{BURST, Lane};
 use crate::random::Random;
 use crate::slots::Slots;
 
-/// Delays that none of the timers lives to see.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
 
 /// One thread's ring.
@@ -19,6 +18,12 @@ pub(crate) struct Churn<P: Producer> {
     token: u64,
     steps: u64,
     cancelled: u64,
+}
+
+/// A delay that no timer of the workload lives to see.
+#[inline]
+pub(super) fn delay(random: &mut Random) -> Duration {
+    random.between(DELAYS.0, DELAYS.1)
 }
 
 // === impl Churn ===
@@ -45,7 +50,7 @@ impl<P: Producer> Churn<P> {
 
     #[inline]
     fn schedule(&mut self, at: usize) {
-        let delay = self.random.between(DELAYS.0, DELAYS.1);
+        let delay = delay(&mut self.random);
         self.producer.schedule(self.ring.at(at), delay, self.token);
         self.token += 1;
     }
