@@ -144,7 +144,10 @@ impl Raw {
         };
         request.contenders = match contenders.as_str() {
             "all" => registry::ALL.iter().collect(),
-            names => names.split(',').map(Entry::named).collect::<Result<_, _>>()?,
+            names => {
+                let named: Result<Vec<_>, _> = names.split(',').map(Entry::named).collect();
+                named?.concat()
+            }
         };
         Ok(Task::Measure(request))
     }

@@ -16,7 +16,7 @@ pub(crate) const OPTION: &str = "measure-one";
 
 /// Measures in this process.
 pub(crate) fn measure(plan: &Plan) -> Result<Record, BenchError> {
-    let entry = Entry::named(&plan.contender)?;
+    let entry = Entry::able(&plan.contender, plan.workload)?;
     // SAFETY: has no preconditions; the process is killed when the time is up.
     unsafe { libc::alarm(u32::try_from(plan.limit_s).unwrap_or(u32::MAX)) };
     clock::start();

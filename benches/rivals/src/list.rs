@@ -16,16 +16,19 @@ pub(crate) fn list() -> String {
         };
         let _ = writeln!(text, "  {:<13} {} ({threads})", workload.name(), workload.about());
     }
-    text.push_str("\ncontenders\n");
-    for entry in ALL {
-        let _ = writeln!(text, "  {:<24} {}", entry.name, entry.about);
-    }
-    text.push_str("\nwho cannot do what, and why\n");
-    for workload in Workload::ALL {
-        let _ = writeln!(text, "  {}", workload.name());
-        for (why, names) in reasons(workload) {
-            let _ = writeln!(text, "    n/a {}: {why}", names.join(", "));
+    for (is_wheel, heading) in [
+        (false, "contenders, for every workload but `wheel`"),
+        (true, "contenders that are wheels for one thread, for `wheel` only"),
+    ] {
+        let _ = writeln!(text, "\n{heading}");
+        for entry in ALL.iter().filter(|entry| entry.is_wheel() == is_wheel) {
+            let _ = writeln!(text, "  {:<24} {}", entry.name, entry.about);
         }
+    }
+    text.push_str("\nnot applicable, and why\n");
+    for (why, names, workloads) in reasons() {
+        let (names, workloads) = (names.join(", "), workloads.join(", "));
+        let _ = writeln!(text, "  {names}: {why}\n    {workloads}");
     }
     text.push_str("\nat another --tick-us: only ");
     let settable: Vec<_> = ALL.iter().filter(|entry| entry.has_tick).map(|e| e.name).collect();
@@ -33,15 +36,26 @@ pub(crate) fn list() -> String {
     text
 }
 
-/// Contenders that cannot do a workload, by the reason.
-fn reasons(workload: Workload) -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for entry in ALL {
-        let Some(why) = entry.lacks(workload, DEFAULT_TICK_US) else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, names)) => names.push(entry.name),
-            None => reasons.push((why, vec![entry.name])),
+/// Why contenders cannot do workloads, which contenders, and which workloads, beyond what the
+/// headings say.
+fn reasons() -> Vec<(&'static str, Vec<&'static str>, Vec<&'static str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
+    for entry in ALL.iter().filter(|entry| !entry.is_wheel()) {
+        for workload in Workload::ALL.into_iter().filter(|&w| w != Workload::Wheel) {
+            let Some(why) = entry.lacks(workload, DEFAULT_TICK_US) else { continue };
+            let at = reasons.iter().position(|(known, ..)| *known == why).unwrap_or_else(|| {
+                reasons.push((why, Vec::new(), Vec::new()));
+                reasons.len() - 1
+            });
+            let (_, names, workloads) = &mut reasons[at];
+            names.push(entry.name);
+            workloads.push(workload.name());
         }
+    }
+    for (_, names, workloads) in &mut reasons {
+        names.dedup();
+        workloads.sort_unstable();
+        workloads.dedup();
     }
     reasons
 }
@@ -51,5 +65,5 @@ fn the_list_names_everything() {
     let text = list();
     assert!(ALL.iter().all(|entry| text.contains(entry.name)));
     assert!(Workload::ALL.iter().all(|workload| text.contains(workload.name())));
-    assert!(text.contains("n/a"));
+    assert!(text.contains("the same as tokio"));
 }

@@ -29,6 +29,15 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// As [`between`](Random::between), from whole seconds to whole seconds, without a division.
+    #[inline]
+    pub(crate) fn seconds(&mut self, least: u64, end: u64) -> Duration {
+        let bits = self.next();
+        let secs = least + (((bits >> 32) * (end - least)) >> 32);
+        let nanos = ((bits & u64::from(u32::MAX)) * 1_000_000_000) >> 32;
+        Duration::new(secs, nanos as u32)
+    }
+
     /// Uniform from `least` up to, not including, `end`.
     #[inline]
     pub(crate) fn between(&mut self, least: Duration, end: Duration) -> Duration {
@@ -45,6 +54,11 @@ fn delays_keep_to_their_bounds_and_repeat() {
         (0..1_000).map(|_| random.between(least, end)).collect::<Vec<_>>()
     };
     assert!(draw(1).iter().all(|delay| (least..end).contains(delay)));
+    let mut random = Random::new(1);
+    let seconds: Vec<_> = (0..1_000).map(|_| random.seconds(10, 30)).collect();
+    let bounds = Duration::from_secs(10)..Duration::from_secs(30);
+    assert!(seconds.iter().all(|delay| bounds.contains(delay)));
+    assert!(seconds.iter().any(|delay| delay.as_secs() == 29));
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
     assert_eq!(Random::new(1).between(least, least), least);

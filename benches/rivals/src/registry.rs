@@ -73,12 +73,27 @@ impl Entry {
         }
     }
 
-    /// The contender of that name.
-    pub(crate) fn named(name: &str) -> Result<&'static Entry, BenchError> {
-        ALL.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            let known = ALL.iter().map(|entry| entry.name).collect();
-            BenchError::UnknownContender { name: name.to_owned(), known }
-        })
+    /// The contenders of that name: an engine, a wheel for one thread, or one of each.
+    pub(crate) fn named(name: &str) -> Result<Vec<&'static Entry>, BenchError> {
+        let named: Vec<_> = ALL.iter().filter(|entry| entry.name == name).collect();
+        if named.is_empty() {
+            let mut known: Vec<_> = ALL.iter().map(|entry| entry.name).collect();
+            known.dedup();
+            return Err(BenchError::UnknownContender { name: name.to_owned(), known });
+        }
+        Ok(named)
+    }
+
+    /// The contender of that name that can do a workload.
+    pub(crate) fn able(name: &str, workload: Workload) -> Result<&'static Entry, BenchError> {
+        let mut named = Entry::named(name)?.into_iter();
+        let able = named.find(|entry| (entry.lacks)(workload).is_none());
+        able.ok_or(BenchError::NothingToDo { workload: workload.name() })
+    }
+
+    /// Whether it is a wheel for one thread.
+    pub(crate) fn is_wheel(&self) -> bool {
+        (self.lacks)(Workload::Wheel).is_none()
     }
 
     /// Why it cannot do a workload at a tick, if it cannot.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
+use crate::record::Extra;
 use crate::workload::Workload;
 
 /// A way to read a clock.
@@ -103,6 +104,18 @@ impl<K: Ticker> Contender for Floor<K> {
 
     fn producer(&self) -> FloorProducer<K> {
         FloorProducer { clock: K::start(), lines: Box::default() }
+    }
+
+    /// The same three things in a bare loop: without the workload's random delays and ring.
+    fn report(&self, extra: &mut Extra) {
+        const ROUNDS: u32 = 200_000;
+        let mut producer = self.producer();
+        let begun = Instant::now();
+        for _ in 0..ROUNDS {
+            producer.reset(Pin::new(&mut ()), Duration::ZERO, 0);
+        }
+        let bare_ns = begun.elapsed().as_nanos() as f64 / f64::from(ROUNDS);
+        extra.insert("bare_ns".to_owned(), bare_ns.into());
     }
 }
 

@@ -18,9 +18,12 @@ pub(super) fn of_workload(records: &[Record], workload: Workload) -> Vec<&Record
 
 /// By contender, in the order in which contenders are listed.
 pub(super) fn by_contender<'a>(records: &[&'a Record]) -> Vec<(String, Vec<&'a Record>)> {
-    let of = |name: &str| records.iter().copied().filter(|r| r.contender == name).collect();
-    let groups = ALL.iter().map(|entry| (entry.name.to_owned(), of(entry.name)));
-    groups.filter(|(_, records): &(_, Vec<_>)| !records.is_empty()).collect()
+    let place = |name: &str| ALL.iter().position(|entry| entry.name == name);
+    let mut names: Vec<_> = records.iter().map(|record| record.contender.as_str()).collect();
+    names.sort_by_key(|name| (place(name), *name));
+    names.dedup();
+    let of = |name| records.iter().copied().filter(|r| r.contender == name).collect();
+    names.into_iter().map(|name| (name.to_owned(), of(name))).collect()
 }
 
 /// The numbers of threads that occur.

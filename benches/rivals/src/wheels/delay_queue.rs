@@ -22,8 +22,9 @@ pub(crate) struct Queue {
 }
 
 impl super::Wheel for Queue {
-    const NAME: &'static str = "delay-queue-alone";
-    const ABOUT: &'static str = "tokio-util's DelayQueue, its clock stopped and moved by hand";
+    const NAME: &'static str = "delay-queue";
+    const ABOUT: &'static str =
+        "tokio-util's DelayQueue alone, its clock stopped and moved by hand";
 
     type Key = Key;
 

@@ -7,8 +7,6 @@ use crate::drive::{BURST, Lane};
 use crate::random::Random;
 use crate::slots::Slots;
 
-const DELAYS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
-
 /// One thread's ring.
 pub(crate) struct Churn<P: Producer> {
     producer: P,
@@ -23,7 +21,7 @@ pub(crate) struct Churn<P: Producer> {
 /// A delay that no timer of the workload lives to see.
 #[inline]
 pub(super) fn delay(random: &mut Random) -> Duration {
-    random.between(DELAYS.0, DELAYS.1)
+    random.seconds(10, 30)
 }
 
 // === impl Churn ===
