@@ -1,0 +1,157 @@
+//! tokio's `Sleep`: built in its place, polled once, dropped to cancel it.
+//!
+//! Once with tasks for producers, which yield between bursts and run on the workers that also
+//! drive the timers; once with threads of their own that have entered the runtime.
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::{Contender, Producer, Setup};
+use crate::drive::{self, Gate, Lane, Section};
+use crate::error::BenchError;
+use crate::waker::poll_once;
+use crate::workload::Workload;
+
+/// What the producers are.
+pub(crate) trait Way: Send + Sync + 'static {
+    /// What the contender is called.
+    const NAME: &'static str;
+    /// What it is, in half a line.
+    const ABOUT: &'static str;
+    /// Whether they are tasks.
+    const HAS_TASKS: bool;
+}
+
+/// Tasks of the runtime.
+#[derive(Debug)]
+pub(crate) struct Tasks;
+
+/// Threads that have entered the runtime.
+#[derive(Debug)]
+pub(crate) struct Threads;
+
+/// A runtime with a worker per core.
+#[derive(Debug)]
+pub(crate) struct Tokio<W> {
+    runtime: Runtime,
+    way: PhantomData<W>,
+}
+
+/// Nothing: the runtime is found through the thread.
+#[derive(Debug)]
+pub(crate) struct SleepProducer;
+
+impl Way for Tasks {
+    const NAME: &'static str = "tokio";
+    const ABOUT: &'static str = "tokio::time::Sleep; producers are tasks";
+    const HAS_TASKS: bool = true;
+}
+
+impl Way for Threads {
+    const NAME: &'static str = "tokio-threads";
+    const ABOUT: &'static str = "tokio::time::Sleep; producers are threads outside the runtime";
+    const HAS_TASKS: bool = false;
+}
+
+impl<W: Way> Contender for Tokio<W> {
+    const NAME: &'static str = W::NAME;
+    const ABOUT: &'static str = W::ABOUT;
+
+    type Timer = Option<Sleep>;
+    type Producer = SleepProducer;
+
+    fn lacks(workload: Workload) -> Option<&'static str> {
+        let has_lanes = matches!(
+            workload,
+            Workload::CancelHeavy | Workload::FireAll | Workload::Reset | Workload::Scale
+        );
+        let is_same = !W::HAS_TASKS && !has_lanes;
+        is_same.then_some("the same as tokio, whose producers are threads here")
+    }
+
+    fn start(_: Setup) -> Result<Tokio<W>, BenchError> {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let built = Builder::new_multi_thread().worker_threads(workers).enable_time().build();
+        let failed = |error: std::io::Error| BenchError::Setup {
+            contender: Self::NAME,
+            cause: error.to_string(),
+        };
+        built.map(|runtime| Tokio { runtime, way: PhantomData }).map_err(failed)
+    }
+
+    fn producer(&self) -> SleepProducer {
+        SleepProducer
+    }
+
+    fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _entered = self.runtime.enter();
+        body()
+    }
+
+    fn drive<L: Lane>(&self, lanes: Vec<L>) -> (Vec<L>, Section) {
+        if W::HAS_TASKS { on_tasks(&self.runtime, lanes) } else { drive::on_threads(self, lanes) }
+    }
+
+    fn level_widths(_: Setup) -> Vec<Duration> {
+        level_widths()
+    }
+}
+
+impl Producer for SleepProducer {
+    type Timer = Option<Sleep>;
+
+    #[inline]
+    fn schedule(&mut self, mut timer: Pin<&mut Option<Sleep>>, delay: Duration, token: u64) {
+        timer.set(Some(sleep(delay)));
+        poll_once(timer.as_pin_mut().expect("it was just put there"), token);
+    }
+
+    #[inline]
+    fn cancel(&mut self, mut timer: Pin<&mut Option<Sleep>>) -> bool {
+        timer.set(None);
+        true
+    }
+
+    #[inline]
+    fn reset(&mut self, timer: Pin<&mut Option<Sleep>>, delay: Duration, _: u64) -> bool {
+        let sleep = timer.as_pin_mut().expect("a timer was scheduled here");
+        sleep.reset(Instant::now() + delay);
+        true
+    }
+}
+
+/// The widths of the second and the third level of tokio's wheel.
+pub(super) fn level_widths() -> Vec<Duration> {
+    vec![Duration::from_millis(64), Duration::from_millis(64 * 64)]
+}
+
+fn on_tasks<L: Lane>(runtime: &Runtime, lanes: Vec<L>) -> (Vec<L>, Section) {
+    let gate = Arc::new(Gate::new(lanes.len()));
+    let run = |mut lane: L| {
+        let gate = gate.clone();
+        runtime.spawn(async move {
+            lane.prepare();
+            gate.arrive();
+            while !gate.is_open() {
+                tokio::task::yield_now().await;
+            }
+            while lane.burst() {
+                tokio::task::yield_now().await;
+            }
+            gate.leave();
+            lane
+        })
+    };
+    let tasks: Vec<_> = lanes.into_iter().map(run).collect();
+    let lanes = tasks
+        .into_iter()
+        .map(|task| runtime.block_on(task).expect("a lane does not panic"))
+        .collect();
+    (lanes, gate.section())
+}

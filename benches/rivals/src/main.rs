@@ -1,0 +1,101 @@
+//! The measuring bench: tickless beside other timers.
+//!
+//! A request is expanded into measurements (`schedule`), each made by a process of its own
+//! (`child`) that runs one workload with one contender and prints one record. Contenders stand
+//! behind the traits of `contender`, and are listed in `registry`.
+
+mod args;
+mod child;
+mod contender;
+mod drive;
+mod error;
+mod lateness;
+mod list;
+mod machine;
+mod plan;
+mod plot;
+mod random;
+mod record;
+mod registry;
+mod sample;
+mod schedule;
+mod sink;
+mod slots;
+mod table;
+mod waker;
+mod wheels;
+mod workload;
+
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{Request, Task};
+use crate::error::BenchError;
+use crate::plan::Plan;
+use crate::record::Record;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match Task::parse(std::env::args_os().skip(1)).and_then(perform) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rivals: {error}");
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<(), BenchError> {
+    match task {
+        Task::Help => print!("{}", args::HELP),
+        Task::List => print!("{}", list::list()),
+        Task::Plot { json, out } => {
+            for path in plot::draw(&json, &out)? {
+                println!("{}", path.display());
+            }
+        }
+        Task::Measure(request) => return measure(&request),
+        Task::MeasureOne(plan) => measure_one(&plan)?,
+    }
+    Ok(())
+}
+
+/// Measures once and ends the process, with no thread of a contender asked to stop.
+fn measure_one(plan: &str) -> Result<(), BenchError> {
+    let plan: Plan = serde_json::from_str(plan)
+        .map_err(|error| BenchError::Usage(format!("--{}: {error}", child::OPTION)))?;
+    let record = child::measure(&plan)?;
+    println!("{}", serde_json::to_string(&record).expect("a record is plain data"));
+    std::process::exit(0)
+}
+
+/// Measures all that was asked for. A failure is told at once and does not end the rest.
+fn measure(request: &Request) -> Result<(), BenchError> {
+    let plans = schedule::plans(request)?;
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a template");
+    let bar = ProgressBar::new(plans.len() as u64).with_style(style);
+    let mut records: Vec<Record> = Vec::new();
+    let mut failures = 0;
+    for plan in &plans {
+        bar.set_message(plan.label());
+        match child::measure_elsewhere(plan) {
+            Ok(record) => {
+                if let Some(path) = &request.json {
+                    record.append_to(path)?;
+                }
+                records.push(record);
+            }
+            Err(error) => {
+                bar.suspend(|| eprintln!("rivals: {error}"));
+                failures += 1;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print!("{}", table::tables(&records));
+    if failures == 0 { Ok(()) } else { Err(BenchError::Failures(failures)) }
+}

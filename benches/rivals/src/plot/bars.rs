@@ -1,0 +1,96 @@
+//! Horizontal bars: a group for each contender, a bar for each number of threads.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use plotters::prelude::*;
+
+use super::ink;
+use crate::error::BenchError;
+
+/// A figure with bars.
+#[derive(Debug)]
+pub(super) struct Bars {
+    /// Above all.
+    pub(super) title: String,
+    /// What the bars of each group stand for.
+    pub(super) legend: Vec<String>,
+    /// Groups and their bars; some may be missing.
+    pub(super) rows: Vec<(String, Vec<Option<f64>>)>,
+}
+
+// === impl Bars ===
+
+impl Bars {
+    /// Draws it, unless it is empty.
+    pub(super) fn draw(&self, out: &Path, name: &str) -> Result<Option<PathBuf>, BenchError> {
+        let path = ink::path(out, name);
+        if self.rows.is_empty() {
+            return Ok(None);
+        }
+        self.try_draw(&path).map_err(ink::failed(&path))?;
+        Ok(Some(path))
+    }
+
+    fn try_draw(&self, path: &Path) -> Result<(), Box<dyn Error>> {
+        let area = SVGBackend::new(path, ink::SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let most = self.rows.iter().flat_map(|(_, values)| values.iter().flatten());
+        let most = most.fold(1.0_f64, |most, value| most.max(*value));
+        let rows = self.rows.len() as f64;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&self.title, ink::font(20))
+            .margin(16)
+            .x_label_area_size(32)
+            .y_label_area_size(180)
+            .build_cartesian_2d(0.0..1.12 * most, rows..0.0)?;
+        let names = |at: &f64| self.row_name(*at);
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .y_labels(0)
+            .y_label_formatter(&names)
+            .x_label_style(ink::font(13))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        let bars = self.legend.len().max(1) as f64;
+        for (nth, label) in self.legend.iter().enumerate() {
+            let colour = ink::colour(2 + nth);
+            let boxes = self.rows.iter().enumerate().filter_map(|(row, (_, values))| {
+                let value = (*values.get(nth)?)?;
+                let top = row as f64 + 0.1 + 0.8 * nth as f64 / bars;
+                Some((value, top, top + 0.8 / bars))
+            });
+            let boxes: Vec<_> = boxes.collect();
+            chart
+                .draw_series(boxes.iter().map(|&(value, top, bottom)| {
+                    Rectangle::new([(0.0, top), (value, bottom)], colour.filled())
+                }))?
+                .label(label)
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
+                });
+            chart.draw_series(boxes.iter().map(|&(value, top, bottom)| {
+                let at = (value + 0.005 * most, f64::midpoint(top, bottom) - 0.18);
+                Text::new(format!("{value:.0}"), at, ink::font(12))
+            }))?;
+        }
+        for (row, (name, _)) in self.rows.iter().enumerate() {
+            let (_, y) = chart.backend_coord(&(0.0, row as f64 + 0.5));
+            area.draw(&Text::new(name.clone(), (16, y - 7), ink::font(14)))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.8))
+            .label_font(ink::font(13))
+            .draw()?;
+        area.present()?;
+        Ok(())
+    }
+
+    fn row_name(&self, at: f64) -> String {
+        self.rows.get(at as usize).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,139 @@
+//! Curves over an axis, each with its points.
+
+use std::error::Error;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+use super::ink;
+use crate::error::BenchError;
+
+/// A figure with curves.
+#[derive(Debug)]
+pub(super) struct Curves {
+    /// Above all.
+    pub(super) title: String,
+    /// From left to right.
+    pub(super) x: Axis,
+    /// From bottom to top.
+    pub(super) y: Axis,
+    /// What is drawn.
+    pub(super) curves: Vec<Curve>,
+}
+
+/// An axis.
+#[derive(Debug)]
+pub(super) struct Axis {
+    /// What it shows, and in what unit.
+    pub(super) label: String,
+    /// Whether it is logarithmic: all values are above zero then.
+    pub(super) is_log: bool,
+}
+
+/// A curve.
+#[derive(Debug)]
+pub(super) struct Curve {
+    /// Whose it is.
+    pub(super) name: String,
+    /// From left to right.
+    pub(super) points: Vec<(f64, f64)>,
+    /// Whether it belongs to the curve before it: the same colour, thinner.
+    pub(super) is_second: bool,
+}
+
+// === impl Curves ===
+
+impl Curves {
+    /// Draws it, unless it is empty.
+    pub(super) fn draw(&self, out: &Path, name: &str) -> Result<Option<PathBuf>, BenchError> {
+        let path = ink::path(out, name);
+        if self.curves.iter().all(|curve| curve.points.is_empty()) {
+            return Ok(None);
+        }
+        let (x, y) = (self.range(|point| point.0, &self.x), self.range(|point| point.1, &self.y));
+        let drawn = match (self.x.is_log, self.y.is_log) {
+            (true, true) => self.try_draw(&path, x.log_scale(), y.log_scale()),
+            (true, false) => self.try_draw(&path, x.log_scale(), y),
+            (false, true) => self.try_draw(&path, x, y.log_scale()),
+            (false, false) => self.try_draw(&path, x, y),
+        };
+        drawn.map_err(ink::failed(&path))?;
+        Ok(Some(path))
+    }
+
+    /// The values that occur on an axis, with some room beyond.
+    fn range(&self, of: impl Fn(&(f64, f64)) -> f64, axis: &Axis) -> Range<f64> {
+        let values = self.curves.iter().flat_map(|curve| &curve.points).map(of);
+        let (least, most) = values
+            .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
+        match axis.is_log {
+            true => 0.8 * least..1.25 * most,
+            false => least.min(0.0)..most + 0.02 * (most - least).max(1.0),
+        }
+    }
+
+    fn try_draw<X, Y>(&self, path: &Path, x: X, y: Y) -> Result<(), Box<dyn Error>>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        let area = SVGBackend::new(path, ink::SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        // The names go beside the curves, which fill their field.
+        let (field, names) = area.split_horizontally(ink::SIZE.0 - 230);
+        let mut chart = ChartBuilder::on(&field)
+            .caption(&self.title, ink::font(18))
+            .margin(16)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)?;
+        let short = |value: &f64| short(*value);
+        chart
+            .configure_mesh()
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .x_label_formatter(&short)
+            .y_label_formatter(&short)
+            .label_style(ink::font(13))
+            .axis_desc_style(ink::font(14))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        let mut nth = 0;
+        for (row, curve) in self.curves.iter().enumerate() {
+            nth += usize::from(!curve.is_second);
+            let width = if curve.is_second { 1 } else { 2 };
+            let style = ink::colour(nth - 1).stroke_width(width);
+            chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
+            if curve.points.len() < 20 {
+                let dots = curve.points.iter().map(|&at| Circle::new(at, 3, style.filled()));
+                chart.draw_series(dots)?;
+            }
+            let y = 50 + 20 * row as i32;
+            names.draw(&PathElement::new([(0, y), (16, y)], style))?;
+            names.draw(&Text::new(curve.name.clone(), (22, y - 6), ink::font(12)))?;
+        }
+        area.present()?;
+        Ok(())
+    }
+}
+
+/// 1500 as 1.5 k, and so on.
+fn short(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        size if size >= 1e6 => (value / 1e6, " M"),
+        size if size >= 1e3 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let text = format!("{value:.1}");
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+#[test]
+fn large_numbers_are_written_short() {
+    let written = [0.5, 20.0, 1_000.0, 1_500.0, 10_000_000.0].map(short);
+    assert_eq!(written, ["0.5", "20", "1 k", "1.5 k", "10 M"]);
+}

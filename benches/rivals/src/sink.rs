@@ -1,0 +1,90 @@
+//! Where timers go when they fire: one per process, since each measurement has a process.
+//!
+//! A timer is a token. It is counted or, if room was made for it, stamped with the time, each
+//! token into a place of its own.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::machine::clock;
+
+/// A timer that tells that everything before it was dealt with; it is not counted.
+pub(crate) const FLUSH: u64 = u64::MAX;
+
+/// A value on a line of its own.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+static FIRED: Padded<AtomicU64> = Padded(AtomicU64::new(0));
+static FLUSHED: Padded<AtomicBool> = Padded(AtomicBool::new(false));
+static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
+
+/// The task of every timer of every contender.
+#[inline]
+pub(crate) fn fire(token: u64) {
+    if let Some(stamp) = STAMPS.get().and_then(|stamps| stamps.get(token as usize)) {
+        stamp.store(clock::now_ns().max(1), Ordering::Release);
+    } else if token == FLUSH {
+        FLUSHED.0.store(true, Ordering::Release);
+    } else {
+        FIRED.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// From now on, tokens below `count` are stamped instead of counted.
+pub(crate) fn stamp(count: u64) {
+    // Touched here, so that the first store to a page is not charged to a contender.
+    let stamps: Box<[AtomicU64]> = (0..count).map(|i| AtomicU64::new(i + 1)).collect();
+    stamps.iter().for_each(|stamp| stamp.store(0, Ordering::Relaxed));
+    assert!(STAMPS.set(stamps).is_ok(), "a process measures one workload");
+}
+
+/// When the timer fired that had this token; 0: not yet.
+pub(crate) fn stamped_ns(token: u64) -> u64 {
+    STAMPS.get().map_or(0, |stamps| stamps[token as usize].load(Ordering::Acquire))
+}
+
+/// Timers that were counted.
+pub(crate) fn fired() -> u64 {
+    FIRED.0.load(Ordering::Relaxed)
+}
+
+/// Waits until tokens below `count` are all stamped, at most for `limit`. How many are not?
+pub(crate) fn wait_for_stamps(count: u64, limit: Duration) -> u64 {
+    let mut first_missing = 0;
+    wait(limit, || {
+        while first_missing < count && stamped_ns(first_missing) != 0 {
+            first_missing += 1;
+        }
+        first_missing == count
+    });
+    (first_missing..count).filter(|&token| stamped_ns(token) == 0).count() as u64
+}
+
+/// Waits until the flush timer has fired, at most for `limit`.
+pub(crate) fn wait_for_flush(limit: Duration) -> bool {
+    let done = wait(limit, || FLUSHED.0.load(Ordering::Acquire));
+    FLUSHED.0.store(false, Ordering::Relaxed);
+    done
+}
+
+/// Waits until that many timers were counted, at most for `limit`.
+pub(crate) fn wait_for_fired(count: u64, limit: Duration) -> bool {
+    wait(limit, || fired() >= count)
+}
+
+/// Looks every fraction of a millisecond: seldom enough not to be seen in the CPU time.
+fn wait(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if is_done() {
+            return true;
+        }
+        if begun.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(Duration::from_micros(300));
+    }
+}

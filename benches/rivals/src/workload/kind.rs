@@ -1,0 +1,162 @@
+//! Which workloads there are, and what there is to know about each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BenchError;
+
+/// What to do with a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    CancelHeavy,
+    Handoff,
+    Reset,
+    FireAll,
+    Scale,
+    Steady,
+    Idle,
+    Wakeups,
+    Single,
+    Stall,
+    Wheel,
+}
+
+/// How many threads a workload has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// As many as asked for.
+    Any,
+    /// Always so many.
+    Fixed(usize),
+}
+
+// === impl Workload ===
+
+impl Workload {
+    /// All there are, in the order in which they are listed.
+    pub(crate) const ALL: [Workload; 11] = [
+        Workload::CancelHeavy,
+        Workload::Handoff,
+        Workload::Reset,
+        Workload::FireAll,
+        Workload::Scale,
+        Workload::Steady,
+        Workload::Idle,
+        Workload::Wakeups,
+        Workload::Single,
+        Workload::Stall,
+        Workload::Wheel,
+    ];
+
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::CancelHeavy => "cancel-heavy",
+            Workload::Handoff => "handoff",
+            Workload::Reset => "reset",
+            Workload::FireAll => "fire-all",
+            Workload::Scale => "scale",
+            Workload::Steady => "steady",
+            Workload::Idle => "idle",
+            Workload::Wakeups => "wakeups",
+            Workload::Single => "single",
+            Workload::Stall => "stall",
+            Workload::Wheel => "wheel",
+        }
+    }
+
+    /// The one of that name.
+    pub(crate) fn named(name: &str) -> Result<Workload, BenchError> {
+        let known = Workload::ALL;
+        known.into_iter().find(|workload| workload.name() == name).ok_or_else(|| {
+            let known = known.iter().map(|workload| workload.name()).collect();
+            BenchError::UnknownWorkload { name: name.to_owned(), known }
+        })
+    }
+
+    /// What happens, in one line.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Workload::CancelHeavy => "cancel the oldest of 10,000 timers, schedule another",
+            Workload::Handoff => "one thread schedules, another cancels, batches of 64 travel",
+            Workload::Reset => "move one of 100,000 timers, picked at random",
+            Workload::FireAll => "1,000,000 timers within 2 s, all of which fire",
+            Workload::Scale => "cancel-heavy with up to 10,000,000 timers pending",
+            Workload::Steady => "500,000 timers pending, 500,000 per second fire",
+            Workload::Idle => "1,000,000 timers pending for an hour, nothing happens for 5 s",
+            Workload::Wakeups => "1,000,000 timeouts per second, none of which comes to pass",
+            Workload::Single => "one timer at a time, nothing else",
+            Workload::Stall => "4,000,000 timers in one bucket come down; how long is a call?",
+            Workload::Wheel => "a wheel for one thread, in simulated time",
+        }
+    }
+
+    /// How many threads it has.
+    pub(crate) fn threads(self) -> Threads {
+        match self {
+            Workload::CancelHeavy | Workload::FireAll | Workload::Reset => Threads::Any,
+            Workload::Handoff => Threads::Fixed(2),
+            _ => Threads::Fixed(1),
+        }
+    }
+
+    /// What is varied within it.
+    pub(crate) fn variants(self) -> &'static [u64] {
+        match self {
+            Workload::Scale => &[1_000, 100_000, 1_000_000, 10_000_000],
+            Workload::Wakeups => &[0, 5_000],
+            _ => &[0],
+        }
+    }
+
+    /// How a variant is shown.
+    pub(crate) fn show_variant(self, variant: u64) -> String {
+        match self {
+            Workload::Scale => format!("{variant} pending"),
+            Workload::Wakeups => format!("{variant} us of jitter"),
+            _ => String::new(),
+        }
+    }
+
+    /// The numbers that are shown beside the costs: a heading, and where in the record it is.
+    pub(crate) fn headlines(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Workload::CancelHeavy | Workload::Handoff => {
+                &[("drained ns", "drained_ns_per_op"), ("growth MB", "rss_growth_mb")]
+            }
+            Workload::Reset => &[("drained ns", "drained_ns_per_op")],
+            Workload::FireAll | Workload::Single => &[
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("p99.9 us", "late_us.p999"),
+                ("max us", "late_us.max"),
+                ("early", "early"),
+            ],
+            Workload::Scale => &[("bytes/timer", "bytes_per_timer"), ("fill ns", "fill_ns")],
+            Workload::Steady => &[("others' cpu ns", "others_cpu_ns_per_op"), ("per s", "per_s")],
+            Workload::Idle => &[
+                ("idle cpu ms", "cpu_ms"),
+                ("switches", "switches"),
+                ("without: cpu ms", "baseline_cpu_ms"),
+                ("switches", "baseline_switches"),
+            ],
+            Workload::Wakeups => &[
+                ("wake-ups/s", "wake_ups_per_s"),
+                ("others' cpu ms/s", "others_cpu_ms_per_s"),
+                ("per s", "per_s"),
+            ],
+            Workload::Stall => &[
+                ("call p50 us", "call_p50_us"),
+                ("p99.9 us", "call_p999_us"),
+                ("max us", "call_max_us"),
+                ("last late ms", "last_late_ms"),
+            ],
+            Workload::Wheel => &[
+                ("insert ns", "insert_ns"),
+                ("by tick ns", "expire_by_tick_ns"),
+                ("by next ns", "expire_by_next_ns"),
+                ("pair ns", "pair_ns"),
+            ],
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The workloads, each written once for all contenders.
+
+mod cancel_heavy;
+mod churn;
+mod drained;
+mod fire_all;
+mod handoff;
+mod idle;
+mod kind;
+mod outcome;
+mod pace;
+mod reset;
+mod single;
+mod stall;
+mod steady;
+mod wakeups;
+mod wheel;
+
+pub(crate) use kind::{Threads, Workload};
+pub(crate) use outcome::Outcome;
+
+use crate::contender::{Contender, Setup};
+use crate::error::BenchError;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::wheels::Wheel;
+
+/// Measures one contender.
+pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
+    let outcome = match plan.workload {
+        Workload::CancelHeavy => cancel_heavy::run::<C>(plan),
+        Workload::Handoff => handoff::run::<C>(plan),
+        Workload::Reset => reset::run::<C>(plan),
+        Workload::FireAll => fire_all::run::<C>(plan),
+        Workload::Scale => cancel_heavy::run_among_others::<C>(plan),
+        Workload::Steady => steady::run::<C>(plan),
+        Workload::Idle => idle::run::<C>(plan),
+        Workload::Wakeups => wakeups::run::<C>(plan),
+        Workload::Single => single::run::<C>(plan),
+        Workload::Stall => stall::run::<C>(plan),
+        Workload::Wheel => Err(plan.wrong("no wheel on its own")),
+    }?;
+    Ok(outcome.into_record(plan))
+}
+
+/// Measures one wheel.
+pub(crate) fn run_wheel<W: Wheel>(plan: &Plan) -> Result<Record, BenchError> {
+    match plan.workload {
+        Workload::Wheel => wheel::run::<W>(plan).map(|outcome| outcome.into_record(plan)),
+        _ => Err(plan.wrong("a wheel for one thread, without a clock")),
+    }
+}
+
+/// How contenders are set up for a plan.
+fn setup(plan: &Plan) -> Setup {
+    Setup { tick: plan.tick() }
+}

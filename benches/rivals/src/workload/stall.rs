@@ -1,0 +1,90 @@
+//! `stall`: millions of timers that are due within one bucket of the third level. While they
+//! come down and fire, how long does a call take?
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Outcome;
+use crate::contender::{Contender, Producer, Setup};
+use crate::error::BenchError;
+use crate::machine::usage::Usage;
+use crate::machine::{clock, memory};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::sample::Sample;
+use crate::sink;
+use crate::slots::Slots;
+
+const TIMERS: u64 = 4_000_000;
+const BETWEEN_CALLS: Duration = Duration::from_micros(100);
+const FAR_AWAY: Duration = Duration::from_secs(3_600);
+
+/// Ticks of such a bucket in tickless's default geometry; the others get the same deadlines.
+const BUCKET_TICKS: u32 = 1_024;
+
+/// Buckets between now and the one in question: time to schedule all that.
+const LEAD: u32 = 4;
+
+/// The most calls: 30 seconds' worth.
+const MAX_CALLS: usize = 300_000;
+
+/// What a timer takes, more or less.
+const TOUCHED_BYTES: u64 = 256;
+
+/// Measures a contender. The costs are those of scheduling the many, and all CPU time.
+pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
+    let timers = plan.count(TIMERS, 1_000);
+    let tick = plan.time(plan.tick(), Duration::from_micros(10));
+    memory::touch(timers * TOUCHED_BYTES);
+    let contender = C::start(Setup { tick })?;
+    let origin_ns = clock::now_ns();
+    let bucket = tick * BUCKET_TICKS;
+    let opens = Duration::from_nanos(origin_ns) + bucket * LEAD;
+    let mut slots = Slots::<C::Timer>::new(timers as usize + MAX_CALLS);
+    let (begun, before) = (now(), Usage::of_process());
+    let (filled, calls) = contender.inside(|| {
+        let (mut producer, mut random) = (contender.producer(), Random::new(1));
+        producer.keep_to_one_shard();
+        for token in 0..timers {
+            let deadline = random.between(opens, opens + bucket);
+            let delay = deadline.saturating_sub(Duration::from_nanos(clock::now_ns()));
+            producer.schedule_for_good(slots.at(token as usize), delay, token);
+        }
+        let filled = Duration::from_nanos(clock::now_ns());
+        thread::sleep((opens - bucket / 4).saturating_sub(filled));
+        let limit = opens + bucket + plan.limit();
+        let mut calls = Vec::new();
+        while calls.len() < MAX_CALLS && sink::fired() < timers && now() < limit {
+            let slot = slots.at(timers as usize + calls.len());
+            let begun = Instant::now();
+            producer.schedule(slot, FAR_AWAY, timers + calls.len() as u64);
+            calls.push(clock::ns(begun.elapsed()));
+            thread::sleep(BETWEEN_CALLS);
+        }
+        (filled, calls)
+    });
+    let used = Usage::of_process() - before;
+    let done = now();
+    sink::wait_for_fired(timers, plan.limit());
+    plan.expect("timers fired", sink::fired(), timers)?;
+
+    let calls = Sample::new(calls);
+    let mut outcome = Outcome::new(timers, filled - begun, used.cpu_ns);
+    let us = |share| calls.quantile(share) as f64 / 1e3;
+    outcome.add("scheduled", timers + calls.len() as u64);
+    outcome.add("fired", sink::fired());
+    outcome.add("calls", calls.len());
+    outcome.add("call_p50_us", us(0.5));
+    outcome.add("call_p99_us", us(0.99));
+    outcome.add("call_p999_us", us(0.999));
+    outcome.add("call_max_us", us(1.0));
+    outcome.add("filled_in_time", filled < opens);
+    outcome.add("last_late_ms", (done.as_secs_f64() - (opens + bucket).as_secs_f64()) * 1e3);
+    contender.report(outcome.extra());
+    std::mem::forget((contender, slots));
+    Ok(outcome)
+}
+
+fn now() -> Duration {
+    Duration::from_nanos(clock::now_ns())
+}
