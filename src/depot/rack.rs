@@ -1,4 +1,8 @@
 //! A bounded number of places, each for one box.
+//!
+//! *Invariant*: as long as one thread at a time puts and takes, what it has put are neighbours: a
+//! put looks upwards from where something happened last, a take downwards. So a thread that leaves
+//! many boxes finds a place for each, and finds each again.
 
 use std::ptr;
 
@@ -10,7 +14,7 @@ const LOOK: usize = 8;
 /// Places for boxes that threads leave for each other, in no particular order.
 pub(super) struct Rack<V> {
     places: Box<[AtomicPtr<V>]>,
-    /// Where to look first: near the place where something happened last.
+    /// Where to look first: the place where something happened last.
     hint: Padded<Hint>,
 }
 
@@ -33,7 +37,7 @@ impl<V> Rack<V> {
     /// Leaves `value`, or gives it back where no place near by is free.
     pub(super) fn put(&self, value: Box<V>) -> Result<(), Box<V>> {
         let value = Box::into_raw(value);
-        for at in self.near() {
+        for at in self.upwards() {
             let (free, place) = (ptr::null_mut(), &self.places[at]);
             // ORDER(DEPOT): Release - pairs with the Acquire in `take`: what the box holds is
             // visible to whoever takes it. Relaxed - a failure says "not here" and no more.
@@ -48,7 +52,7 @@ impl<V> Rack<V> {
 
     /// Takes what somebody left near by.
     pub(super) fn take(&self) -> Option<Box<V>> {
-        for at in self.near() {
+        for at in self.downwards() {
             let place = &self.places[at];
             // ORDER(DEPOT): Relaxed - a look that saves the exchange where nothing is.
             if place.load(Ordering::Relaxed).is_null() {
@@ -62,7 +66,9 @@ impl<V> Rack<V> {
                 return Some(unsafe { Box::from_raw(value) });
             }
         }
-        self.aim(self.hint().wrapping_add(LOOK));
+        if let Some(last) = self.downwards().last() {
+            self.aim(last);
+        }
         None
     }
 
@@ -76,9 +82,16 @@ impl<V> Rack<V> {
         })
     }
 
-    fn near(&self) -> impl Iterator<Item = usize> + use<V> {
+    /// Where to look for a free place.
+    fn upwards(&self) -> impl Iterator<Item = usize> + use<V> {
         let (start, places) = (self.hint(), self.places.len());
-        (0..places.min(LOOK)).map(move |i| start.wrapping_add(i) % places)
+        (0..places.min(LOOK)).map(move |i| (start + i) % places)
+    }
+
+    /// Where to look for a box.
+    fn downwards(&self) -> impl Iterator<Item = usize> + use<V> {
+        let (start, places) = (self.hint(), self.places.len());
+        (0..places.min(LOOK)).map(move |i| (start + places - i) % places)
     }
 
     fn hint(&self) -> usize {
@@ -97,5 +110,36 @@ impl<V> Rack<V> {
 impl<V> Drop for Rack<V> {
     fn drop(&mut self) {
         self.drain().for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_finds_places_and_boxes_however_many_it_leaves_and_takes() {
+        let places = 5 * LOOK;
+        let rack = Rack::new(places);
+        for held in [1, LOOK + 1, 3 * LOOK, places - 1, places] {
+            for _ in 0..3 {
+                (0..held).for_each(|i| assert_eq!(rack.put(Box::new(i)), Ok(())));
+                let taken: Vec<usize> = (0..held).map(|_| *rack.take().unwrap()).collect();
+                assert!(taken.iter().rev().copied().eq(0..held), "{taken:?}");
+            }
+            assert_eq!(rack.take(), None);
+        }
+    }
+
+    #[test]
+    fn a_few_are_left_and_taken_on_top_of_many() {
+        let rack = Rack::new(5 * LOOK);
+        (0..2 * LOOK).for_each(|i| rack.put(Box::new(i)).unwrap());
+        for few in [1, LOOK, 2 * LOOK] {
+            (0..few).for_each(|i| rack.put(Box::new(i)).unwrap());
+            (0..few).for_each(|_| drop(rack.take().unwrap()));
+        }
+        (0..2 * LOOK).for_each(|_| drop(rack.take().unwrap()));
+        assert_eq!(rack.take(), None);
     }
 }
