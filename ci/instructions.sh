@@ -8,7 +8,7 @@ LOG=target/instructions.txt
 
 need_valgrind
 need_gungraun
-export GUNGRAUN_COLOR=never
+export GUNGRAUN_COLOR=never GUNGRAUN_PARALLEL=auto
 
 mkdir -p "$(dirname "$LOG")"
 verdict=0
