@@ -1,15 +1,24 @@
 //! Throughput of firing: timers whose deadlines spread over a minute, on an engine that is driven
 //! by hand, so that only the work of turns is measured (cascades included).
+//!
+//! `fire` moves the clock with `advance`, for one shard. `turns` has a shard for each thread, and
+//! threads that each run the turns of theirs.
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/rounds.rs"]
+mod rounds;
+#[path = "common/threads.rs"]
+mod threads;
 
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::{Engine, ManualClock};
+use tickless::{Engine, Handle, ManualClock};
 
 use delays::Delays;
+use rounds::per_item;
+use threads::{on_threads, producers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -20,26 +29,50 @@ const SPREAD: Duration = Duration::from_secs(60);
 
 fn expire(c: &mut Criterion) {
     let mut group = c.benchmark_group("expire");
-    for with_handle in [false, true] {
-        let name = if with_handle { "handle" } else { "detached" };
+    for (name, with_handle) in [("detached", false), ("handle", true)] {
         group.bench_function(BenchmarkId::new("fire", name), |b| {
-            b.iter_custom(|iters| {
-                let rounds = iters.div_ceil(TIMERS);
-                let time: Duration = (0..rounds).map(|round| fire_all(round, with_handle)).sum();
-                // Whole rounds are run; the answer is for as many timers as were asked for.
-                time.mul_f64(iters as f64 / (rounds * TIMERS) as f64)
-            });
+            b.iter_custom(|iters| per_item(iters, TIMERS, || fire(with_handle)));
         });
+        for threads in producers() {
+            group.bench_function(BenchmarkId::new(format!("turns/{name}"), threads), |b| {
+                b.iter_custom(|iters| per_item(iters, TIMERS, || turns(threads, with_handle)));
+            });
+        }
     }
     group.finish();
 }
 
-fn fire_all(round: u64, with_handle: bool) -> Duration {
+fn fire(with_handle: bool) -> Duration {
     let clock = ManualClock::new();
     let engine = Engine::builder().manual_clock(&clock).shards(1).build().expect("it is valid");
-    let mut delays = Delays::new(round + 1);
-    let mut handles = Vec::with_capacity(TIMERS as usize);
-    for _ in 0..TIMERS {
+    let _handles = schedule(&engine, TIMERS, 1, with_handle);
+    let start = Instant::now();
+    let fired = engine.advance(SPREAD).expect("the clock is manual");
+    let time = start.elapsed();
+    assert_eq!(fired as u64, TIMERS);
+    time
+}
+
+fn turns(threads: usize, with_handle: bool) -> Duration {
+    let clock = ManualClock::new();
+    let builder = Engine::builder().manual_clock(&clock).shards(threads);
+    let engine = builder.build().expect("it is valid");
+    on_threads(threads, TIMERS, |thread, timers, start| {
+        let shard = thread as usize;
+        engine.bind_thread(shard);
+        let _handles = schedule(&engine, timers, thread + 1, with_handle);
+        start.wait();
+        let began = Instant::now();
+        drive(&engine, &clock, shard, timers);
+        began.elapsed()
+    })
+}
+
+/// Schedules timers on the shard of this thread; answers the handles, if there are any.
+fn schedule(engine: &Engine, timers: u64, seed: u64, with_handle: bool) -> Vec<Handle> {
+    let mut delays = Delays::new(seed);
+    let mut handles = Vec::new();
+    for _ in 0..timers {
         let delay = delays.between(0, SPREAD.as_millis() as u64);
         if with_handle {
             handles.push(engine.schedule(delay, || {}).expect("the engine runs"));
@@ -47,11 +80,18 @@ fn fire_all(round: u64, with_handle: bool) -> Duration {
             engine.schedule_detached(delay, || {}).expect("the engine runs");
         }
     }
-    let start = Instant::now();
-    let fired = engine.advance(SPREAD).expect("the clock is manual");
-    let time = start.elapsed();
-    assert_eq!(fired as u64, TIMERS);
-    time
+    handles
+}
+
+/// Runs turns of a shard until its timers have fired. Each thread moves the clock, which is
+/// everyone's, by as much as its own shard has to wait; so a shard may come a little late.
+fn drive(engine: &Engine, clock: &ManualClock, shard: usize, timers: u64) {
+    let mut left = timers;
+    while left > 0 {
+        let turn = engine.turn(shard).expect("the engine is driven by hand");
+        left -= turn.fired as u64;
+        clock.advance(turn.sleep(engine.now()).unwrap_or(Duration::ZERO));
+    }
 }
 
 criterion_group! {

@@ -6,6 +6,9 @@
 //!
 //! `cargo bench --bench wheel`, or a part of it: `cargo bench --bench wheel -- expire`.
 
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -13,6 +16,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use tickless::Tick;
 use tickless::local::{Key, Wheel};
+
+use rounds::per_item;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -51,13 +56,6 @@ fn filled(deadlines: &[Tick]) -> (Wheel<u64>, Vec<Key>) {
     let mut wheel = empty(deadlines.len());
     let keys = deadlines.iter().map(|at| wheel.insert(*at, at.get())).collect();
     (wheel, keys)
-}
-
-/// Times `round`, which works on `size` timers, and scales the result to `wanted` of them.
-fn per_timer(wanted: u64, size: usize, mut round: impl FnMut() -> Duration) -> Duration {
-    let rounds = wanted.div_ceil(size as u64);
-    let total: Duration = (0..rounds).map(|_| round()).sum();
-    total.mul_f64(wanted as f64 / (rounds * size as u64) as f64)
 }
 
 fn timed<R>(work: impl FnOnce() -> R) -> Duration {
@@ -152,7 +150,7 @@ fn operations(criterion: &mut Criterion) {
         for size in SIZES {
             let deadlines = random().deadlines(size);
             group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
-                bencher.iter_custom(|wanted| per_timer(wanted, size, || round(&deadlines)));
+                bencher.iter_custom(|wanted| per_item(wanted, size as u64, || round(&deadlines)));
             });
         }
     }

@@ -45,6 +45,13 @@ need_cargo_tool() {
     local crate=$1 version=$2
     shift 2
     cargo "${crate#cargo-}" --version >/dev/null 2>&1 && return
+    install_tool "$crate" "$version" "$@"
+}
+
+# install_tool CRATE VERSION [OPTION..]: builds the crate's commands, in place of others.
+install_tool() {
+    local crate=$1 version=$2
+    shift 2
     echo "installing $crate $version"
     # Built to be used once: optimizing takes longer than it saves.
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$version" \
@@ -60,6 +67,20 @@ need_fuzz() {
     need_cargo_tool cargo-fuzz "$FUZZ_VERSION"
     # libFuzzer comes as C++.
     need_command c++ g++
+}
+
+need_valgrind() {
+    need_command valgrind valgrind
+}
+
+# The runner of the instruction counts, in the version of its library: they speak a protocol that
+# changes with each.
+need_gungraun() {
+    local version
+    version=$(sed -n '/^name = "gungraun"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock)
+    [ -n "$version" ] || fail "gungraun is not in the lock file"
+    [ "$(gungraun-runner --version 2>/dev/null)" = "gungraun-runner $version" ] && return
+    install_tool gungraun-runner "$version"
 }
 
 # Sanitizers name functions in their reports, and suppressions match on the names.

@@ -1,0 +1,119 @@
+//! Instructions and allocations per operation, held below limits.
+//!
+//! Each bench repeats one operation on a warm engine that is driven by hand, under callgrind and
+//! under DHAT. Unlike times, their counts are the same in every run, so the gate says no to a few
+//! per cent; what else the machine does, and how fast it is, does not matter. What they leave out
+//! are caches, contention and the cost of atomic exchanges, which the other benches are for.
+//!
+//! `ci/instructions.sh` runs the gate and prints the counts per operation.
+
+#![expect(missing_docs, reason = "it is in what gungraun's macros generate")]
+
+#[path = "../common/delays.rs"]
+mod delays;
+mod stage;
+mod timers;
+
+use gungraun::{
+    Callgrind, Dhat, DhatMetric, EventKind, LibraryBenchmarkConfig, library_benchmark,
+    library_benchmark_group, main,
+};
+
+use stage::Stage;
+use timers::{Closures, Numbers, Timers};
+
+/// What each operation may cost: instructions of one, for closures and for numbers, and blocks
+/// that all of a bench take from the allocator.
+///
+/// Instructions are what was measured, and 3 % more; whatever makes them fewer lowers the limit.
+/// For new memory it is 25 %: there, the allocator's count depends on what it has served before.
+const LIMITS: [(&str, [u64; 2], u64); 13] = [
+    ("schedule_seated", [202, 181], 0),
+    ("schedule_fresh", [398, 380], 0),
+    ("schedule_new_memory", [1_250, 1_230], 992),
+    ("cancel", [378, 365], 0),
+    ("schedule_cancel", [296, 264], 0),
+    ("schedule_cancel_system_clock", [399, 363], 0),
+    ("reset_later", [134, 126], 0),
+    ("reset_earlier", [957, 940], 0),
+    ("fire", [202, 174], 0),
+    ("fire_owned", [199, 172], 0),
+    ("fire_reschedule", [585, 542], 0),
+    ("cascade", [162, 158], 0),
+    ("idle_turn", [1_762, 1_806], 0),
+];
+
+/// Columns of the table.
+const CLOSURES: usize = 0;
+const NUMBERS: usize = 1;
+
+/// Operations of a bench.
+const OPERATIONS: usize = 1_000;
+
+/// Both tools, with the limits of an operation.
+fn within(operation: &str, engine: usize) -> LibraryBenchmarkConfig {
+    let row = LIMITS.iter().find(|(name, ..)| *name == operation);
+    let (_, instructions, blocks) = row.expect("each operation has its limits");
+    let instructions = instructions[engine] * OPERATIONS as u64;
+    let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
+    callgrind.format([EventKind::Ir]).hard_limits([(EventKind::Ir, instructions)]);
+    // An allocation counts where the operation is found among its callers, inlined ones included.
+    let mut dhat = Dhat::with_args(["--num-callers=200"]);
+    dhat.format([DhatMetric::TotalBlocks]).hard_limits([(DhatMetric::TotalBlocks, *blocks)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind).tool(dhat);
+    config
+}
+
+/// A bench for each operation: what stands ready before, what is counted, and what holds after.
+macro_rules! operations {
+    ($($(#[doc = $_:literal])* $name:ident: $before:ident, $operation:ident, $after:ident;)*) => {
+        $(
+            #[library_benchmark(teardown = Stage::$after)]
+            #[bench::closures(
+                setup = Stage::<Closures>::$before,
+                config = within(stringify!($name), CLOSURES)
+            )]
+            #[bench::numbers(
+                setup = Stage::<Numbers>::$before,
+                config = within(stringify!($name), NUMBERS)
+            )]
+            fn $name<E: Timers>(mut stage: Stage<E>) -> Stage<E> {
+                stage.$operation();
+                stage
+            }
+        )*
+        library_benchmark_group!(name = operations, benchmarks = [$($name),*]);
+    };
+}
+
+operations! {
+    /// A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
+    schedule_seated: with_seats, schedule, all_seated;
+    /// No seat is free: an entry from the stock is filed.
+    schedule_fresh: with_memory, schedule, none_seated;
+    /// Nothing is free: entries come from the allocator, whose work counts.
+    schedule_new_memory: with_nothing, schedule, none_seated;
+    /// Seats are left one after the other, and go to the depot.
+    cancel: with_timers, cancel, all_cancelled;
+    /// The oldest of a thousand timers makes way for a new one.
+    schedule_cancel: with_requests, replace, all_replaced;
+    /// The same by the system's clock.
+    schedule_cancel_system_clock: with_system_clock, replace, all_replaced;
+    /// One exchange.
+    reset_later: with_later_times, reset, all_reset;
+    /// To a time before the bucket opens: a cancel and a schedule, for which no seat is free.
+    reset_earlier: with_earlier_times, reset, all_reset;
+    /// One turn fires all.
+    fire: with_due, turn_once, all_fired;
+    /// One turn fires all, whose handles are kept.
+    fire_owned: with_owned_due, turn_once, all_fired;
+    /// One turn fires all, and as many are scheduled in the memory that they leave.
+    fire_reschedule: with_due, turn_and_schedule, all_rescheduled;
+    /// One turn moves all a level down.
+    cascade: with_coarse, turn_once, all_cascaded;
+    /// A turn finds nothing to do.
+    idle_turn: with_idle, turn_each, none_busy;
+}
+
+main!(library_benchmark_groups = operations);
