@@ -1,4 +1,5 @@
-//! The local wheel, operation by operation: nanoseconds per timer.
+//! The local wheel, operation by operation, and a sorted map of the standard library beside it:
+//! nanoseconds per timer.
 //!
 //! Every round builds a wheel of the size in the name and times one operation on all of its
 //! timers; what criterion calls an iteration is one timer. Deadlines are uniform over a minute
@@ -9,8 +10,9 @@
 #[path = "common/rounds.rs"]
 mod rounds;
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
@@ -58,15 +60,35 @@ fn filled(deadlines: &[Tick]) -> (Wheel<u64>, Vec<Key>) {
     (wheel, keys)
 }
 
+/// How much of a processor the calling thread takes for `work`. The time on the wall would count
+/// other processes in where there are any, and nothing here waits.
 fn timed<R>(work: impl FnOnce() -> R) -> Duration {
-    let start = Instant::now();
+    let start = processor_time();
     black_box(work());
-    start.elapsed()
+    processor_time() - start
+}
+
+/// What the calling thread has taken of a processor so far.
+#[cfg(unix)]
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a `timespec` that lives until the call returns.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(outcome, 0, "every thread has such a clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Without such a clock, the time on the wall.
+#[cfg(not(unix))]
+fn processor_time() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
 }
 
 type Round = fn(&[Tick]) -> Duration;
 
-/// Into an empty wheel whose slab was reserved; the lists of its buckets grow on the way.
+/// Into an empty wheel whose memory was reserved, but never touched.
 fn insert(deadlines: &[Tick]) -> Duration {
     let mut wheel = empty(deadlines.len());
     timed(|| deadlines.iter().for_each(|at| _ = wheel.insert(*at, at.get())))
@@ -90,6 +112,18 @@ fn insert_cancel(deadlines: &[Tick]) -> Duration {
         for at in deadlines {
             let key = wheel.insert(*at, at.get());
             black_box(wheel.cancel(key));
+        }
+    })
+}
+
+/// Of as many timers as there are, the oldest is cancelled and a new one comes in its place, round
+/// and round.
+fn replace_oldest(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, mut keys) = filled(deadlines);
+    timed(|| {
+        for (oldest, at) in keys.iter_mut().zip(deadlines.iter().rev()) {
+            black_box(wheel.cancel(*oldest));
+            *oldest = wheel.insert(*at, at.get());
         }
     })
 }
@@ -135,25 +169,77 @@ fn expire_by_next(deadlines: &[Tick]) -> Duration {
     })
 }
 
+/// What a wheel is measured against: timers in order of deadline, then of insertion.
+type Map = BTreeMap<(Tick, usize), u64>;
+
+fn filled_map(deadlines: &[Tick]) -> Map {
+    let mut map = Map::new();
+    // One by one: collecting would sort them first.
+    for (number, at) in deadlines.iter().enumerate() {
+        map.insert((*at, number), at.get());
+    }
+    map
+}
+
+fn map_insert(deadlines: &[Tick]) -> Duration {
+    timed(|| filled_map(deadlines))
+}
+
+fn map_replace_oldest(deadlines: &[Tick]) -> Duration {
+    let mut map = filled_map(deadlines);
+    timed(|| {
+        for (number, (oldest, at)) in deadlines.iter().zip(deadlines.iter().rev()).enumerate() {
+            black_box(map.remove(&(*oldest, number)));
+            map.insert((*at, deadlines.len() + number), at.get());
+        }
+    })
+}
+
+fn map_expire_by_tick(deadlines: &[Tick]) -> Duration {
+    let mut map = filled_map(deadlines);
+    timed(|| {
+        let mut sum = 0_u64;
+        for now in 1..=SPAN_TICKS {
+            while let Some(first) = map.first_entry().filter(|first| first.key().0.get() <= now) {
+                sum += first.remove();
+            }
+        }
+        assert!(map.is_empty());
+        sum
+    })
+}
+
+fn measure(criterion: &mut Criterion, operations: &[(&str, Round)], sizes: &[usize]) {
+    for (name, round) in operations {
+        let mut group = criterion.benchmark_group(*name);
+        for size in sizes {
+            let deadlines = random().deadlines(*size);
+            group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
+                bencher.iter_custom(|wanted| per_item(wanted, *size as u64, || round(&deadlines)));
+            });
+        }
+    }
+}
+
 fn operations(criterion: &mut Criterion) {
-    let operations: [(&str, Round); 7] = [
+    let wheel: [(&str, Round); 8] = [
         ("insert", insert),
         ("insert_recycled", insert_recycled),
         ("insert_cancel", insert_cancel),
+        ("replace_oldest", replace_oldest),
         ("cancel", cancel),
         ("reset", reset),
         ("expire_by_tick", expire_by_tick),
         ("expire_by_next", expire_by_next),
     ];
-    for (name, round) in operations {
-        let mut group = criterion.benchmark_group(name);
-        for size in SIZES {
-            let deadlines = random().deadlines(size);
-            group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
-                bencher.iter_custom(|wanted| per_item(wanted, size as u64, || round(&deadlines)));
-            });
-        }
-    }
+    measure(criterion, &wheel, &SIZES);
+    let map: [(&str, Round); 3] = [
+        ("map_insert", map_insert),
+        ("map_replace_oldest", map_replace_oldest),
+        ("map_expire_by_tick", map_expire_by_tick),
+    ];
+    // With ten million nobody would wait for it.
+    measure(criterion, &map, &SIZES[..4]);
 }
 
 criterion_group! {

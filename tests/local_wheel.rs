@@ -338,6 +338,35 @@ fn shrinking_keeps_timers_keys_and_time() {
 }
 
 #[test]
+fn of_hundreds_in_each_bucket_every_one_leaves_once_whichever_way() {
+    for (slots, reach) in [(3, 2), (4, 4), (256, 256)] {
+        let mut wheel = Wheel::new(Geometry::new(slots, reach).unwrap());
+        let mut pending: Vec<(Key, u64)> = Vec::new();
+        for round in 0..30 {
+            for n in 0..900 {
+                let deadline = round + n * n % 29;
+                pending.push((wheel.insert(at(deadline), deadline), deadline));
+            }
+            for n in 0..300 {
+                let (key, deadline) = pending.swap_remove(n * 7919 % pending.len());
+                assert_eq!(wheel.cancel(key), Some(deadline));
+                let other = n * 104_729 % pending.len();
+                let (key, deadline) = &mut pending[other];
+                *deadline = round + 1 + n as u64 % 50;
+                *wheel.get_mut(*key).unwrap() = *deadline;
+                assert!(wheel.reset(*key, at(*deadline)));
+            }
+            wheel.check();
+            let due = pending.iter().filter(|(_, deadline)| *deadline <= round).count();
+            assert_eq!(fired(&mut wheel, round).len(), due);
+            pending.retain(|(_, deadline)| *deadline > round);
+            assert_eq!(wheel.len(), pending.len());
+        }
+        assert!(pending.iter().all(|(key, deadline)| wheel.get(*key) == Some(deadline)));
+    }
+}
+
+#[test]
 fn keys_are_eight_bytes_also_when_there_may_be_none() {
     assert_eq!(size_of::<Key>(), 8);
     assert_eq!(size_of::<Option<Key>>(), 8);

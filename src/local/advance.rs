@@ -9,10 +9,11 @@
 //!
 //! *Tested by*: `tests/local_wheel.rs` (order, jumps, panics), `tests/local_oracle.rs`.
 
-use crate::time::{Place, Tick};
+use crate::time::Tick;
 
-use super::prefetch::AHEAD;
-use super::slab::Key;
+use super::entry::Entry;
+use super::filing::Bucket;
+use super::key::Key;
 use super::wheel::Wheel;
 
 // === impl Wheel ===
@@ -47,33 +48,79 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.advance(Tick::new(1_000), |_, _, at| fired.push(at)), 2);
     /// assert_eq!(fired, [20, 500]);
     /// ```
-    pub fn advance(&mut self, now: Tick, mut sink: impl FnMut(Key, Tick, T)) -> usize {
+    #[inline]
+    pub fn advance(&mut self, now: Tick, sink: impl FnMut(Key, Tick, T)) -> usize {
+        if now < self.rings.hint {
+            self.now = self.now.max(now);
+            return 0;
+        }
+        self.advance_on(now, sink)
+    }
+
+    /// An advance on which something may expire.
+    #[inline(never)]
+    fn advance_on(&mut self, now: Tick, mut sink: impl FnMut(Key, Tick, T)) -> usize {
         let now = now.min(Tick::LAST);
         if now < self.now {
             return 0;
         }
         let mut fired = 0;
-        while self.hint <= now {
-            let Some(place) = self.rings.next(self.now) else {
-                self.hint = Tick::NEVER;
-                break;
-            };
-            self.hint = place.expiration;
-            if place.expiration > now {
-                break;
-            }
-            debug_assert!(place.expiration >= self.now, "a bucket was passed over");
-            self.now = place.expiration;
-            if place.level == 1 {
-                fired += self.fire(place, &mut sink);
-                // It went last of those that expire together.
-                self.hint = self.now.saturating_add(1);
+        while self.rings.hint <= now {
+            let Bucket { mut number, expiration } = self.rings.soonest();
+            if number == 0 {
+                match self.come_to_next(now) {
+                    Some(next) => number = next,
+                    None => break,
+                }
             } else {
-                self.cascade(place);
+                self.rings.hint = expiration;
+                if expiration > now {
+                    break;
+                }
+                self.now = expiration;
             }
+            fired += self.fire(number, &mut sink);
+            // It went last of those that expire together.
+            self.rings.hint = self.now.saturating_add(1);
+            self.rings.hint = self.rings.soonest().expiration;
         }
         self.now = now;
         fired
+    }
+
+    /// Lets the buckets of higher levels that are next to expire come down until one of level 1
+    /// is, and names that one, which expires now; or `None` if the next one expires after `now`.
+    #[inline(never)]
+    fn come_to_next(&mut self, now: Tick) -> Option<u32> {
+        loop {
+            let Some(place) = self.rings.next(self.now) else {
+                self.rings.hint = Tick::NEVER;
+                return None;
+            };
+            self.rings.hint = place.expiration;
+            if place.expiration > now {
+                return None;
+            }
+            debug_assert!(place.expiration >= self.now, "a bucket was passed over");
+            self.now = place.expiration;
+            let number = self.rings.number(place);
+            if place.level == 1 {
+                return Some(number);
+            }
+            self.cascade(number, place.level);
+            if place.level == 2 {
+                // What is next is usually among what came down.
+                let bucket = self.rings.soonest_below();
+                self.rings.hint = bucket.expiration;
+                if bucket.expiration > now {
+                    return None;
+                }
+                if bucket.number > 0 {
+                    self.now = bucket.expiration;
+                    return Some(bucket.number);
+                }
+            }
+        }
     }
 
     /// The time at which [`advance`](Wheel::advance) has something to do next: when the earliest
@@ -100,43 +147,58 @@ impl<T> Wheel<T> {
     /// # Ok::<(), tickless::GeometryError>(())
     /// ```
     pub fn next_expiration(&self) -> Option<Tick> {
-        self.rings.next(self.now).map(|place| place.expiration)
+        match self.rings.soonest() {
+            Bucket { number: 0, .. } => self.rings.next(self.now).map(|place| place.expiration),
+            bucket => Some(bucket.expiration),
+        }
     }
 
     /// Hands out everything in a bucket of level 1.
     #[inline]
-    fn fire(&mut self, place: Place, sink: &mut impl FnMut(Key, Tick, T)) -> usize {
-        let seat = self.rings.seat(place);
-        for index in self.rings.bucket(seat).iter().rev().take(AHEAD) {
-            self.slab.prefetch(*index);
-        }
+    fn fire(&mut self, number: u32, sink: &mut impl FnMut(Key, Tick, T)) -> usize {
         let mut fired = 0;
-        while let Some((index, soon)) = self.rings.pop(seat, AHEAD, self.slab.len()) {
-            if let Some(soon) = soon {
-                self.slab.prefetch(soon);
+        while let Some((Entry { deadline, key, payload }, left)) = self.rings.lists.pop(number) {
+            debug_assert!(deadline <= self.now, "early");
+            if left {
+                self.rings.leave_block(number);
             }
-            let (key, entry) = self.slab.remove(index);
-            debug_assert!(entry.deadline <= self.now, "early");
+            self.keys.take(key);
             fired += 1;
-            sink(key, entry.deadline, entry.payload);
+            sink(key, deadline, payload);
         }
         fired
     }
 
-    /// Files everything in a bucket of a higher level anew, further down.
-    fn cascade(&mut self, place: Place) {
-        let seat = self.rings.seat(place);
-        let bucket = self.rings.take(seat);
-        bucket.iter().take(AHEAD).for_each(|index| self.slab.prefetch(*index));
-        for (position, index) in bucket.iter().enumerate() {
-            if let Some(soon) = bucket.get(position + AHEAD) {
-                self.slab.prefetch(*soon);
-            }
-            let entry = self.slab.listed(*index);
-            let down = self.rings.geometry().place(entry.deadline, self.now);
-            debug_assert!(down.level < place.level, "a cascade makes progress");
-            (entry.seat, entry.position) = self.rings.push(down, *index);
+    /// Files everything in the bucket `number`, of a higher level, anew, further down.
+    fn cascade(&mut self, number: u32, level: u8) {
+        self.rings.lists.prefetch(number);
+        while self.rings.lists.has_any(number) {
+            // One block ahead: while this one is filed, the next comes, and the places in the
+            // table of keys that are written on the way.
+            self.rings.lists.prefetch_below(number);
+            self.rings.lists.last_block(number).for_each(|entry| self.keys.prefetch(entry.key));
+            self.cascade_block(number, level);
         }
-        self.rings.give_back(seat, bucket, self.slab.len());
+    }
+
+    /// Files everything in the last block of the bucket `number` anew.
+    fn cascade_block(&mut self, number: u32, level: u8) {
+        while let Some((entry, left)) = self.rings.lists.pop(number) {
+            let key = entry.key;
+            debug_assert!(entry.deadline >= self.now, "what is late is on level 1");
+            if left {
+                self.rings.leave_block(number);
+            }
+            let cell = match level {
+                // All of it is due within what level 1 reaches.
+                2 => self.rings.push_lowest(entry),
+                _ => self.rings.push(entry, self.now),
+            };
+            debug_assert!(self.rings.lists.list_of(cell) < number, "a cascade makes progress");
+            self.keys.moved(key, cell);
+            if left {
+                break;
+            }
+        }
     }
 }

@@ -21,15 +21,53 @@ use super::wheel::Wheel;
 /// ```
 pub struct Drain<'a, T> {
     wheel: &'a mut Wheel<T>,
-    /// Slots before this one are vacant.
-    index: u32,
+    /// Cells before this one are vacant.
+    cell: u32,
+}
+
+// === impl Wheel ===
+
+impl<T> Wheel<T> {
+    /// Takes every pending timer out, in no order.
+    ///
+    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
+    /// left. Takes time for every timer that there is room for.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// wheel.insert(Tick::new(7), "tea");
+    /// let left: Vec<_> = wheel.drain().collect();
+    /// assert_eq!(left, [(Tick::new(7), "tea")]);
+    /// assert!(wheel.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Drain<'_, T> {
+        Drain::new(self)
+    }
+
+    /// Drops every pending timer. Keys go stale, time and memory stay.
+    ///
+    /// ```
+    /// use tickless::local::Wheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let key = wheel.insert(Tick::new(7), "tea");
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
 }
 
 // === impl Drain ===
 
 impl<'a, T> Drain<'a, T> {
-    pub(super) fn new(wheel: &'a mut Wheel<T>) -> Drain<'a, T> {
-        Drain { wheel, index: 0 }
+    fn new(wheel: &'a mut Wheel<T>) -> Drain<'a, T> {
+        Drain { wheel, cell: 0 }
     }
 }
 
@@ -37,13 +75,13 @@ impl<T> Iterator for Drain<'_, T> {
     type Item = (Tick, T);
 
     fn next(&mut self) -> Option<(Tick, T)> {
-        while (self.index as usize) < self.wheel.slab.end() {
-            let key = self.wheel.slab.key(self.index);
-            self.index += 1;
-            if let Some(key) = key {
-                let deadline = self.wheel.deadline(key)?;
+        while (self.cell as usize) < self.wheel.rings.lists.end() {
+            if let Some(entry) = self.wheel.rings.lists.get(self.cell) {
+                // What moves into the cell is met next.
+                let (key, deadline) = (entry.key, entry.deadline);
                 return self.wheel.cancel(key).map(|payload| (deadline, payload));
             }
+            self.cell += 1;
         }
         None
     }

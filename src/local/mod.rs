@@ -24,14 +24,18 @@
 //! ```
 
 mod advance;
+mod blocks;
 mod check;
 mod drain;
+mod entry;
+mod filing;
+mod key;
+mod lists;
 mod occupancy;
 mod prefetch;
 mod rings;
-mod slab;
 mod wheel;
 
 pub use drain::Drain;
-pub use slab::Key;
+pub use key::Key;
 pub use wheel::Wheel;

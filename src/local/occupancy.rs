@@ -4,8 +4,7 @@
 //! up to a layer of a single word. Four levels of 64 buckets are two layers, and a search touches
 //! at most two words per layer however empty the wheel is.
 //!
-//! *Invariants*: a bit of a higher layer is set exactly when the word under it is not zero; bits
-//! beyond the last bucket are zero.
+//! *Invariant*: a bit of a higher layer is set exactly when the word under it is not zero.
 //!
 //! *Tested by*: the tests below, `tests/local_oracle.rs` through `Wheel::check`.
 
@@ -14,9 +13,10 @@ const WORD_BITS: usize = u64::BITS as usize;
 /// A set of bucket numbers.
 #[derive(Debug)]
 pub(super) struct Occupancy {
-    layers: Vec<Box<[u64]>>,
-    /// One more than the largest number that fits.
-    count: usize,
+    /// Layer 0.
+    words: Vec<u64>,
+    /// The further layers.
+    sums: Vec<Box<[u64]>>,
 }
 
 // === impl Occupancy ===
@@ -24,34 +24,38 @@ pub(super) struct Occupancy {
 impl Occupancy {
     /// A set with room for nothing.
     pub(super) const fn new() -> Occupancy {
-        Occupancy { layers: Vec::new(), count: 0 }
+        Occupancy { words: Vec::new(), sums: Vec::new() }
     }
 
     /// Makes room for the numbers below `count`.
     pub(super) fn grow(&mut self, count: usize) {
-        let numbers: Vec<usize> = (0..self.count).filter(|number| self.contains(*number)).collect();
-        let mut bits = count;
-        self.layers.clear();
-        loop {
-            let words = bits.div_ceil(WORD_BITS).max(1);
-            self.layers.push(vec![0; words].into_boxed_slice());
-            if words == 1 {
-                break;
-            }
-            bits = words;
+        self.words.resize(count.div_ceil(WORD_BITS), 0);
+        self.sums.clear();
+        let mut below = self.words.as_slice();
+        while below.len() > 1 {
+            let sum = |words: &[u64]| {
+                words.iter().rev().fold(0, |sum, word| sum << 1 | u64::from(*word != 0))
+            };
+            self.sums.push(below.chunks(WORD_BITS).map(sum).collect());
+            below = &self.sums[self.sums.len() - 1];
         }
-        self.count = count;
-        numbers.into_iter().for_each(|number| self.set(number));
     }
 
     /// Puts `number` in.
     #[inline]
     pub(super) fn set(&mut self, number: usize) {
-        let mut bit = number;
-        for layer in &mut self.layers {
+        let word = &mut self.words[number / WORD_BITS];
+        let was = std::mem::replace(word, *word | 1 << (number % WORD_BITS));
+        if was == 0 {
+            self.set_sums(number / WORD_BITS);
+        }
+    }
+
+    #[inline(never)]
+    fn set_sums(&mut self, mut bit: usize) {
+        for layer in &mut self.sums {
             let word = &mut layer[bit / WORD_BITS];
-            let was = *word;
-            *word |= 1 << (bit % WORD_BITS);
+            let was = std::mem::replace(word, *word | 1 << (bit % WORD_BITS));
             if was != 0 {
                 break;
             }
@@ -62,8 +66,16 @@ impl Occupancy {
     /// Takes `number` out.
     #[inline]
     pub(super) fn clear(&mut self, number: usize) {
-        let mut bit = number;
-        for layer in &mut self.layers {
+        let word = &mut self.words[number / WORD_BITS];
+        *word &= !(1 << (number % WORD_BITS));
+        if *word == 0 {
+            self.clear_sums(number / WORD_BITS);
+        }
+    }
+
+    #[inline(never)]
+    fn clear_sums(&mut self, mut bit: usize) {
+        for layer in &mut self.sums {
             let word = &mut layer[bit / WORD_BITS];
             *word &= !(1 << (bit % WORD_BITS));
             if *word != 0 {
@@ -75,18 +87,29 @@ impl Occupancy {
 
     /// Whether `number` is in.
     pub(super) fn contains(&self, number: usize) -> bool {
-        self.layers[0][number / WORD_BITS] & (1 << (number % WORD_BITS)) != 0
+        self.words[number / WORD_BITS] & (1 << (number % WORD_BITS)) != 0
     }
 
     /// The first number in the set that is not below `from`.
     #[inline]
     pub(super) fn next(&self, from: usize) -> Option<usize> {
-        let mut bit = from;
-        for (height, layer) in self.layers.iter().enumerate() {
+        let index = from / WORD_BITS;
+        let word = self.words.get(index)? >> (from % WORD_BITS);
+        if word != 0 {
+            return Some(from + word.trailing_zeros() as usize);
+        }
+        self.next_word(index + 1).map(|next| first_under(&self.words, next))
+    }
+
+    /// The first word of layer 0 that is not empty, from the one at `bit` on.
+    fn next_word(&self, mut bit: usize) -> Option<usize> {
+        for (height, layer) in self.sums.iter().enumerate() {
             let index = bit / WORD_BITS;
             let word = layer.get(index)? >> (bit % WORD_BITS);
             if word != 0 {
-                return Some(self.descend(height, bit + word.trailing_zeros() as usize));
+                let found = bit + word.trailing_zeros() as usize;
+                let below = self.sums[..height].iter().rev();
+                return Some(below.fold(found, |bit, layer| first_under(layer, bit)));
             }
             // Nothing left in this word: what is wanted lies under a later bit of the next layer.
             bit = index + 1;
@@ -94,25 +117,24 @@ impl Occupancy {
         None
     }
 
-    /// The first number under `bit` of layer `height`.
-    #[inline]
-    fn descend(&self, height: usize, mut bit: usize) -> usize {
-        for layer in self.layers[..height].iter().rev() {
-            bit = bit * WORD_BITS + layer[bit].trailing_zeros() as usize;
-        }
-        bit
-    }
-
     /// Asserts that every layer sums up the one below.
     pub(super) fn check(&self) {
-        for pair in self.layers.windows(2) {
-            for (index, word) in pair[0].iter().enumerate() {
-                let summed = pair[1][index / WORD_BITS] & (1 << (index % WORD_BITS)) != 0;
+        let layers =
+            || std::iter::once(self.words.as_slice()).chain(self.sums.iter().map(|l| &**l));
+        for (below, layer) in layers().zip(layers().skip(1)) {
+            for (index, word) in below.iter().enumerate() {
+                let summed = layer[index / WORD_BITS] & (1 << (index % WORD_BITS)) != 0;
                 assert_eq!(summed, *word != 0, "a layer disagrees with the one below");
             }
         }
-        assert!(self.next(self.count).is_none(), "a bit beyond the last bucket");
+        assert!(layers().last().is_none_or(|top| top.len() <= 1), "the top layer is one word");
     }
+}
+
+/// The lowest bit of word `index`, which is not empty, by its number in the layer.
+#[inline]
+fn first_under(layer: &[u64], index: usize) -> usize {
+    index * WORD_BITS + layer[index].trailing_zeros() as usize
 }
 
 #[cfg(test)]

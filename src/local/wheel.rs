@@ -2,10 +2,9 @@
 //!
 //! *Owner*: whoever holds it; nothing here is shared.
 //!
-//! *Invariants*: every entry with a deadline other than [`Tick::NEVER`] is listed, once, in the
-//! bucket that its seat names, at its position; that bucket's expiration is not after the
-//! entry's deadline (or `now`, if the entry came late) and not before `now`; `hint` is not after
-//! any bucket's expiration.
+//! *Invariants*: every pending timer lies in one bucket, where its key finds it; that bucket's
+//! expiration is not after the timer's deadline (or `now`, if the timer came late) and not before
+//! `now`, and is never if the deadline is.
 //!
 //! *Tested by*: `tests/local_wheel.rs`, `tests/local_oracle.rs`, `fuzz/`.
 
@@ -13,9 +12,9 @@ use std::fmt;
 
 use crate::time::{Geometry, Tick};
 
-use super::drain::Drain;
-use super::rings::{Rings, Seat};
-use super::slab::{Entry, Key, Slab};
+use super::entry::{Entry, Removed};
+use super::key::{Key, Keys};
+use super::rings::Rings;
 
 /// A hierarchical timing wheel for one thread, with payloads `T`.
 ///
@@ -25,9 +24,10 @@ use super::slab::{Entry, Key, Slab};
 /// ten million; advancing costs a constant for each timer that fires and each level that it comes
 /// down on the way, and nothing for empty time, however long.
 ///
-/// Memory: 24 bytes and the payload (in multiples of 8) per timer, about 4 bytes more where it is
-/// listed, and 24 bytes per bucket of each level in use. What timers leave behind is used by the
-/// next ones; lists that stay much emptier than they were are made smaller on the way, and
+/// Memory: 20 bytes and the payload (in multiples of 8) per timer, 8 more once it has left, and 4
+/// bytes per bucket of each level in use. A bucket that is not empty may have room for 31 timers
+/// more, or as many fewer as larger payloads fill a kilobyte, but for one at least. What timers
+/// leave behind is used by the next ones, whichever bucket they go to, and
 /// [`shrink_to_fit`](Wheel::shrink_to_fit) gives back the rest.
 ///
 /// ```
@@ -45,10 +45,8 @@ use super::slab::{Entry, Key, Slab};
 /// ```
 pub struct Wheel<T> {
     pub(super) now: Tick,
-    /// No bucket expires before this: an advance to an earlier time has nothing to do.
-    pub(super) hint: Tick,
-    pub(super) slab: Slab<T>,
-    pub(super) rings: Rings,
+    pub(super) keys: Keys,
+    pub(super) rings: Rings<T>,
 }
 
 // === impl Wheel ===
@@ -80,12 +78,13 @@ impl<T> Wheel<T> {
     /// ```
     pub const fn with_start(geometry: Geometry, now: Tick) -> Wheel<T> {
         let now = if now.get() < Tick::LAST.get() { now } else { Tick::LAST };
-        Wheel { now, hint: Tick::NEVER, slab: Slab::new(), rings: Rings::new(geometry) }
+        Wheel { now, keys: Keys::new(), rings: Rings::new(geometry) }
     }
 
     /// An empty wheel at [`Tick::ZERO`] with room for `capacity` timers.
     ///
-    /// The room is for the timers themselves; the lists of the buckets still grow as they fill.
+    /// The buckets take what they need from it; no other memory is needed for as many timers, but
+    /// for that of the buckets themselves.
     ///
     /// # Panics
     /// If that much memory cannot be addressed.
@@ -99,7 +98,8 @@ impl<T> Wheel<T> {
     /// ```
     pub fn with_capacity(geometry: Geometry, capacity: usize) -> Wheel<T> {
         let mut wheel = Wheel::new(geometry);
-        wheel.slab.reserve(capacity);
+        wheel.keys.reserve(capacity);
+        wheel.rings.reserve(capacity);
         wheel
     }
 
@@ -109,10 +109,11 @@ impl<T> Wheel<T> {
     /// [`advance`](Wheel::advance), also at one to the same `now`. A timer for [`Tick::NEVER`]
     /// never fires; it can be cancelled, reset and drained.
     ///
-    /// Takes constant time, except when a list grows.
+    /// Takes constant time, except when memory grows.
     ///
     /// # Panics
-    /// With 2^32 - 1 timers pending, or if memory for another one cannot be addressed.
+    /// With 2^32 - 1 timers pending, or fewer by what buckets leave empty; or if memory for another
+    /// one cannot be addressed.
     ///
     /// ```
     /// use tickless::local::Wheel;
@@ -124,9 +125,14 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, payload: T) -> Key {
-        let claim = self.slab.claim();
-        let (seat, position) = self.list(claim.index, deadline);
-        self.slab.fill(claim, Entry { deadline, seat, position, payload })
+        let Some(key) = self.keys.next() else {
+            return self.insert_slow(deadline, payload);
+        };
+        match self.rings.try_push(Entry { deadline, key, payload }, self.now) {
+            Ok(cell) => self.keys.give(cell),
+            Err(Entry { payload, .. }) => return self.insert_slow(deadline, payload),
+        }
+        key
     }
 
     /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled.
@@ -144,16 +150,22 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
-        let index = self.slab.index(key)?;
-        let (_, entry) = self.slab.remove(index);
-        self.unlist(entry.seat, entry.position);
-        Some(entry.payload)
+        let cell = self.keys.home(key)?;
+        let Removed { entry, moved, left } = self.rings.lists.remove(cell, key)?;
+        if let Some(moved) = moved {
+            self.keys.moved(moved, cell);
+        }
+        self.keys.take(key);
+        match left {
+            None => Some(entry.payload),
+            Some(list) => self.leave_block(list, entry.payload),
+        }
     }
 
     /// Moves the timer of `key` to another deadline, earlier or later, under the same rules as
     /// [`insert`](Wheel::insert). `false` if it fired or was cancelled.
     ///
-    /// Takes constant time, except when a list grows.
+    /// Takes constant time, except when memory grows.
     ///
     /// ```
     /// use tickless::local::Wheel;
@@ -168,14 +180,18 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
-        let Some(index) = self.slab.index(key) else { return false };
-        let entry = self.slab.listed(index);
-        entry.deadline = deadline;
-        let (seat, position) = (entry.seat, entry.position);
-        self.unlist(seat, position);
-        let (seat, position) = self.list(index, deadline);
-        let entry = self.slab.listed(index);
-        (entry.seat, entry.position) = (seat, position);
+        let Some(cell) = self.keys.home(key) else { return false };
+        let Some(Removed { entry, moved, left }) = self.rings.lists.remove(cell, key) else {
+            return false;
+        };
+        if let Some(moved) = moved {
+            self.keys.moved(moved, cell);
+        }
+        if let Some(list) = left {
+            self.rings.leave_block(list);
+        }
+        let cell = self.rings.push(Entry { deadline, ..entry }, self.now);
+        self.keys.moved(key, cell);
         true
     }
 
@@ -190,7 +206,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.get(key), Some(&42));
     /// ```
     pub fn get(&self, key: Key) -> Option<&T> {
-        self.slab.get(key).map(|entry| &entry.payload)
+        self.find(key).map(|entry| &entry.payload)
     }
 
     /// The payload of `key`'s timer, while that is pending. Takes constant time.
@@ -205,7 +221,9 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.cancel(key), Some(43));
     /// ```
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.slab.get_mut(key).map(|entry| &mut entry.payload)
+        let cell = self.keys.home(key)?;
+        let entry = self.rings.lists.get_mut(cell).filter(|entry| entry.key == key);
+        entry.map(|entry| &mut entry.payload)
     }
 
     /// The deadline of `key`'s timer as it was given, while that is pending. Takes constant time.
@@ -219,7 +237,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.deadline(key), Some(Tick::new(7)));
     /// ```
     pub fn deadline(&self, key: Key) -> Option<Tick> {
-        self.slab.get(key).map(|entry| entry.deadline)
+        self.find(key).map(|entry| entry.deadline)
     }
 
     /// Whether `key`'s timer is pending. Takes constant time.
@@ -234,7 +252,7 @@ impl<T> Wheel<T> {
     /// assert!(!wheel.contains(key));
     /// ```
     pub fn contains(&self, key: Key) -> bool {
-        self.slab.index(key).is_some()
+        self.find(key).is_some()
     }
 
     /// The number of pending timers, those for [`Tick::NEVER`] included.
@@ -248,7 +266,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.len(), 1);
     /// ```
     pub const fn len(&self) -> usize {
-        self.slab.len()
+        self.keys.len()
     }
 
     /// Whether no timer is pending.
@@ -288,40 +306,6 @@ impl<T> Wheel<T> {
         *self.rings.geometry()
     }
 
-    /// Takes every pending timer out, in no order.
-    ///
-    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
-    /// left. Takes time for every timer that there is room for.
-    ///
-    /// ```
-    /// use tickless::local::Wheel;
-    /// use tickless::Tick;
-    ///
-    /// let mut wheel = Wheel::default();
-    /// wheel.insert(Tick::new(7), "tea");
-    /// let left: Vec<_> = wheel.drain().collect();
-    /// assert_eq!(left, [(Tick::new(7), "tea")]);
-    /// assert!(wheel.is_empty());
-    /// ```
-    pub fn drain(&mut self) -> Drain<'_, T> {
-        Drain::new(self)
-    }
-
-    /// Drops every pending timer. Keys go stale, time and memory stay.
-    ///
-    /// ```
-    /// use tickless::local::Wheel;
-    /// use tickless::Tick;
-    ///
-    /// let mut wheel = Wheel::default();
-    /// let key = wheel.insert(Tick::new(7), "tea");
-    /// wheel.clear();
-    /// assert!(wheel.is_empty() && !wheel.contains(key));
-    /// ```
-    pub fn clear(&mut self) {
-        drop(self.drain());
-    }
-
     /// Gives memory back to the allocator, as far as the timers that are pending allow: they keep
     /// their places, so what lies before the last of them stays. Keys keep their meaning.
     ///
@@ -335,30 +319,35 @@ impl<T> Wheel<T> {
     /// wheel.shrink_to_fit();
     /// ```
     pub fn shrink_to_fit(&mut self) {
-        self.slab.shrink();
-        self.rings.shrink();
+        self.keys.shrink();
+        self.rings.lists.shrink();
     }
 
-    /// Lists the entry at `index` where its deadline belongs.
+    /// The timer of `key`, while that is pending.
     #[inline]
-    fn list(&mut self, index: u32, deadline: Tick) -> (Seat, u32) {
-        if deadline == Tick::NEVER {
-            return (Seat::NOWHERE, 0);
-        }
-        let place = self.rings.geometry().place(deadline, self.now);
-        self.hint = self.hint.min(place.expiration);
-        self.rings.push(place, index)
+    fn find(&self, key: Key) -> Option<&Entry<T>> {
+        let cell = self.keys.home(key)?;
+        self.rings.lists.get(cell).filter(|entry| entry.key == key)
     }
 
-    /// Takes an entry off the list at `seat`.
-    #[inline]
-    fn unlist(&mut self, seat: Seat, position: u32) {
-        if seat == Seat::NOWHERE {
-            return;
+    /// An insert that needs a new key, a new block or a level that nothing was filed on yet.
+    #[inline(never)]
+    fn insert_slow(&mut self, deadline: Tick, payload: T) -> Key {
+        if self.keys.next().is_none() {
+            self.keys.make_room();
         }
-        if let Some(moved) = self.rings.remove(seat, position, self.slab.len()) {
-            self.slab.listed(moved).position = position;
-        }
+        let key = self.keys.next().expect("there is room");
+        let cell = self.rings.push_slow(Entry { deadline, key, payload }, self.now);
+        self.keys.give(cell);
+        key
+    }
+
+    /// The end of a cancel by which `list` has to leave a block: the call passes the payload on,
+    /// so that a cancel which makes no call has nothing to save from one.
+    #[inline(never)]
+    fn leave_block(&mut self, list: u32, payload: T) -> Option<T> {
+        self.rings.leave_block(list);
+        Some(payload)
     }
 }
 
