@@ -15,26 +15,37 @@ use crate::time::{Place, Tick};
 /// Armed buckets by expiration.
 #[derive(Debug)]
 pub struct Agenda {
+    /// As many levels as were ever needed: of those above, nobody asks.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
 }
 
 // === impl Agenda ===
 
 impl Agenda {
-    /// An agenda for `levels` levels with nothing on it.
-    pub fn new(levels: u8) -> Agenda {
-        Agenda { levels: (0..levels).map(|_| BinaryHeap::new()).collect() }
+    /// An agenda with nothing on it.
+    pub fn new() -> Agenda {
+        Agenda { levels: Vec::new() }
     }
 
     /// Notes that the bucket opens at the place's expiration. O(log n) in the level's buckets.
     pub fn add(&mut self, place: Place) {
-        self.levels[usize::from(place.level) - 1].push(Reverse((place.expiration, place.slot)));
+        let level = usize::from(place.level);
+        if self.levels.len() < level {
+            self.levels.resize_with(level, BinaryHeap::new);
+        }
+        self.levels[level - 1].push(Reverse((place.expiration, place.slot)));
+    }
+
+    /// How many levels may have something on it: those from 1 to this.
+    #[inline]
+    pub fn levels(&self) -> u8 {
+        self.levels.len() as u8
     }
 
     /// The bucket of `level` that opens next.
     #[inline]
     pub fn first_of(&self, level: u8) -> Option<Place> {
-        let Reverse((expiration, slot)) = *self.levels[usize::from(level) - 1].peek()?;
+        let Reverse((expiration, slot)) = *self.levels.get(usize::from(level) - 1)?.peek()?;
         Some(Place { level, slot, expiration })
     }
 
@@ -42,7 +53,7 @@ impl Agenda {
     /// that what it holds joins the others.
     #[inline]
     pub fn first(&self) -> Option<Place> {
-        (1..=self.levels.len() as u8)
+        (1..=self.levels())
             .rev()
             .filter_map(|level| self.first_of(level))
             .min_by_key(|place| place.expiration)
@@ -75,6 +86,12 @@ impl Agenda {
     }
 }
 
+impl Default for Agenda {
+    fn default() -> Agenda {
+        Agenda::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +102,7 @@ mod tests {
 
     #[test]
     fn buckets_come_in_order_of_expiration_and_from_above_when_equal() {
-        let mut agenda = Agenda::new(3);
+        let mut agenda = Agenda::new();
         for place in [place(1, 5, 5), place(3, 0, 8), place(1, 0, 8), place(2, 1, 4)] {
             agenda.add(place);
         }
@@ -98,7 +115,7 @@ mod tests {
 
     #[test]
     fn copies_of_one_opening_leave_together() {
-        let mut agenda = Agenda::new(1);
+        let mut agenda = Agenda::new();
         for place in [place(1, 5, 5), place(1, 5, 69), place(1, 5, 5), place(1, 6, 5)] {
             agenda.add(place);
         }
