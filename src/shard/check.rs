@@ -78,7 +78,7 @@ impl<T> Shard<T> {
         }
         for (level, buckets) in self.wheel.existing() {
             for (slot, bucket) in buckets.iter().enumerate() {
-                for first in bucket.lanes.firsts() {
+                for first in bucket.firsts() {
                     let mut next = first;
                     while !next.is_null() {
                         ensure!(seen.insert(next), "an entry is in two lists, or in one twice");

@@ -46,7 +46,7 @@ impl<T> Shard<T> {
         }
         for (_, buckets) in self.wheel.existing() {
             for bucket in buckets {
-                for entry in bucket.lanes.close() {
+                for entry in bucket.close() {
                     // SAFETY: as above.
                     unsafe { settle(owner, pool, entry, &mut returned) };
                 }

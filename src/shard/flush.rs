@@ -36,7 +36,7 @@ impl<T> Shard<T> {
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
         bucket.clear_queued(place.expiration);
         let early = owner.take_errand_at(place);
-        owner.due = Some(Flush { place, early, walk: bucket.lanes.take() });
+        owner.due = Some(Flush { place, early, walk: bucket.take() });
         true
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Flush<T> {
 impl<T> Owner<T> {
     pub(super) fn new(geometry: &Geometry, pool: &Pool<T>) -> Owner<T> {
         Owner {
-            agenda: Agenda::new(geometry.levels()),
+            agenda: Agenda::new(),
             due: None,
             late: Late::new(),
             errand: None,
@@ -138,7 +138,7 @@ impl<T> Shard<T> {
         let bucket = self.wheel.bucket(place).expect("only the owner closes");
         owner.turn = owner.turn.wrapping_add(1);
         // SAFETY: passed on to the caller.
-        unsafe { bucket.lanes.push(entry, owner.turn) }.expect("only the owner closes");
+        unsafe { bucket.own.push(entry, owner.turn) };
         if bucket.set_queued(place.expiration) {
             owner.agenda.add(place);
             if self.clock() < place.expiration {
