@@ -11,7 +11,7 @@ mod reclaim;
 mod word;
 
 pub use holder::Reset;
-pub use link::Linked;
+pub use link::{Linked, prefetch};
 pub use node::{Entry, Filed};
 pub use reaping::Taken;
 pub use reclaim::{Published, Reader, after_readers, read};

@@ -9,7 +9,7 @@ use std::fmt;
 use std::iter;
 use std::ptr::{self, NonNull};
 
-use crate::entry::Linked;
+use crate::entry::{Linked, prefetch};
 use crate::sync::Ordering;
 
 use super::{LANES, OWN_LANES, next_of};
@@ -120,17 +120,4 @@ impl<N> fmt::Debug for Walk<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Walk").field("live", &self.live).finish_non_exhaustive()
     }
-}
-
-/// Asks for a cache line that is about to be read and written.
-#[inline]
-fn prefetch<N>(node: *mut N) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it accepts any address and touches nothing.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(node.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = node;
 }
