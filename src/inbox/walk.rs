@@ -38,12 +38,20 @@ impl<N: Linked> Walk<N> {
     #[inline]
     pub fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
         let mut walk = Walk::empty();
+        walk.restart(chains);
+        walk
+    }
+
+    /// Begins anew, as [`Walk::new`]: the walk is done and stays where it is.
+    #[inline]
+    pub fn restart(&mut self, chains: impl Iterator<Item = *mut N>) {
+        debug_assert!(self.is_done(), "what is left in a walk would be lost");
+        self.chain = 0;
         for first in chains.filter(|first| !first.is_null()) {
             prefetch(first);
-            walk.cursors[walk.live] = first;
-            walk.live += 1;
+            self.cursors[self.live] = first;
+            self.live += 1;
         }
-        walk
     }
 
     /// A walk over nothing.

@@ -59,18 +59,17 @@ impl Agenda {
             .min_by_key(|place| place.expiration)
     }
 
-    /// Removes and returns the first bucket, if it opens at `now` or before.
+    /// Removes the first bucket, which is `first`.
     #[inline]
-    pub fn pop_due(&mut self, now: Tick) -> Option<Place> {
-        let place = self.first().filter(|place| place.expiration <= now)?;
+    pub fn remove(&mut self, first: Place) {
+        debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
         // Left for later, each copy would open the bucket again, and each opening of a bucket
         // that holds several rounds makes new copies: more in every round, without end.
-        let copy = Reverse((place.expiration, place.slot));
-        let level = &mut self.levels[usize::from(place.level) - 1];
+        let copy = Reverse((first.expiration, first.slot));
+        let level = &mut self.levels[usize::from(first.level) - 1];
         while level.peek() == Some(&copy) {
             level.pop();
         }
-        Some(place)
     }
 
     /// Crosses everything off.
@@ -96,6 +95,12 @@ impl Default for Agenda {
 mod tests {
     use super::*;
 
+    fn pop_until(agenda: &mut Agenda, now: u64) -> Option<Place> {
+        let first = agenda.first().filter(|place| place.expiration <= Tick::new(now))?;
+        agenda.remove(first);
+        Some(first)
+    }
+
     fn place(level: u8, slot: u32, at: u64) -> Place {
         Place { level, slot, expiration: Tick::new(at) }
     }
@@ -107,8 +112,8 @@ mod tests {
             agenda.add(place);
         }
         assert_eq!(agenda.first_of(2), Some(place(2, 1, 4)));
-        assert_eq!(agenda.pop_due(Tick::new(3)), None);
-        let order: Vec<Place> = std::iter::from_fn(|| agenda.pop_due(Tick::new(8))).collect();
+        assert_eq!(pop_until(&mut agenda, 3), None);
+        let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut agenda, 8)).collect();
         assert_eq!(order, [place(2, 1, 4), place(1, 5, 5), place(3, 0, 8), place(1, 0, 8)]);
         assert_eq!(agenda.first(), None);
     }
@@ -119,7 +124,7 @@ mod tests {
         for place in [place(1, 5, 5), place(1, 5, 69), place(1, 5, 5), place(1, 6, 5)] {
             agenda.add(place);
         }
-        let order: Vec<Place> = std::iter::from_fn(|| agenda.pop_due(Tick::new(99))).collect();
+        let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut agenda, 99)).collect();
         assert_eq!(order, [place(1, 5, 5), place(1, 6, 5), place(1, 5, 69)]);
     }
 }

@@ -100,7 +100,7 @@ impl<T> Shard<T> {
             .min_by_key(|place| place.expiration)?;
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
-        Some(Errand { place, walk: bucket.take(), kind: Kind::Cascade })
+        Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Cascade })
     }
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
@@ -108,7 +108,7 @@ impl<T> Shard<T> {
         while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
-                return Some(Errand { place, walk: bucket.take(), kind: Kind::Sweep });
+                return Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Sweep });
             }
             owner.swept = NO_SWEEP;
         }

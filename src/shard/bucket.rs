@@ -47,10 +47,11 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: takes everything that is filed here.
+    /// Owner only: takes everything that is filed here, as chains (some of them null). All of
+    /// them are to be taken.
     #[inline]
-    pub(super) fn take(&self) -> Walk<Entry<T>> {
-        Walk::new(self.lanes.take().chain(self.own.take()))
+    pub(super) fn take(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
+        self.lanes.take().chain(self.own.take())
     }
 
     /// Owner only: takes everything, and refuses every push from now on.
