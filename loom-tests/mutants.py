@@ -16,6 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
+# The workspace as cargo wants to see it.
+ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "src", "tests", "benches", "examples", "loom-tests", ".config")
 
 STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
@@ -508,7 +510,7 @@ MUTANTS = {
 
 def run(name):
     models, changes = MUTANTS[name]
-    for entry in ("Cargo.toml", "Cargo.lock", "src", "loom-tests", ".config"):
+    for entry in ENTRIES:
         source, target = ROOT / entry, COPY / entry
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True)
@@ -530,7 +532,7 @@ def run(name):
         CARGO_INCREMENTAL="0",
     )
     env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
-    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--no-fail-fast", "--test", models]
+    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--profile", "loom", "--no-fail-fast", "--test", models]
     done = subprocess.run(
         command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         start_new_session=True,
@@ -543,7 +545,8 @@ def run(name):
     failed = sorted(set(re.findall(r"(?:FAIL|SIG\w+|ABORT|TIMEOUT) \[[^]]*\] (?:\([^)]*\) )?loom-tests::\w+ (\w+)", done.stderr)))
     how = re.search(r"panicked at [^\n]*\n\s*([^\n]*)", done.stderr)
     if not failed:
-        return "MISSED", False
+        how = "MISSED" if done.returncode == 0 else "BROKEN: " + done.stderr[-1500:]
+        return how, False
     return f"caught by {', '.join(failed)}: {how.group(1) if how else 'killed by a signal'}", True
 
 
