@@ -16,6 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
+# The workspace as cargo wants to see it.
+ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "src", "tests", "benches", "examples", "loom-tests", ".config")
 
 STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
@@ -66,25 +68,32 @@ MUTANTS = {
     "link read after the node is handed out": (
         "bucket_push",
         [("src/inbox/walk.rs", [
-            ("            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };",
-             "            if let Some(last) = NonNull::new(self.last[lane]) {\n"
-             "                // SAFETY: a mutant.\n"
-             "                self.cursors[lane] = next_of(unsafe { last.as_ref() });\n"
-             "                self.last[lane] = ptr::null_mut();\n"
-             "                if self.cursors[lane].is_null() {\n"
-             "                    self.live -= 1;\n"
-             "                    if self.live == 0 {\n return None;\n }\n continue;\n                }\n            }\n"
-             "            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };"),
-            ("            // SAFETY: the walk holds the node until it hands it out.\n"
-             "            let next = next_of(unsafe { node.as_ref() });\n"
-             "            prefetch(next);\n"
-             "            self.cursors[lane] = next;\n"
-             "            self.live -= usize::from(next.is_null());\n",
-             "            self.last[lane] = node.as_ptr();\n"),
-            ("    lane: usize,\n    /// How", "    lane: usize,\n    last: [*mut N; LANES],\n    /// How"),
-            ("Walk { cursors, lane: 0, live }", "Walk { cursors, lane: 0, last: [ptr::null_mut(); LANES], live }"),
-            ("Walk { cursors: [ptr::null_mut(); LANES], lane: 0, live: 0 }",
-             "Walk { cursors: [ptr::null_mut(); LANES], lane: 0, last: [ptr::null_mut(); LANES], live: 0 }"),
+            ("        let chain = self.chain;\n",
+             "        if let Some(last) = self.last.take() {\n"
+             "            // SAFETY: a mutant.\n"
+             "            let next = next_of(unsafe { last.as_ref() });\n"
+             "            if next.is_null() {\n"
+             "                self.live -= 1;\n"
+             "                self.cursors[self.chain] = self.cursors[self.live];\n"
+             "                self.step(self.chain);\n"
+             "                if self.live == 0 {\n                    return None;\n                }\n"
+             "            } else {\n                self.cursors[self.chain] = next;\n            }\n"
+             "        }\n"
+             "        let chain = self.chain;\n"),
+            ("        // SAFETY: the walk holds the node until it hands it out.\n"
+             "        let next = next_of(unsafe { node.as_ref() });\n"
+             "        prefetch(next);\n"
+             "        if next.is_null() {\n"
+             "            // The last chain takes the place of the one that ended.\n"
+             "            self.live -= 1;\n"
+             "            self.cursors[chain] = self.cursors[self.live];\n"
+             "        } else {\n"
+             "            self.cursors[chain] = next;\n"
+             "        }\n"
+             "        self.step(chain);\n",
+             "        self.last = Some(node);\n"),
+            ("    chain: usize,\n    /// How", "    chain: usize,\n    last: Option<NonNull<N>>,\n    /// How"),
+            ("chain: 0, live: 0 }", "chain: 0, last: None, live: 0 }"),
         ])],
     ),
     # BUCKET-ARM
@@ -93,10 +102,8 @@ MUTANTS = {
     "flush skips lanes that look empty": (
         "bucket_arm",
         [(LANES, [(
-            "Walk::new(array::from_fn(|i| self.lanes[i].take()))",
-            "Walk::new(array::from_fn(|i| {\n"
-            "            if self.lanes[i].is_empty() { std::ptr::null_mut() } else { self.lanes[i].take() }\n"
-            "        }))",
+            "self.lanes.iter().map(Stack::take)",
+            "self.lanes.iter().filter(|lane| !lane.is_empty()).map(Stack::take)",
         )])],
     ),
     "expiration published before the notice is posted": (
@@ -113,8 +120,8 @@ MUTANTS = {
             (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
             (FLUSH, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
-                ("walk: bucket.lanes.take() });\n        true",
-                 "walk: bucket.lanes.take() });\n"
+                ("        owner.due = Some(flush);\n        true",
+                 "        owner.due = Some(flush);\n"
                  "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n        true"),
             ]),
         ],
@@ -144,8 +151,8 @@ MUTANTS = {
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
             (FLUSH, [(
-                "        let early = owner.take_errand_at(place);\n",
-                "        bucket.arm(Tick::NEVER);\n        let early = owner.take_errand_at(place);\n",
+                "        flush.early = owner.take_errand_at(place);\n",
+                "        bucket.arm(Tick::NEVER);\n        flush.early = owner.take_errand_at(place);\n",
             )]),
         ],
     ),
@@ -159,8 +166,8 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (FLUSH, [("walk: bucket.lanes.take() });\n        true",
-                      "walk: bucket.lanes.take() });\n        bucket.arm(Tick::NEVER);\n        true")]),
+            (FLUSH, [("        owner.due = Some(flush);\n        true",
+                      "        owner.due = Some(flush);\n        bucket.arm(Tick::NEVER);\n        true")]),
         ],
     ),
     "a notice is judged by the bucket's expiration": (
@@ -208,7 +215,7 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(BUCKET, [("        before != expiration.get()\n", "        before == NONE\n")])],
+        [(BUCKET, [("self.queued.load(Ordering::Relaxed) != expiration.get();", "self.queued.load(Ordering::Relaxed) == NONE;")])],
     ),
     "a cascade arms a bucket and leaves it off the agenda": (
         "bucket_arm",
@@ -230,13 +237,14 @@ MUTANTS = {
     ),
     "no look at the notices before the sleep": (
         "doorbell",
-        [(THREAD, [("if shard.has_notices() || shard.wants_sweep()", "if shard.wants_sweep()")])],
+        [(THREAD, [("shard.has_notices()\n            || shard.wants_sweep()", "shard.wants_sweep()")])],
     ),
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
-            ("        shard.doorbell().publish(report.next);\n        if shard.has_notices()",
-             "        let heard = shard.has_notices();\n        shard.doorbell().publish(report.next);\n        if heard"),
+            ("        shard.doorbell().publish(report.next);\n",
+             "        let heard = shard.has_notices();\n        shard.doorbell().publish(report.next);\n"),
+            ("let is_called = shard.has_notices()", "let is_called = heard"),
         ])],
     ),
     "the wake-up time is taken back after the turn": (
@@ -434,6 +442,9 @@ MUTANTS = {
         "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {")])]),
+    "the owner's head is written Relaxed": (
+        "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+    ),
     # STOP
     "close by take and mark": (
         "stop",
@@ -447,7 +458,7 @@ MUTANTS = {
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
             (CLOSE, [("        owner.agenda.clear();\n",
                       "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
-                      "                for entry in bucket.lanes.take() {\n                    // SAFETY: a mutant.\n"
+                      "                for entry in crate::inbox::Walk::new(bucket.take()) {\n                    // SAFETY: a mutant.\n"
                       "                    unsafe { settle(owner, pool, entry, &mut returned) };\n"
                       "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
         ],
@@ -472,7 +483,7 @@ MUTANTS = {
         "stop",
         [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.owned() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
     ),
-    "the open bucket is forgotten": ("stop", [(CLOSE, [("if let Some(flush) = owner.due.take() {", "if let Some(flush) = owner.due.take().filter(|_| pool.engine == 0) {")])]),
+    "the open bucket is forgotten": ("stop", [(CLOSE, [("if let Some(mut flush) = owner.due.take() {", "if let Some(mut flush) = owner.due.take().filter(|_| pool.engine == 0) {")])]),
     "the errand under way is forgotten": ("shard", [(CLOSE, [("if let Some(errand) = owner.errand.take() {", "if let Some(errand) = owner.errand.take().filter(|_| pool.engine == 0) {")])]),
     "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
     "a reset's refused payload is dropped": (
@@ -484,14 +495,14 @@ MUTANTS = {
         "shard",
         [(AHEAD, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",
                    "        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n"
-                   "        owner.agenda.pop_due(place.expiration);\n")])],
+                   "        owner.agenda.remove(place);\n")])],
     ),
     "a sweep pushes nothing back": (
         "shard",
         [(AHEAD, [("                return unsafe { self.push_back(owner, entry, filed) };", "                return if kind == Kind::Cascade { unsafe { self.push_back(owner, entry, filed) } };")])],
     ),
     "an errand's entries are not flushed with their bucket": (
-        "shard", [(FLUSH, [("let early = owner.take_errand_at(place);", "let early = if pool_free() { owner.take_errand_at(place) } else { Walk::empty() };"),
+        "shard", [(FLUSH, [("flush.early = owner.take_errand_at(place);", "flush.early = if pool_free() { owner.take_errand_at(place) } else { None };"),
                            ("// === impl Owner ===", "fn pool_free() -> bool {\n    false\n}\n\n// === impl Owner ===")])],
     ),
 }
@@ -499,7 +510,7 @@ MUTANTS = {
 
 def run(name):
     models, changes = MUTANTS[name]
-    for entry in ("Cargo.toml", "Cargo.lock", "src", "loom-tests", ".config"):
+    for entry in ENTRIES:
         source, target = ROOT / entry, COPY / entry
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True)
@@ -521,7 +532,7 @@ def run(name):
         CARGO_INCREMENTAL="0",
     )
     env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
-    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--no-fail-fast", "--test", models]
+    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--profile", "loom", "--no-fail-fast", "--test", models]
     done = subprocess.run(
         command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         start_new_session=True,
@@ -534,7 +545,8 @@ def run(name):
     failed = sorted(set(re.findall(r"(?:FAIL|SIG\w+|ABORT|TIMEOUT) \[[^]]*\] (?:\([^)]*\) )?loom-tests::\w+ (\w+)", done.stderr)))
     how = re.search(r"panicked at [^\n]*\n\s*([^\n]*)", done.stderr)
     if not failed:
-        return "MISSED", False
+        how = "MISSED" if done.returncode == 0 else "BROKEN: " + done.stderr[-1500:]
+        return how, False
     return f"caught by {', '.join(failed)}: {how.group(1) if how else 'killed by a signal'}", True
 
 

@@ -70,7 +70,7 @@ impl Bench {
     /// Whether the bucket's list holds the task's entry.
     fn is_in(&self, task: u64, place: Place) -> bool {
         let bucket = self.shard.wheel().bucket(place).unwrap();
-        bucket.lanes.firsts().any(|first| {
+        bucket.firsts().any(|first| {
             let mut node = first;
             while !node.is_null() && node != self.entries[&task].as_ptr() {
                 // SAFETY: what is in a list is allocated, and nobody else is there to take it.

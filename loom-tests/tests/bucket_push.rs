@@ -76,9 +76,9 @@ fn each_node_is_taken_once_and_with_what_is_in_it() {
                 push(&lanes, value + 2, 0);
             })
         });
-        let mut values = free(lanes.take());
+        let mut values = free(Walk::new(lanes.take()));
         join(threads);
-        values.extend(free(lanes.take()));
+        values.extend(free(Walk::new(lanes.take())));
         assert_all(values, &[1, 2, 3, 4]);
     });
 }
@@ -91,9 +91,9 @@ fn three_producers_on_two_lanes() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, value as usize))
         });
-        let mut values = free(lanes.take());
+        let mut values = free(Walk::new(lanes.take()));
         join(threads);
-        values.extend(free(lanes.take()));
+        values.extend(free(Walk::new(lanes.take())));
         assert_all(values, &[1, 2, 3]);
     });
 }
@@ -107,11 +107,11 @@ fn what_was_taken_may_be_pushed_again_at_once() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, 0))
         });
-        for node in lanes.take() {
+        for node in Walk::new(lanes.take()) {
             // SAFETY: the walk has read its link, and the taker holds it.
             unsafe { lanes.push(node, 0) }.expect("nobody closes");
         }
         join(threads);
-        assert_all(free(lanes.take()), &[0, 1, 2]);
+        assert_all(free(Walk::new(lanes.take())), &[0, 1, 2]);
     });
 }

@@ -102,3 +102,20 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
         assert_eq!(census(&world).len(), 3);
     });
 }
+
+#[test]
+fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
+    check(3, || {
+        let world = World::new(wheel(2, 2));
+        let mut hand = Hand::new(&world);
+        let reader = read_in_thread(&world);
+        // Both in one coarse bucket, from which the reaper files them on its own list.
+        hand.schedule_detached(3, 0);
+        hand.schedule_detached(3, 0);
+        world.turn(2);
+        let found = reader.join().unwrap();
+        assert!(found.iter().all(|&deadline| deadline == Tick::new(3)));
+        assert_eq!(census(&world).len(), 2);
+        world.check(2);
+    });
+}

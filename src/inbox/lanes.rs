@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use crate::entry::Linked;
 
-use super::{Closed, Stack, Walk};
+use super::{Closed, Stack};
 
 /// Lists of a bucket. Model checkers get two: enough for every race, few enough to finish.
 pub const LANES: usize = if cfg!(loom) { 2 } else { 8 };
@@ -44,15 +44,16 @@ impl<N: Linked> Lanes<N> {
         unsafe { self.lanes[turn % LANES].push(node) }
     }
 
-    /// Takes everything, from every lane: also one that looks empty, because swapping it is
-    /// what makes a later push see the clock (BUCKET-ARM).
-    pub fn take(&self) -> Walk<N> {
-        Walk::new(array::from_fn(|i| self.lanes[i].take()))
+    /// Takes everything, a chain from each lane (or null): also from one that looks empty, because
+    /// swapping it is what makes a later push see the clock (BUCKET-ARM).
+    #[inline]
+    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
+        self.lanes.iter().map(Stack::take)
     }
 
     /// Takes everything and refuses every push from now on.
-    pub fn close(&self) -> Walk<N> {
-        Walk::new(array::from_fn(|i| self.lanes[i].close()))
+    pub fn close(&self) -> impl Iterator<Item = *mut N> + '_ {
+        self.lanes.iter().map(Stack::close)
     }
 
     /// Each lane's first node, for a reader under a guard.

@@ -12,13 +12,18 @@ use std::ptr::{self, NonNull};
 use crate::entry::Linked;
 use crate::sync::{Ordering, prefetch};
 
-use super::{LANES, next_of};
+use super::{LANES, OWN_LANES, next_of};
+
+/// The most chains that a walk goes through: all of a bucket's.
+const CHAINS: usize = LANES + OWN_LANES;
 
 /// Chains on the way to be handed out, one node from each in turn.
 pub struct Walk<N> {
-    cursors: [*mut N; LANES],
-    lane: usize,
-    /// How many lanes have nodes left.
+    /// The next node of each chain; the first `live` of them count.
+    cursors: [*mut N; CHAINS],
+    /// Whose turn it is.
+    chain: usize,
+    /// How many chains have nodes left.
     live: usize,
 }
 
@@ -28,18 +33,31 @@ unsafe impl<N: Send> Send for Walk<N> {}
 // === impl Walk ===
 
 impl<N: Linked> Walk<N> {
-    /// A walk over chains that nobody else holds.
-    pub fn new(cursors: [*mut N; LANES]) -> Walk<N> {
-        for cursor in cursors {
-            prefetch(cursor);
+    /// A walk over chains that nobody else holds, each given by its first node or null. There
+    /// are at most as many as a bucket has.
+    #[inline]
+    pub fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
+        let mut walk = Walk::empty();
+        walk.restart(chains);
+        walk
+    }
+
+    /// Begins anew, as [`Walk::new`]: the walk is done and stays where it is.
+    #[inline]
+    pub fn restart(&mut self, chains: impl Iterator<Item = *mut N>) {
+        debug_assert!(self.is_done(), "what is left in a walk would be lost");
+        self.chain = 0;
+        for first in chains.filter(|first| !first.is_null()) {
+            prefetch(first);
+            self.cursors[self.live] = first;
+            self.live += 1;
         }
-        let live = cursors.iter().filter(|cursor| !cursor.is_null()).count();
-        Walk { cursors, lane: 0, live }
     }
 
     /// A walk over nothing.
+    #[inline]
     pub fn empty() -> Walk<N> {
-        Walk { cursors: [ptr::null_mut(); LANES], lane: 0, live: 0 }
+        Walk { cursors: [ptr::null_mut(); CHAINS], chain: 0, live: 0 }
     }
 
     /// Adds a node that the walk's owner holds alone; it is handed out in its turn.
@@ -47,14 +65,15 @@ impl<N: Linked> Walk<N> {
     /// # Safety
     /// The caller holds the node, and leaves it to the walk.
     pub unsafe fn add(&mut self, node: NonNull<N>) {
-        let cursor = &mut self.cursors[self.lane];
-        self.live += usize::from(cursor.is_null());
+        let chain = if self.live < CHAINS { self.live } else { self.chain };
+        let rest = if self.live < CHAINS { ptr::null_mut() } else { self.cursors[chain] };
         // SAFETY: the caller holds it.
         let link = unsafe { node.as_ref() }.next();
         // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link.
-        link.store(*cursor, Ordering::Release);
-        *cursor = node.as_ptr();
-        self.lane = (self.lane + 1) % LANES;
+        link.store(rest, Ordering::Release);
+        self.cursors[chain] = node.as_ptr();
+        self.live = self.live.max(chain + 1);
+        self.step(chain);
     }
 
     /// Whether every node was handed out.
@@ -65,12 +84,18 @@ impl<N: Linked> Walk<N> {
 
     /// The nodes that are still to be handed out, left where they are: for checks.
     pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
-        self.cursors.iter().flat_map(|&cursor| {
+        self.cursors[..self.live].iter().flat_map(|&cursor| {
             iter::successors(NonNull::new(cursor), |node| {
                 // SAFETY: the walk holds the node until it hands it out.
                 NonNull::new(next_of(unsafe { node.as_ref() }))
             })
         })
+    }
+
+    /// Makes it the turn of the chain after `chain`.
+    #[inline]
+    fn step(&mut self, chain: usize) {
+        self.chain = if chain + 1 < self.live { chain + 1 } else { 0 };
     }
 }
 
@@ -82,17 +107,20 @@ impl<N: Linked> Iterator for Walk<N> {
         if self.live == 0 {
             return None;
         }
-        loop {
-            let lane = self.lane;
-            self.lane = (lane + 1) % LANES;
-            let Some(node) = NonNull::new(self.cursors[lane]) else { continue };
-            // SAFETY: the walk holds the node until it hands it out.
-            let next = next_of(unsafe { node.as_ref() });
-            prefetch(next);
-            self.cursors[lane] = next;
-            self.live -= usize::from(next.is_null());
-            return Some(node);
+        let chain = self.chain;
+        let node = NonNull::new(self.cursors[chain]).expect("a live chain has a node");
+        // SAFETY: the walk holds the node until it hands it out.
+        let next = next_of(unsafe { node.as_ref() });
+        prefetch(next);
+        if next.is_null() {
+            // The last chain takes the place of the one that ended.
+            self.live -= 1;
+            self.cursors[chain] = self.cursors[self.live];
+        } else {
+            self.cursors[chain] = next;
         }
+        self.step(chain);
+        Some(node)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Handing payloads over, so that no panic of theirs gets further than here.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::dispatch::{Batch, Queue};
@@ -28,9 +29,12 @@ pub(super) fn hand_over<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>) -> u64 
 
 fn record_lateness<T>(reaper: &Reaper<'_, T>, batch: &Queue<T>) {
     let now_ns = reaper.clock.now_ns();
-    for &(deadline, _) in batch {
+    let mut rest = batch.iter().map(|&(deadline, _)| deadline).peekable();
+    while let Some(deadline) = rest.next() {
+        // They come in order: what is due at one tick stands together.
+        let more = iter::from_fn(|| rest.next_if_eq(&deadline)).count();
         let due_ns = reaper.scale.start_ns(deadline).unwrap_or(now_ns);
-        reaper.lateness.record(now_ns.saturating_sub(due_ns));
+        reaper.lateness.record(now_ns.saturating_sub(due_ns), 1 + more as u64);
     }
 }
 

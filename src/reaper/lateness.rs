@@ -47,12 +47,12 @@ impl Latenesses {
         }
     }
 
-    /// Counts one. Only the shard's owner may call this.
+    /// Counts `n` that are equally late. Only the shard's owner may call this.
     #[inline]
-    pub fn record(&self, ns: u64) {
+    pub fn record(&self, ns: u64, n: u64) {
         // ORDER: Relaxed - one writer (the owner's exclusion), and readers want numbers only.
         let count = &self.counts[bucket(ns)];
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        count.store(count.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         if ns > self.max_ns.load(Ordering::Relaxed) {
             self.max_ns.store(ns, Ordering::Relaxed);
         }
@@ -143,8 +143,8 @@ mod tests {
         let one = Latenesses::new();
         let two = Latenesses::new();
         for ns in 1..=500_u64 {
-            one.record(ns * 1000);
-            two.record((ns + 500) * 1000);
+            one.record(ns * 1000, 1);
+            two.record((ns + 500) * 1000, 1);
         }
         let sum = Lateness::of([&one, &two]);
         assert_eq!(sum.count, 1000);

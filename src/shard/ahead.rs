@@ -70,7 +70,7 @@ impl<T> Shard<T> {
     /// bucket where many timers are pending. [`Tick::NEVER`]: not at all.
     pub fn next_wake(&self, owner: &Owner<T>, pool: &Pool<T>) -> Tick {
         let first = owner.agenda.first().map_or(Tick::NEVER, |place| place.expiration);
-        let ahead = (COARSE..=self.wheel.geometry().levels())
+        let ahead = (COARSE..=owner.agenda.levels())
             .filter_map(|level| self.cascade_on(owner, level))
             .map(|place| place.expiration.saturating_sub(self.lead(place.level)))
             .min()
@@ -93,14 +93,14 @@ impl<T> Shard<T> {
     }
 
     fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Errand<T>> {
-        let place = (2..=self.wheel.geometry().levels())
+        let place = (2..=owner.agenda.levels())
             .filter_map(|level| self.cascade_on(owner, level))
             .filter(|place| place.expiration.saturating_sub(self.lead(place.level)) <= now)
             .filter(|place| now < place.expiration)
             .min_by_key(|place| place.expiration)?;
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
-        Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Cascade })
+        Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Cascade })
     }
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
@@ -108,7 +108,7 @@ impl<T> Shard<T> {
         while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
-                return Some(Errand { place, walk: bucket.lanes.take(), kind: Kind::Sweep });
+                return Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Sweep });
             }
             owner.swept = NO_SWEEP;
         }
@@ -119,7 +119,7 @@ impl<T> Shard<T> {
     fn next_unswept(&self, (level, slot): (u8, usize)) -> Option<(Place, &Bucket<T>)> {
         self.wheel.existing().skip_while(|&(l, _)| l < level).find_map(|(l, buckets)| {
             let first = if l == level { slot } else { 0 };
-            let holds = |bucket: &Bucket<T>| bucket.lanes.firsts().any(|entry| !entry.is_null());
+            let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
             let at = buckets.iter().skip(first).position(holds)? + first;
             let place = Place { level: l, slot: at as u32, expiration: Tick::ZERO };
             Some((place, &buckets[at]))

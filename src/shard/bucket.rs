@@ -1,31 +1,34 @@
 //! A bucket: an inbox of entries, and what it was last armed for.
 //!
-//! *Owner*: anyone pushes and arms; the shard's owner takes, and alone uses `queued`.
+//! *Owner*: anyone pushes and arms; the shard's owner takes, files on lists of its own, and alone
+//! uses `queued`.
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::inbox::Lanes;
+use crate::inbox::{Lanes, OwnLanes, Walk};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Place, Tick};
 
 use super::Notice;
 
-/// One bucket of a level: two cache lines, of which a push that needs no notice writes one.
+/// One bucket of a level: four cache lines, of which a push that needs no notice writes one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Bucket<T> {
-    /// The entries.
+    /// What producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
     queued: AtomicU64,
     notices: [Notice; 2],
+    /// What the owner filed.
+    pub(super) own: OwnLanes<Entry<T>>,
 }
 
 #[cfg(all(not(loom), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 128, "a bucket is two cache lines");
+const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four cache lines");
 
 /// No expiration: [`Tick`]s are smaller.
 const NONE: u64 = u64::MAX;
@@ -40,7 +43,25 @@ impl<T> Bucket<T> {
             expiration: AtomicU64::new(NONE),
             queued: AtomicU64::new(NONE),
             notices: [Notice::resident(level, slot), Notice::resident(level, slot)],
+            own: OwnLanes::new(),
         }
+    }
+
+    /// Owner only: takes everything that is filed here, as chains (some of them null). All of
+    /// them are to be taken.
+    #[inline]
+    pub(super) fn take(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
+        self.lanes.take().chain(self.own.take())
+    }
+
+    /// Owner only: takes everything, and refuses every push from now on.
+    pub(super) fn close(&self) -> Walk<Entry<T>> {
+        Walk::new(self.lanes.close().chain(self.own.take()))
+    }
+
+    /// Each list's first entry, for a reader under a guard.
+    pub fn firsts(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
+        self.lanes.firsts().chain(self.own.firsts())
     }
 
     /// Whether the bucket was last armed for `expiration`.
@@ -69,9 +90,12 @@ impl<T> Bucket<T> {
     /// Owner only: remembers that the agenda has the bucket for `expiration`. `false`: it knew.
     pub fn set_queued(&self, expiration: Tick) -> bool {
         // ORDER: Relaxed - only the owner's exclusion reads and writes it.
-        let before = self.queued.load(Ordering::Relaxed);
-        self.queued.store(expiration.get(), Ordering::Relaxed);
-        before != expiration.get()
+        let is_new = self.queued.load(Ordering::Relaxed) != expiration.get();
+        if is_new {
+            // Only then, because producers read this line.
+            self.queued.store(expiration.get(), Ordering::Relaxed);
+        }
+        is_new
     }
 
     /// Owner only: the agenda has the bucket for `expiration` no longer.

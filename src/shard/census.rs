@@ -33,7 +33,7 @@ impl<T> Shard<T> {
         let geometry = *self.wheel.geometry();
         for (level, buckets) in self.wheel.existing() {
             for (slot, bucket) in buckets.iter().enumerate() {
-                for first in bucket.lanes.firsts() {
+                for first in bucket.firsts() {
                     let mut next = first;
                     while !next.is_null() && steps > 0 {
                         steps -= 1;

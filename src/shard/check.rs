@@ -78,7 +78,7 @@ impl<T> Shard<T> {
         }
         for (level, buckets) in self.wheel.existing() {
             for (slot, bucket) in buckets.iter().enumerate() {
-                for first in bucket.lanes.firsts() {
+                for first in bucket.firsts() {
                     let mut next = first;
                     while !next.is_null() {
                         ensure!(seen.insert(next), "an entry is in two lists, or in one twice");
@@ -128,7 +128,7 @@ impl<T> Shard<T> {
 impl<T> Owner<T> {
     /// What was taken out of its bucket and waits for a later turn.
     fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        let due = self.due.iter().flat_map(|flush| flush.early.rest().chain(flush.walk.rest()));
+        let due = self.due.iter().flat_map(|flush| flush.rest());
         due.chain(self.late.rest()).chain(self.errand.iter().flat_map(|errand| errand.walk.rest()))
     }
 }

@@ -26,8 +26,8 @@ impl<T> Shard<T> {
         let mut returned: Vec<T> = owner.batch.drain(..).map(|(_, payload)| payload).collect();
         self.wheel.close();
         self.close_notices();
-        if let Some(flush) = owner.due.take() {
-            for entry in flush.early.chain(flush.walk) {
+        if let Some(mut flush) = owner.due.take() {
+            while let Some(entry) = flush.next() {
                 // SAFETY: the walk hands out entries that the owner holds by their list bit.
                 unsafe { settle(owner, pool, entry, &mut returned) };
             }
@@ -46,7 +46,7 @@ impl<T> Shard<T> {
         }
         for (_, buckets) in self.wheel.existing() {
             for bucket in buckets {
-                for entry in bucket.lanes.close() {
+                for entry in bucket.close() {
                     // SAFETY: as above.
                     unsafe { settle(owner, pool, entry, &mut returned) };
                 }

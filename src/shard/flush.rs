@@ -27,16 +27,21 @@ impl<T> Shard<T> {
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
-        let armed = owner.agenda.first().map(|place| place.expiration);
-        if let Some((place, early)) = owner.late.pop_until(armed) {
-            owner.due = Some(Flush { place, early, walk: Walk::empty() });
+        let armed = owner.agenda.first();
+        if let Some((place, walk)) = owner.late.pop_until(armed.map(|place| place.expiration)) {
+            owner.due = Some(Box::new(Flush { place, early: None, walk }));
             return true;
         }
-        let Some(place) = owner.agenda.pop_due(now) else { return false };
+        let Some(place) = armed.filter(|place| place.expiration <= now) else { return false };
+        owner.agenda.remove(place);
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
         bucket.clear_queued(place.expiration);
-        let early = owner.take_errand_at(place);
-        owner.due = Some(Flush { place, early, walk: bucket.lanes.take() });
+        let empty = || Box::new(Flush { place, early: None, walk: Walk::empty() });
+        let mut flush = owner.spare.take().unwrap_or_else(empty);
+        flush.place = place;
+        flush.early = owner.take_errand_at(place);
+        flush.walk.restart(bucket.take());
+        owner.due = Some(flush);
         true
     }
 
@@ -54,19 +59,15 @@ impl<T> Shard<T> {
     /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
     /// `true`: it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, pool: &Pool<T>, room: usize) -> bool {
-        let Some(Flush { place, mut early, mut walk }) = owner.due.take() else { return true };
+        let Some(mut flush) = owner.due.take() else { return true };
         while owner.batch.len() < room {
-            let Some(entry) = early.next().or_else(|| walk.next()) else {
-                return true;
-            };
+            let Some(entry) = flush.next() else { break };
             // SAFETY: the walk hands out entries that the owner holds by their list bit.
-            unsafe { self.settle(owner, pool, entry, place) };
+            unsafe { self.settle(owner, pool, entry, flush.place) };
         }
-        if !(early.is_done() && walk.is_done()) {
-            owner.due = Some(Flush { place, early, walk });
-            return false;
-        }
-        true
+        let is_done = flush.is_done();
+        *if is_done { &mut owner.spare } else { &mut owner.due } = Some(flush);
+        is_done
     }
 
     /// Decides about one entry of a due bucket: fire, re-file, or let go of the dead.
@@ -161,11 +162,10 @@ impl<T> Owner<T> {
     }
 
     /// What an errand had taken out of the bucket at `place`.
-    fn take_errand_at(&mut self, place: Place) -> Walk<Entry<T>> {
+    #[inline]
+    fn take_errand_at(&mut self, place: Place) -> Option<Walk<Entry<T>>> {
         let here = |slot: u32, level: u8| slot == place.slot && level == place.level;
-        match self.errand.take_if(|errand| here(errand.place.slot, errand.place.level)) {
-            Some(errand) => errand.walk,
-            None => Walk::empty(),
-        }
+        let errand = self.errand.take_if(|errand| here(errand.place.slot, errand.place.level))?;
+        Some(errand.walk)
     }
 }

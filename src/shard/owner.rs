@@ -20,7 +20,9 @@ use super::{Agenda, Count, Notice, Pool, Shard, Stock, Tally};
 pub struct Owner<T> {
     pub(super) agenda: Agenda,
     /// The due bucket that is being flushed.
-    pub(super) due: Option<Flush<T>>,
+    pub(super) due: Option<Box<Flush<T>>>,
+    /// In place of `due` while no bucket is: it is too large to be moved about.
+    pub(super) spare: Option<Box<Flush<T>>>,
     /// What a late turn found of later rounds that are due as well.
     pub(super) late: Late<T>,
     /// What is done ahead of time while nothing is due.
@@ -42,8 +44,35 @@ pub struct Owner<T> {
 pub(super) struct Flush<T> {
     pub(super) place: Place,
     /// What an errand had taken out of the bucket before.
-    pub(super) early: Walk<Entry<T>>,
+    pub(super) early: Option<Walk<Entry<T>>>,
     pub(super) walk: Walk<Entry<T>>,
+}
+
+// === impl Flush ===
+
+impl<T> Flush<T> {
+    /// The next entry: what was taken out before comes first.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<NonNull<Entry<T>>> {
+        if let Some(early) = &mut self.early {
+            if let Some(entry) = early.next() {
+                return Some(entry);
+            }
+            self.early = None;
+        }
+        self.walk.next()
+    }
+
+    /// Whether every entry was handed out.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.early.as_ref().is_none_or(Walk::is_done) && self.walk.is_done()
+    }
+
+    /// What is still to come, for checks.
+    pub(super) fn rest(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
+        self.early.iter().flat_map(Walk::rest).chain(self.walk.rest())
+    }
 }
 
 // === impl Owner ===
@@ -51,8 +80,9 @@ pub(super) struct Flush<T> {
 impl<T> Owner<T> {
     pub(super) fn new(geometry: &Geometry, pool: &Pool<T>) -> Owner<T> {
         Owner {
-            agenda: Agenda::new(geometry.levels()),
+            agenda: Agenda::new(),
             due: None,
+            spare: None,
             late: Late::new(),
             errand: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
@@ -138,7 +168,7 @@ impl<T> Shard<T> {
         let bucket = self.wheel.bucket(place).expect("only the owner closes");
         owner.turn = owner.turn.wrapping_add(1);
         // SAFETY: passed on to the caller.
-        unsafe { bucket.lanes.push(entry, owner.turn) }.expect("only the owner closes");
+        unsafe { bucket.own.push(entry, owner.turn) };
         if bucket.set_queued(place.expiration) {
             owner.agenda.add(place);
             if self.clock() < place.expiration {

@@ -21,6 +21,10 @@ pub(super) const MAGAZINE: usize = if cfg!(loom) { 2 } else { 64 };
 /// Entries that a thread asks the allocator for at a time.
 const FRESH: usize = if cfg!(loom) { 1 } else { 16 };
 
+/// How many entries ahead of its use the cache line of one is asked for: it was last written by
+/// the core that fired it.
+const AHEAD: usize = 6;
+
 /// Free entries at hand.
 pub struct Stock<T> {
     /// The magazine in use.
@@ -40,12 +44,15 @@ impl<T> Stock<T> {
     /// A free entry: from the stock, from the depot, or fresh from the allocator.
     #[inline]
     pub fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
-        let Some(Memory(entry)) = self.open.pop() else { return self.refill(pool) };
-        if let Some(Memory(next)) = self.open.last() {
-            // It may come from another core, and is here by the time that it is needed.
-            prefetch(next.as_ptr());
+        match self.open.pop() {
+            Some(Memory(entry)) => {
+                if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
+                    prefetch(soon.as_ptr());
+                }
+                entry
+            }
+            None => self.refill(pool),
         }
-        entry
     }
 
     /// Takes in memory that the caller alone holds.
@@ -69,6 +76,9 @@ impl<T> Stock<T> {
         if self.open.is_empty() && !pool.memory.fetch(&mut self.open) {
             // A few at a time: they lie side by side, and the depot is not asked for each.
             self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(pool.engine))));
+        }
+        for Memory(soon) in self.open.iter().rev().take(AHEAD) {
+            prefetch(soon.as_ptr());
         }
         let Memory(entry) = self.open.pop().expect("a magazine that was filled");
         entry

@@ -1,0 +1,86 @@
+//! Lists that the taker itself pushes on: its half of a bucket.
+//!
+//! What a reaper re-files, it files for itself: it pushes, and it takes. So these lists need no
+//! exchange, which is most of what a push costs, and which would keep the processor from going
+//! ahead to the next node while it waits for this one.
+//!
+//! *Owner*: one role pushes and takes; anyone reads, under a guard.
+//!
+//! *Orderings*: BUCKET-READ.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`.
+
+use std::array;
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::entry::Linked;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// Lists of the taker per bucket. Twice as many as the shared ones: most of what a bucket holds
+/// when it opens was re-filed into it, and more chains hide more of the memory's latency.
+pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// A bucket's lists of what its owner filed.
+#[repr(align(64))]
+pub struct OwnLanes<N> {
+    heads: [AtomicPtr<N>; OWN_LANES],
+}
+
+// === impl OwnLanes ===
+
+impl<N: Linked> OwnLanes<N> {
+    /// Empty lists.
+    pub fn new() -> OwnLanes<N> {
+        OwnLanes { heads: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
+    }
+
+    /// Pushes `node` on the lane that `turn` picks; see [`Lanes::push`](super::Lanes::push).
+    ///
+    /// # Safety
+    /// The caller is the one that takes, holds the node alone (for the link's sake), and the node
+    /// stays allocated until it is taken.
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<N>, turn: usize) {
+        let head = &self.heads[turn % OWN_LANES];
+        // SAFETY: the caller holds it, so it is there.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
+        // head below - pairs with the reader's Acquire of the link and of the head: whoever
+        // gets to a node sees it as it was pushed.
+        next.store(head.load(Ordering::Relaxed), Ordering::Release);
+        head.store(node.as_ptr(), Ordering::Release);
+    }
+
+    /// Takes everything: each lane's first node, or null. For the one that pushes.
+    #[inline]
+    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
+        self.heads.iter().map(|head| {
+            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller; a reader that finds
+            // the lane empty has nothing to see.
+            let first = head.load(Ordering::Relaxed);
+            if !first.is_null() {
+                head.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            first
+        })
+    }
+
+    /// Each lane's first node, for a reader under a guard.
+    pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
+        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
+        self.heads.iter().map(|head| head.load(Ordering::Acquire))
+    }
+}
+
+impl<N: Linked> Default for OwnLanes<N> {
+    fn default() -> OwnLanes<N> {
+        OwnLanes::new()
+    }
+}
+
+impl<N> fmt::Debug for OwnLanes<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnLanes").finish_non_exhaustive()
+    }
+}
