@@ -52,7 +52,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
         }
         let filled = Duration::from_nanos(clock::now_ns());
         thread::sleep((opens - bucket / 4).saturating_sub(filled));
-        let limit = opens + bucket + plan.limit();
+        let limit = opens + bucket + plan.patience();
         let mut calls = Vec::new();
         while calls.len() < MAX_CALLS && sink::fired() < timers && now() < limit {
             let slot = slots.at(timers as usize + calls.len());
@@ -65,7 +65,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     });
     let used = Usage::of_process() - before;
     let done = now();
-    sink::wait_for_fired(timers, plan.limit());
+    sink::wait_for_fired(timers, plan.patience());
     plan.expect("timers fired", sink::fired(), timers)?;
 
     let calls = Sample::new(calls);
