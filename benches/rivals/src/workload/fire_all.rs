@@ -42,8 +42,9 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let most = plan.time(MOST, Duration::from_millis(20));
     memory::touch(timers * TOUCHED_BYTES);
     sink::stamp(timers);
-    let contender = C::start(setup(plan))?;
+    // Starting, they read their clock first and then start threads.
     let origin_ns = clock::now_ns();
+    let contender = C::start(setup(plan))?;
     let lanes = (0..plan.threads as u64)
         .map(|lane| Salvo::new(contender.producer(), lane, per_thread, most))
         .collect();
