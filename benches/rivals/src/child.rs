@@ -50,7 +50,8 @@ pub(crate) fn measure_elsewhere(plan: &Plan) -> Result<Record, BenchError> {
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if output.status.signal() == Some(libc::SIGALRM) {
-        return Err(BenchError::TooSlow { what: plan.label(), limit: plan.limit() });
+        let limit = Duration::from_secs(plan.limit_s);
+        return Err(BenchError::TooSlow { what: plan.label(), limit });
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     /// What is varied within the workload: timers pending (`scale`), jitter in microseconds
     /// (`wakeups`); else 0.
     pub(crate) variant: u64,
-    /// How long to wait for timers that do not come.
+    /// Seconds after which the measurement is stopped.
     pub(crate) limit_s: u64,
 }
 
@@ -36,9 +36,9 @@ impl Plan {
         full.mul_f64(self.scale).clamp(least.min(full), full)
     }
 
-    /// How long to wait for timers that do not come.
-    pub(crate) fn limit(&self) -> Duration {
-        Duration::from_secs(self.limit_s)
+    /// How long to wait for timers that do not come: less than until the process is killed.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.limit_s) * 3 / 4
     }
 
     /// The tick of contenders that have one to set.

@@ -62,3 +62,47 @@ fn plan(
         limit_s: request.limit_s,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Task;
+
+    fn request(line: &str) -> Request {
+        match Task::parse(line.split_whitespace().map(Into::into)) {
+            Ok(Task::Measure(request)) => request,
+            _ => panic!("{line}: not a measurement"),
+        }
+    }
+
+    fn order(line: &str) -> Vec<String> {
+        let plans = plans(&request(line)).unwrap();
+        plans.iter().map(|plan| format!("{} {}", plan.contender, plan.threads)).collect()
+    }
+
+    #[test]
+    fn contenders_take_turns_within_each_run() {
+        let order = order("-w reset -c tickless,tokio -t 1,2 -r 2");
+        let turns = ["tickless 1", "tokio 1", "tickless 1", "tokio 1"];
+        assert_eq!(order[..4], turns);
+        assert_eq!(order[4..], turns.map(|turn| turn.replace('1', "2")));
+    }
+
+    #[test]
+    fn only_those_take_part_who_can() {
+        assert_eq!(order("-w fire-all -c tickless,floor -r 1"), ["tickless 1"]);
+        assert_eq!(order("-w reset -c tickless,tokio -r 1 --tick-us 10"), ["tickless 1"]);
+        assert_eq!(order("-w handoff -c tokio -t 1,4 -r 1"), ["tokio 2"]);
+        let error = plans(&request("-w idle -c floor")).unwrap_err();
+        assert_eq!(error.status(), 2);
+    }
+
+    #[test]
+    fn what_is_varied_can_be_chosen() {
+        let pending = |line| plans(&request(line)).unwrap().iter().map(|p| p.variant).collect();
+        let usual: Vec<_> = pending("-w scale -c tickless -r 1");
+        assert_eq!(usual, Workload::Scale.variants());
+        let chosen: Vec<_> = pending("-w scale -c tickless -r 1 --pending 5,6");
+        assert_eq!(chosen, [5, 6]);
+    }
+}

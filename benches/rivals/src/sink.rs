@@ -13,6 +13,12 @@ use crate::machine::clock;
 /// A timer that tells that everything before it was dealt with; it is not counted.
 pub(crate) const FLUSH: u64 = u64::MAX;
 
+/// Between two looks at what takes seconds, so that looking does not show in the CPU time.
+const SELDOM: Duration = Duration::from_millis(5);
+
+/// Between two looks at what takes a millisecond.
+const OFTEN: Duration = Duration::from_micros(300);
+
 /// A value on a line of its own.
 #[repr(align(128))]
 struct Padded<T>(T);
@@ -54,7 +60,7 @@ pub(crate) fn fired() -> u64 {
 /// Waits until tokens below `count` are all stamped, at most for `limit`. How many are not?
 pub(crate) fn wait_for_stamps(count: u64, limit: Duration) -> u64 {
     let mut first_missing = 0;
-    wait(limit, || {
+    wait(limit, SELDOM, || {
         while first_missing < count && stamped_ns(first_missing) != 0 {
             first_missing += 1;
         }
@@ -65,18 +71,18 @@ pub(crate) fn wait_for_stamps(count: u64, limit: Duration) -> u64 {
 
 /// Waits until the flush timer has fired, at most for `limit`.
 pub(crate) fn wait_for_flush(limit: Duration) -> bool {
-    let done = wait(limit, || FLUSHED.0.load(Ordering::Acquire));
+    let done = wait(limit, OFTEN, || FLUSHED.0.load(Ordering::Acquire));
     FLUSHED.0.store(false, Ordering::Relaxed);
     done
 }
 
 /// Waits until that many timers were counted, at most for `limit`.
 pub(crate) fn wait_for_fired(count: u64, limit: Duration) -> bool {
-    wait(limit, || fired() >= count)
+    wait(limit, SELDOM, || fired() >= count)
 }
 
-/// Looks every fraction of a millisecond: seldom enough not to be seen in the CPU time.
-fn wait(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+/// Looks now and then until it is done, or the limit has passed.
+fn wait(limit: Duration, pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_done() {
@@ -85,6 +91,6 @@ fn wait(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
         if begun.elapsed() > limit {
             return false;
         }
-        thread::sleep(Duration::from_micros(300));
+        thread::sleep(pause);
     }
 }

@@ -85,7 +85,7 @@ impl Group<'_> {
             cells.push(spread(records, cost));
             cells.push(self.ratio(records, cost));
         }
-        cells.extend(headlines.iter().map(|(_, number)| spread(records, number)));
+        cells.extend(headlines.iter().map(|(_, number)| middle(records, number)));
         let unsteady = records.iter().filter(|record| record.is_unsteady()).count();
         cells.push(match unsteady {
             0 => records.len().to_string(),
@@ -108,6 +108,12 @@ impl Group<'_> {
 
 fn sample(records: &[&Record], number: &str) -> Sample<f64> {
     Sample::new(records.iter().filter_map(|record| record.number(number)).collect())
+}
+
+/// The median, if there is any.
+fn middle(records: &[&Record], number: &str) -> String {
+    let sample = sample(records, number);
+    if sample.len() == 0 { "-".to_owned() } else { short(sample.median()) }
 }
 
 /// The median, with the least and the most where there are several.

@@ -95,13 +95,13 @@ fn lateness(records: &[&Record], threads: usize) -> Curves {
         let points = records.last()?.extra.get("late_distribution_us")?.as_array()?;
         let points = points.iter().filter_map(|pair| {
             // A logarithmic axis has no room for what is early.
-            Some((pair.get(1)?.as_f64()?.max(1.0), 100.0 * pair.get(0)?.as_f64()?))
+            Some((pair.get(1)?.as_f64()?.max(10.0), 100.0 * pair.get(0)?.as_f64()?))
         });
         Some(Curve { name, points: points.collect(), is_second: false })
     });
     Curves {
         title: format!("fire-all: lateness, {}", threads_label(threads)),
-        x: Axis { label: "at most so late (us; early counts as 1)".to_owned(), is_log: true },
+        x: Axis { label: "at most so late (us; less counts as 10)".to_owned(), is_log: true },
         y: Axis { label: "timers (%)".to_owned(), is_log: false },
         curves: curves.collect(),
     }
@@ -128,7 +128,7 @@ fn cascade(records: &[&Record], threads: usize, level: usize, name: &str) -> Cur
             threads_label(threads)
         ),
         x: Axis { label: "position in the bucket (%)".to_owned(), is_log: false },
-        y: Axis { label: "us late (early counts as 1)".to_owned(), is_log: true },
+        y: Axis { label: "us late (less counts as 10)".to_owned(), is_log: true },
         curves,
     }
 }
@@ -140,7 +140,7 @@ fn positions(level: &Value, quantile: &str) -> Vec<(f64, f64)> {
     let bins = late.len() as f64;
     let points = late.iter().zip(&counts).enumerate().filter_map(|(i, (late, count))| {
         let has_timers = count.as_u64()? > 0;
-        has_timers.then_some((100.0 * (i as f64 + 0.5) / bins, late.as_f64()?.max(1.0)))
+        has_timers.then_some((100.0 * (i as f64 + 0.5) / bins, late.as_f64()?.max(10.0)))
     });
     points.collect()
 }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn bins_without_timers_leave_a_gap() {
-        let level = json!({"counts": [1, 0, 2, 0], "p50_us": [5.0, 0.0, 0.5, 0.0]});
-        assert_eq!(positions(&level, "p50_us"), [(12.5, 5.0), (62.5, 1.0)]);
+        let level = json!({"counts": [1, 0, 2, 0], "p50_us": [50.0, 0.0, 0.5, 0.0]});
+        assert_eq!(positions(&level, "p50_us"), [(12.5, 50.0), (62.5, 10.0)]);
     }
 }

@@ -34,9 +34,7 @@ impl super::Wheel for Map {
 
     #[inline]
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {
-        while let Some(first) = self.timers.first_entry()
-            && first.key().0 <= now
-        {
+        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
             fire(first.remove());
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn flush<C: Contender>(contender: &C, plan: &Plan) -> Result<(), Benc
     let mut last = Slots::<C::Timer>::new(1);
     contender.inside(|| {
         contender.producer().schedule(last.at(0), Duration::from_millis(1), sink::FLUSH);
-        if !sink::wait_for_flush(plan.limit()) {
+        if !sink::wait_for_flush(plan.patience()) {
             return Err(plan.wrong("the last timer did not fire"));
         }
         drop(last);

@@ -42,13 +42,14 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let most = plan.time(MOST, Duration::from_millis(20));
     memory::touch(timers * TOUCHED_BYTES);
     sink::stamp(timers);
-    let contender = C::start(setup(plan))?;
+    // Starting, they read their clock first and then start threads.
     let origin_ns = clock::now_ns();
+    let contender = C::start(setup(plan))?;
     let lanes = (0..plan.threads as u64)
         .map(|lane| Salvo::new(contender.producer(), lane, per_thread, most))
         .collect();
     let (lanes, section) = contender.drive(lanes);
-    let missing = sink::wait_for_stamps(timers, plan.limit());
+    let missing = sink::wait_for_stamps(timers, plan.patience());
     let used = Usage::of_process() - section.usage_before;
     plan.expect("timers that did not fire", missing, 0)?;
 

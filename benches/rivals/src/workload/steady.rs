@@ -64,7 +64,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
         (feed.token - token, begun.elapsed(), Usage::of_process() - before.0, by_this)
     });
     let (timers, elapsed, used, by_this) = measured;
-    sink::wait_for_fired(feed.token, plan.limit().min(Duration::from_secs(10)));
+    sink::wait_for_fired(feed.token, plan.patience().min(Duration::from_secs(10)));
     plan.expect("timers fired", sink::fired(), feed.token)?;
 
     let mut outcome = Outcome::new(timers, feed.in_calls, used.cpu_ns);

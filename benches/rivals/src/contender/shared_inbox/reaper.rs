@@ -67,9 +67,8 @@ impl<I: Inbox> Shared<I> {
 
     /// Wakes the reaper, if it sleeps.
     pub(super) fn wake(&self) {
-        if self.sleeps_until.swap(AWAKE, Ordering::SeqCst) != AWAKE
-            && let Some(reaper) = self.reaper.get()
-        {
+        let is_asleep = self.sleeps_until.swap(AWAKE, Ordering::SeqCst) != AWAKE;
+        if let Some(reaper) = self.reaper.get().filter(|_| is_asleep) {
             reaper.unpark();
         }
     }
