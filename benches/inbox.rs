@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::entry::Linked;
-use tickless::inbox::{LANES, Lanes};
+use tickless::inbox::{LANES, Lanes, Walk};
 use tickless::sync::AtomicPtr;
 
 use delays::Delays;
@@ -79,7 +79,7 @@ fn push_all(inbox: &Lanes<Node>, nodes: &[&Node], lanes: usize) {
 
 /// Takes what is there and looks at each node; answers how many there were.
 fn take_all(inbox: &Lanes<Node>) -> usize {
-    let taken = inbox.take().map(|node| {
+    let taken = Walk::new(inbox.take()).map(|node| {
         // SAFETY: the walk hands out nodes that live for the bench.
         black_box(unsafe { node.as_ref() }.number)
     });
