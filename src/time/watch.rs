@@ -119,9 +119,11 @@ impl Watch {
     /// Reads the clock, and finds out about the rate as soon as it can.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
+        let Some(start) = clock.start_cycles().filter(|_| !self.is_slow) else {
+            return clock.now_ns();
+        };
         let before = Moment::now().cycles;
         let now_ns = clock.now_ns();
-        let Some(start) = clock.start_cycles().filter(|_| !self.is_slow) else { return now_ns };
         // The clock was started before its cycles were read, and is read now after them: the
         // cycles are too few for the time, if anything.
         let cycles = before.wrapping_sub(start);
