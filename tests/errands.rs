@@ -1,6 +1,8 @@
 //! What a shard does while nothing is due: coarse buckets are cascaded before they open, in
 //! chunks, and whatever is due comes first.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tickless::{Batch, ManualClock, Turn, TypedEngine};
@@ -53,6 +55,32 @@ fn a_coarse_bucket_is_cascaded_before_it_opens_in_chunks() {
     clock.advance(Duration::from_millis(256));
     assert_eq!(turn(&engine).fired as u64, CROWD / 1000);
     assert_eq!(engine.stats().cascaded, CROWD, "nothing is left to do when it opens");
+}
+
+#[test]
+fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() {
+    let clock = ManualClock::new();
+    let rings = Arc::new(AtomicUsize::new(0));
+    let counted = rings.clone();
+    let builder = tickless::Builder::new().manual_clock(&clock).shards(1);
+    let engine = builder
+        .on_earlier(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        })
+        .build_typed(|batch: Batch<'_, u64>| batch.for_each(drop))
+        .expect("it is valid");
+    let due = engine.now() + Duration::from_millis(1024);
+    engine.schedule_detached(Duration::from_millis(1500), 0).expect("the engine runs");
+    assert_eq!(turn(&engine).next, Some(due), "for one timer nothing is done ahead");
+
+    rings.store(0, Ordering::Relaxed);
+    (0..4).for_each(|_| crowd(&engine));
+    assert!(rings.load(Ordering::Relaxed) > 0, "nobody was told of forty thousand timers");
+    assert_eq!(turn(&engine).next, Some(due - Duration::from_millis(256)));
+
+    rings.store(0, Ordering::Relaxed);
+    (0..4).for_each(|_| crowd(&engine));
+    assert_eq!(rings.load(Ordering::Relaxed), 0, "it wakes ahead of time already");
 }
 
 #[test]

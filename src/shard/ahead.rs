@@ -31,6 +31,9 @@ const CROWD: u64 = 1 << 15;
 /// cascaded ahead when the shard is awake anyway.
 const COARSE: u8 = 3;
 
+/// Of so many timers that a thread files, one looks whether the reaper knows of a crowd.
+pub(super) const LOOK_OUT: usize = 1024;
+
 /// Where a sweep goes on when none is under way: at the beginning.
 pub(super) const NO_SWEEP: (u8, usize) = (0, 0);
 
@@ -78,6 +81,16 @@ impl<T> Shard<T> {
         match ahead {
             Some(ahead) if pool.tallies.pending() >= CROWD => ahead,
             _ => first,
+        }
+    }
+
+    /// Wakes a reaper that went to sleep until a coarse bucket opens, when that had few timers in
+    /// it: by now they are a crowd. For producers, now and then, with where they filed last.
+    #[cold]
+    pub(super) fn look_out(&self, pool: &Pool<T>, place: Place) {
+        if place.level >= COARSE && pool.tallies.pending() >= CROWD {
+            let ahead = place.expiration.saturating_sub(self.lead(place.level));
+            self.doorbell.ring_before(ahead);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::error::ScheduleError;
 use crate::sync::Arc;
 use crate::time::Tick;
 
+use super::ahead::LOOK_OUT;
 use super::seats::{Seat, Seats};
 use super::{Count, Pool, Shard, Stock, Tally};
 
@@ -246,6 +247,9 @@ impl<T> Keeper<T> {
         self.turn = self.turn.wrapping_add(1);
         // SAFETY: it was armed for this place and nobody else holds it.
         if unsafe { shard.file(entry, place, self.turn) }.is_ok() {
+            if self.turn % LOOK_OUT == 0 {
+                shard.look_out(pool, place);
+            }
             return Ok(entry);
         }
         // SAFETY: it was refused, so it is still ours alone, and its payload with it.
