@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
 use crate::record::Extra;
+use crate::sample::Sample;
 use crate::workload::Workload;
 
 /// A way to read a clock.
@@ -106,15 +107,20 @@ impl<K: Ticker> Contender for Floor<K> {
         FloorProducer { clock: K::start(), lines: Box::default() }
     }
 
-    /// The same three things in a bare loop: without the workload's random delays and ring.
+    /// The same three things in bare loops, without the workload's random delays and ring: the
+    /// median of short ones, of which others on the machine spoil a few.
     fn report(&self, extra: &mut Extra) {
-        const ROUNDS: u32 = 200_000;
+        const LOOPS: usize = 101;
+        const ROUNDS: u32 = 2_000;
         let mut producer = self.producer();
-        let begun = Instant::now();
-        for _ in 0..ROUNDS {
-            producer.reset(Pin::new(&mut ()), Duration::ZERO, 0);
-        }
-        let bare_ns = begun.elapsed().as_nanos() as f64 / f64::from(ROUNDS);
+        let loops = (0..LOOPS).map(|_| {
+            let begun = Instant::now();
+            for _ in 0..ROUNDS {
+                producer.reset(Pin::new(&mut ()), Duration::ZERO, 0);
+            }
+            begun.elapsed().as_nanos() as f64 / f64::from(ROUNDS)
+        });
+        let bare_ns = Sample::new(loops.collect()).median();
         extra.insert("bare_ns".to_owned(), bare_ns.into());
     }
 }
