@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
@@ -35,10 +36,13 @@ use super::local::{self, Lent, Local};
 /// ```
 #[must_use = "a dropped handle detaches its timer; `schedule_detached` costs less"]
 pub struct Handle<T: Send + 'static = Task> {
-    /// `None` once the payload came back from a failed reset.
-    entry: Option<NonNull<Entry<T>>>,
+    /// Dangling once the payload came back from a failed reset: an `Option` of that would take
+    /// the place of the user's own.
+    entry: NonNull<Entry<T>>,
     payload: PhantomData<T>,
 }
+
+const _: () = assert!(size_of::<Option<Handle>>() == size_of::<usize>(), "a handle is a word");
 
 /// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
 struct Vacated<T: Send + 'static> {
@@ -69,7 +73,7 @@ unsafe impl<T: Send + 'static> Sync for Handle<T> {}
 impl<T: Send + 'static> Handle<T> {
     /// The handle of an entry that was armed with an owner.
     pub(super) fn new(entry: NonNull<Entry<T>>) -> Handle<T> {
-        Handle { entry: Some(entry), payload: PhantomData }
+        Handle { entry, payload: PhantomData }
     }
 
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
@@ -126,7 +130,7 @@ impl<T: Send + 'static> Handle<T> {
     /// What the timer is at the moment; it may be something else right after.
     pub fn state(&self) -> State {
         // SAFETY: the handle keeps the entry allocated.
-        match self.entry.map(|entry| unsafe { entry.as_ref() }.word().phase()) {
+        match self.entry().map(|entry| unsafe { entry.as_ref() }.word().phase()) {
             Some(Phase::Pending) => State::Pending,
             Some(Phase::Fired) => State::Fired,
             _ => State::Stopped,
@@ -136,7 +140,7 @@ impl<T: Send + 'static> Handle<T> {
     /// When the timer is due (or was, if it has fired): its deadline rounded up to the tick.
     /// `None`: never, or its engine is gone.
     pub fn deadline(&self) -> Option<Instant> {
-        let entry = self.entry?;
+        let entry = self.entry()?;
         // SAFETY: the handle keeps the entry allocated.
         let entry = unsafe { entry.as_ref() };
         let deadline = entry.word().deadline();
@@ -149,10 +153,16 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
+    /// The entry; `None` once the payload came back from a failed reset.
+    #[inline]
+    fn entry(&self) -> Option<NonNull<Entry<T>>> {
+        (self.entry != NonNull::dangling()).then_some(self.entry)
+    }
+
     /// Ends the handle: cancels, or lets go if it is too late for that.
     #[inline]
-    fn vacate(mut self) -> Option<Vacated<T>> {
-        let entry = self.entry.take()?;
+    fn vacate(self) -> Option<Vacated<T>> {
+        let entry = ManuallyDrop::new(self).entry()?;
         // SAFETY: this is the handle.
         match unsafe { entry.as_ref().vacate() } {
             Some(opens) => Some(Vacated { entry, opens }),
@@ -169,7 +179,7 @@ impl<T: Send + 'static> Handle<T> {
         &mut self,
         deadline: impl FnOnce(&Core<T>, u64) -> Tick,
     ) -> Result<bool, ResetError<T>> {
-        let Some(entry) = self.entry else { return Ok(false) };
+        let Some(entry) = self.entry() else { return Ok(false) };
         // The entry may be far away: it is on its way while the time is read.
         prefetch(entry.as_ptr());
         let moment = Moment::now();
@@ -185,11 +195,11 @@ impl<T: Send + 'static> Handle<T> {
             Moved::Here => Ok(true),
             Moved::To { entry, sweep } => {
                 core.ask_for_sweep(sweep);
-                self.entry = Some(entry);
+                self.entry = entry;
                 Ok(true)
             }
             Moved::Stopped(payload) => {
-                self.entry = None;
+                self.entry = NonNull::dangling();
                 Err(ResetError { payload })
             }
             Moved::Gone => Ok(false),
@@ -199,7 +209,7 @@ impl<T: Send + 'static> Handle<T> {
 
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry {
+        if let Some(entry) = self.entry() {
             // SAFETY: the handle is going.
             unsafe { let_go(entry) };
         }

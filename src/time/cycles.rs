@@ -2,7 +2,7 @@
 //!
 //! *Tested by*: the tests of `time/watch.rs`, which is its user.
 
-pub(super) use counter::{keep_time, read};
+pub(super) use counter::{keep_time, peek, read};
 
 /// Linux on x86-64: the time stamp counter.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri))))]
@@ -13,12 +13,23 @@ mod counter {
 
     use crate::sync::OnceLock;
 
+    /// What `keep_time` found.
+    static KEEP_TIME: OnceLock<bool> = OnceLock::new();
+
     /// Whether the system itself keeps time by this counter: it then runs at one rate, on all
-    /// processors alike, or the system's own clock would not.
-    #[inline]
+    /// processors alike, or the system's own clock would not. Asks the system, once.
     pub(in super::super) fn keep_time() -> bool {
-        static KEEP_TIME: OnceLock<bool> = OnceLock::new();
         *KEEP_TIME.get_or_init(|| can_be_read() && is_clock_source())
+    }
+
+    /// Reads the counter; zero if nobody has asked, or it does not keep time.
+    #[inline]
+    pub(in super::super) fn peek() -> u64 {
+        match KEEP_TIME.get() {
+            // SAFETY: it keeps time.
+            Some(true) => unsafe { read() },
+            _ => 0,
+        }
     }
 
     /// Reads the counter, and not before everything ahead of it in the program is done: a reading
@@ -59,6 +70,12 @@ mod counter {
     /// Whether the system keeps time by the counter: never.
     pub(in super::super) fn keep_time() -> bool {
         false
+    }
+
+    /// Nothing to see.
+    #[inline]
+    pub(in super::super) fn peek() -> u64 {
+        0
     }
 
     /// Nothing to read.

@@ -58,9 +58,7 @@ impl Moment {
     /// Now.
     #[inline]
     pub fn now() -> Moment {
-        // SAFETY: it is read where it keeps time.
-        let cycles = if cycles::keep_time() { unsafe { cycles::read() } } else { 0 };
-        Moment { cycles }
+        Moment { cycles: cycles::peek() }
     }
 }
 
