@@ -85,12 +85,12 @@ impl<T> Shard<T> {
     }
 
     /// Wakes a reaper that went to sleep until a coarse bucket opens, when that had few timers in
-    /// it: by now they are a crowd. For producers, now and then, with where they filed last.
+    /// it: by now they are a crowd. For producers, now and then, with a bucket that they file in.
     #[cold]
-    pub(super) fn look_out(&self, pool: &Pool<T>, place: Place) {
-        if place.level >= COARSE && pool.tallies.pending() >= CROWD {
-            let ahead = place.expiration.saturating_sub(self.lead(place.level));
-            self.doorbell.ring_before(ahead);
+    #[inline(never)]
+    pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) {
+        if level >= COARSE && pool.tallies.pending() >= CROWD {
+            self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)));
         }
     }
 

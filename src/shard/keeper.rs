@@ -245,11 +245,11 @@ impl<T> Keeper<T> {
         // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
+        if self.turn % LOOK_OUT == 0 {
+            shard.look_out(pool, place.level, place.expiration);
+        }
         // SAFETY: it was armed for this place and nobody else holds it.
         if unsafe { shard.file(entry, place, self.turn) }.is_ok() {
-            if self.turn % LOOK_OUT == 0 {
-                shard.look_out(pool, place);
-            }
             return Ok(entry);
         }
         // SAFETY: it was refused, so it is still ours alone, and its payload with it.
