@@ -26,6 +26,7 @@ CLOCK, WATCH, GEOMETRY = "src/time/clock.rs", "src/time/watch.rs", "src/time/geo
 SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
 LANES, PREFETCH, HOLDER = "src/inbox/lanes.rs", "src/sync/prefetch.rs", "src/entry/holder.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/reaper/os.rs", "src/time/scale.rs"
+OWN, KEEPER = "src/inbox/own.rs", "src/shard/keeper.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_FINE, W5 = "-w fire-all -t 1", "-w fire-all -t 1 --tick-us 100", "-w reset -t 1"
@@ -73,7 +74,16 @@ ABLATIONS = {
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
     "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_ET0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) }")])]),
-    "no cascading ahead": ([W2], []),
+    "no cascading ahead": (
+        [W2],
+        [(AHEAD, [
+            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Errand<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
+            ("pool.tallies.pending() >= CROWD => ahead", "false && pool.tallies.pending() >= CROWD => ahead"),
+            ("if level >= COARSE && pool", "if false && level >= COARSE && pool"),
+        ])],
+    ),
+    "four lists of the owner's": ([W2], [(OWN, [("pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 16 };", "pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 4 };")])],),
+    "no prefetch of free entries": ([STEADY], [(STOCK, [("nth_back(AHEAD - 1)", "nth_back(AHEAD * 1000)")])]),
     "slots 64, reach 64": ([W2, W1, WAKEUPS], [wheel(64, 64)]),
     "slots 256, reach 128": ([W2, W1, WAKEUPS], [wheel(256, 128)]),
     "slots 16, reach 8": ([W2, W1, WAKEUPS], [wheel(16, 8)]),

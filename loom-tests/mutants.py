@@ -566,4 +566,5 @@ def main():
     sys.exit(not caught_all)
 
 
-main()
+if __name__ == "__main__":
+    main()
