@@ -42,7 +42,7 @@ impl<N: Linked> OwnLanes<N> {
     /// stays allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, turn: usize) {
-        let head = &self.heads[turn % OWN_LANES];
+        let head = &self.heads[turn % self.heads.len()];
         // SAFETY: the caller holds it, so it is there.
         let next = unsafe { node.as_ref() }.next();
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
