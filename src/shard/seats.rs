@@ -4,7 +4,8 @@
 //! enough for it. A cache that is full moves its latest seat, which the fewest timers can use, to
 //! an outbox that other threads fetch through the depot; where that is full too, the outbox is let
 //! go and its seats are dead. So the seats that stay are the ones that open early, and nearly
-//! every timer finds one at the first look.
+//! every timer finds one at the first look. A thread that cancels and does not schedule has no use
+//! for any: it leaves the whole cache each time that it is full.
 //!
 //! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
 
