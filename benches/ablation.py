@@ -26,7 +26,7 @@ CLOCK, WATCH, GEOMETRY = "src/time/clock.rs", "src/time/watch.rs", "src/time/geo
 SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
 LANES, PREFETCH, HOLDER = "src/inbox/lanes.rs", "src/sync/prefetch.rs", "src/entry/holder.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/reaper/os.rs", "src/time/scale.rs"
-OWN, KEEPER = "src/inbox/own.rs", "src/shard/keeper.rs"
+OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_FINE, W5 = "-w fire-all -t 1", "-w fire-all -t 1 --tick-us 100", "-w reset -t 1"
@@ -82,7 +82,13 @@ ABLATIONS = {
             ("if level >= COARSE && pool", "if false && level >= COARSE && pool"),
         ])],
     ),
-    "four lists of the owner's": ([W2], [(OWN, [("pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 16 };", "pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 4 };")])],),
+    "four lists of the owner's": (
+        [W2],
+        [
+            (OWN, [("OWN_LANES: usize = if cfg!(loom) { 1 } else { 16 }", "OWN_LANES: usize = if cfg!(loom) { 1 } else { 4 }")]),
+            (BUCKET, [("size_of::<Bucket<[usize; 4]>>() == 256", "size_of::<Bucket<[usize; 4]>>() <= 256")]),
+        ],
+    ),
     "no prefetch of free entries": ([STEADY], [(STOCK, [("nth_back(AHEAD - 1)", "nth_back(AHEAD * 1000)")])]),
     "slots 64, reach 64": ([W2, W1, WAKEUPS], [wheel(64, 64)]),
     "slots 256, reach 128": ([W2, W1, WAKEUPS], [wheel(256, 128)]),
