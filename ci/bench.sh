@@ -10,3 +10,7 @@ for bench in schedule cancel reset expire wheel inbox; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
 cargo bench --quiet --locked -- --test
+
+# And the ablations still fit the sources.
+need_command python3 python3
+benches/ablation.py --check
