@@ -22,9 +22,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
-CLOCK, WATCH, GEOMETRY = "src/time/clock.rs", "src/time/watch.rs", "src/time/geometry.rs"
+CLOCK, GEOMETRY = "src/time/clock.rs", "src/time/geometry.rs"
 SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
-LANES, PREFETCH, HOLDER = "src/inbox/lanes.rs", "src/sync/prefetch.rs", "src/entry/holder.rs"
+LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/prefetch.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/reaper/os.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
@@ -73,7 +73,7 @@ ABLATIONS = {
     "no depot for memory": ([STEADY], [size(POOL, "MEMORY_MAGAZINES", 32, 0)]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
-    "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_ET0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) }")])]),
+    "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }")])]),
     "no cascading ahead": (
         [W2],
         [(AHEAD, [

@@ -8,7 +8,7 @@
 //! half publishes what this thread wrote (a payload), the acquire half lets the winner see what
 //! the last one wrote.
 
-use crate::sync::{Ordering, prefetch};
+use crate::sync::Ordering;
 use crate::time::Tick;
 
 use super::{Entry, Phase, Word};
@@ -35,8 +35,6 @@ impl<T> Entry<T> {
     /// The caller has the handle.
     #[inline]
     pub unsafe fn vacate(&self) -> Option<Tick> {
-        // Another core may have scheduled it: get the line to write, and not to read first.
-        prefetch(self);
         loop {
             let word = self.word();
             if word.phase() != Phase::Pending {

@@ -44,7 +44,7 @@ pub(super) struct Seats<T> {
     /// Timers to go before an empty depot is asked again, and then after the next time.
     patience: usize,
     next_patience: usize,
-    /// Whether a seat was taken since the cache was last full.
+    /// Whether somebody came for a seat since the cache was last full.
     is_used: bool,
 }
 
@@ -122,7 +122,6 @@ impl<T> Seats<T> {
         if !self.outbox.is_empty() {
             mem::swap(&mut self.kept, &mut self.outbox);
         } else if pool.seats.fetch(&mut self.kept) {
-            self.patience = 0;
             self.next_patience = LEAST_PATIENCE;
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));

@@ -1,15 +1,15 @@
 //! Asking for a cache line before it is needed.
 
-/// Begins to load the first cache line of what `at` points to, for reading and writing. Any
-/// address will do: it is a hint and touches nothing.
+/// Begins to load the first cache line of what `at` points to. Any address will do: it is a hint
+/// and touches nothing.
 #[inline]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address;
-        // processors without the writing kind take it for the reading one.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
+        // every x86-64 processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;
