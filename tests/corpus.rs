@@ -4,6 +4,8 @@
 mod geometry_model;
 #[path = "../fuzz/ops_model.rs"]
 mod ops_model;
+#[path = "../fuzz/when.rs"]
+mod when;
 
 use std::fs;
 use std::path::Path;
