@@ -8,7 +8,9 @@ mod engine_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
-use engine_model::case::{At, By, Call, Case, Config, Manner, Op, SHAPES, TICKS_NS, Task, Way};
+use engine_model::case::{
+    At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
+};
 use engine_model::run;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -129,16 +131,16 @@ fn config() -> impl Strategy<Value = Config> {
 
 fn op() -> impl Strategy<Value = Op> {
     let turn = (any::<u8>(), 0..4_u8, prop::option::of(0..12_u8), manner());
-    let burst = (any::<u8>(), any::<u8>(), at(), 0..5_u8, any::<bool>());
+    let burst = (any::<u8>(), any::<u8>(), at(), 0..5_u8, any::<bool>(), task());
     let rebuild = (config(), prop::option::of(start()), any::<bool>(), prop::bool::weighted(0.8));
     prop_oneof![
         500 => (any::<u8>(), call()).prop_map(|(thread, call)| Op::Call { thread, call }),
-        10 => burst.prop_map(|(thread, count, at, apart, owned)| {
-            Op::Burst { thread, count, at, apart, owned }
+        10 => burst.prop_map(|(thread, count, at, apart, owned, task)| {
+            Op::Burst { thread, count, at, apart, owned, task }
         }),
         10 => (any::<u8>(), any::<u16>(), any::<u8>())
             .prop_map(|(thread, first, count)| Op::CancelMany { thread, first, count }),
-        1 => (any::<u8>(), at()).prop_map(|(thread, at)| Op::Storm { thread, at }),
+        1 => (any::<u8>(), at()).prop_map(|(thread, at)| Op::Storm { thread, at, rarely: STORMY }),
         60 => step().prop_map(Op::Clock),
         60 => (step(), manner()).prop_map(|(to, manner)| Op::Advance { to, manner }),
         40 => Just(Op::ToNext),

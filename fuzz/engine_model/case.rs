@@ -16,6 +16,9 @@ pub(crate) const SHAPES: [(u32, u32); 9] =
 pub(crate) const TICKS_NS: [u64; 8] =
     [1, 2, 777, 1_000, 1_000_000, 1_000_000_007, 60_000_000_000, 3_600_000_000_000];
 
+/// Not what an input ends with, nor what it begins with.
+pub(crate) const STORMY: u8 = 90;
+
 /// A history: an engine, the threads that use it, and what they do.
 #[derive(Arbitrary, Clone, Debug)]
 pub(crate) struct Case {
@@ -56,13 +59,14 @@ pub(crate) enum Op {
         thread: u8,
         call: Call,
     },
-    /// Timers one after another, so many ticks apart.
+    /// Timers one after another, so many ticks apart: twice `count`, for more than a batch.
     Burst {
         thread: u8,
         count: u8,
         at: At,
         apart: u8,
         owned: bool,
+        task: Task,
     },
     /// Cancels so many, from one on.
     CancelMany {
@@ -70,10 +74,12 @@ pub(crate) enum Op {
         first: u16,
         count: u8,
     },
-    /// More cancelled timers than seats are kept for: once in a history.
+    /// More cancelled timers than seats are kept for: once in a history, and only where `rarely`
+    /// is [`STORMY`], for it takes long.
     Storm {
         thread: u8,
         at: At,
+        rarely: u8,
     },
     /// Moves the clock and nothing else.
     Clock(At),

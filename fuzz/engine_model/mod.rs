@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tickless::{ManualClock, Turn, TurnError};
 
-use case::{At, By, Call, Case, Config, Manner, Op, Task, Way};
+use case::{At, By, Call, Case, Config, Manner, Op, STORMY, Task, Way};
 use crew::Crew;
 use log::Log;
 use oracle::{Fate, Oracle, Scene};
@@ -75,15 +75,16 @@ impl Pair {
     fn step(&mut self, op: &Op) {
         match *op {
             Op::Call { thread, call } => self.on(thread, move |stage| stage.call(call)),
-            Op::Burst { thread, count, at, apart, owned } => {
-                self.burst(thread, usize::from(count), at, apart, owned);
+            Op::Burst { thread, count, at, apart, owned, task } => {
+                self.burst(thread, 2 * usize::from(count), at, apart, owned, task);
             }
             Op::CancelMany { thread, first, count } => self.on(thread, move |stage| {
                 for _ in 0..count {
                     stage.call(Call::Cancel { pick: first, way: Way::Cancel });
                 }
             }),
-            Op::Storm { thread, at } => self.storm(thread, at),
+            Op::Storm { thread, at, rarely: STORMY } => self.storm(thread, at),
+            Op::Storm { .. } => {}
             Op::Clock(at) => self.move_clock_to(self.stage.resolve_ns(at)),
             Op::Advance { to, manner } => self.advance(to, manner),
             Op::ToNext => {
@@ -121,14 +122,14 @@ impl Pair {
         self.oracle.judge(scene, &self.log.take())
     }
 
-    fn burst(&mut self, thread: u8, count: usize, at: At, apart: u8, owned: bool) {
+    fn burst(&mut self, thread: u8, count: usize, at: At, apart: u8, owned: bool, task: Task) {
         let room = MOST.saturating_sub(self.oracle.timers.len());
         let (at_ns, count) = (self.stage.resolve_ns(at), count.min(room));
         self.on(thread, move |stage| {
             let apart_ns = stage.config.tick_ns().saturating_mul(apart.into());
             for n in 0..count {
                 let at_ns = at_ns.saturating_add(apart_ns.saturating_mul(n as u64));
-                stage.schedule(at_ns, By::Delay, owned, stage.log.token(Task::Nothing));
+                stage.schedule(at_ns, By::Delay, owned, stage.log.token(task));
             }
         });
     }

@@ -246,12 +246,11 @@ impl Oracle {
 
     /// A handle was told that its timer is not pending: then it fired, or is about to.
     fn is_too_late(&mut self, number: usize) {
-        if self.timers[number].state == Fate::Pending {
-            let in_batch = self.batch.left > self.batch.doomed.len();
-            assert!(in_batch, "timer {number} is pending and its handle was told no");
-            if !self.batch.doomed.contains(&number) {
-                self.batch.doomed.push(number);
-            }
+        let is_pending = self.timers[number].state == Fate::Pending;
+        if is_pending && !self.batch.doomed.contains(&number) {
+            self.batch.doomed.push(number);
+            let is_in_batch = self.batch.doomed.len() <= self.batch.left;
+            assert!(is_in_batch, "timer {number} is pending and its handle was told no");
         }
     }
 
@@ -309,8 +308,8 @@ impl Oracle {
                 self.reached[shard] = self.reached[shard].max(due);
                 assert!(self.reached[shard] <= latest, "{number} comes too late in the order");
                 if self.config.shards() == 1 {
-                    let before = self.pending.range(..(due, 0)).map(|&(_, other)| other);
-                    let left = before.filter(|&other| self.timers[other].latest < due).next();
+                    let mut before = self.pending.range(..(due, 0)).map(|&(_, other)| other);
+                    let left = before.find(|&other| self.timers[other].latest < due);
                     assert_eq!(left, None, "left behind by {number}");
                 }
             }
