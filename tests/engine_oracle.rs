@@ -3,11 +3,13 @@
 //! The model and its comparisons are `fuzz/engine_model/mod.rs`; here histories are drawn so that
 //! every geometry and every tick get their share, and failures are made small.
 
+mod common;
 #[path = "../fuzz/engine_model/mod.rs"]
 mod engine_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
+use common::scaled;
 use engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
@@ -17,14 +19,10 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use when::When;
 
-const CASES: u32 = 60;
-const STEPS: usize = 100;
-
-/// `CASES` times what the environment variable TICKLESS_TEST_SCALE says.
-fn cases() -> u32 {
-    let scale = std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    CASES * scale.unwrap_or(1).max(1)
-}
+/// How many histories a test draws, times the environment's TICKLESS_TEST_SCALE, and how long they
+/// are at most.
+const MANY: (u64, usize) = (60, 100);
+const LONG: (u64, usize) = (3, 1500);
 
 // === times ===
 
@@ -160,14 +158,18 @@ fn op() -> impl Strategy<Value = Op> {
 // === the tests ===
 
 /// Histories that begin with one geometry, and with each tick in its turn.
-fn agree(slots: u32, reach: u32) {
+fn agree((slots, reach): (u32, u32), (cases, steps): (u64, usize)) {
     let shape = SHAPES.iter().position(|shape| *shape == (slots, reach));
     let shape = shape.expect("a shape of the model") as u8;
     let config = (config(), 0..TICKS_NS.len() as u8);
     let config = config.prop_map(move |(config, tick)| Config { shape, tick, ..config });
-    let case = (config, start(), 0..4_u8, vec(op(), 1..STEPS));
+    let case = (config, start(), 0..4_u8, vec(op(), 1..steps));
     let case = case.prop_map(|(config, start, helpers, ops)| Case { config, start, helpers, ops });
-    let config = ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig {
+        cases: scaled(cases) as u32,
+        failure_persistence: None,
+        ..Default::default()
+    };
     TestRunner::new(config)
         .run(&case, |case| {
             run(&case);
@@ -178,45 +180,60 @@ fn agree(slots: u32, reach: u32) {
 
 #[test]
 fn an_engine_of_two_slots_does_as_the_oracle_says() {
-    agree(2, 2);
+    agree((2, 2), MANY);
 }
 
 #[test]
 fn an_engine_of_three_slots_does_as_the_oracle_says() {
-    agree(3, 3);
+    agree((3, 3), MANY);
 }
 
 #[test]
 fn an_engine_of_three_slots_of_which_two_are_reached_does_as_the_oracle_says() {
-    agree(3, 2);
+    agree((3, 2), MANY);
 }
 
 #[test]
 fn an_engine_of_twenty_slots_does_as_the_oracle_says() {
-    agree(20, 20);
+    agree((20, 20), MANY);
 }
 
 #[test]
 fn an_engine_of_twenty_slots_of_which_seven_are_reached_does_as_the_oracle_says() {
-    agree(20, 7);
+    agree((20, 7), MANY);
 }
 
 #[test]
 fn an_engine_of_the_default_shape_does_as_the_oracle_says() {
-    agree(64, 32);
+    agree((64, 32), MANY);
 }
 
 #[test]
 fn an_engine_of_sixty_four_slots_does_as_the_oracle_says() {
-    agree(64, 64);
+    agree((64, 64), MANY);
 }
 
 #[test]
 fn an_engine_of_five_hundred_and_twelve_slots_does_as_the_oracle_says() {
-    agree(512, 512);
+    agree((512, 512), MANY);
 }
 
 #[test]
 fn an_engine_of_five_hundred_and_twelve_slots_of_which_half_are_reached_does_as_the_oracle_says() {
-    agree(512, 256);
+    agree((512, 256), MANY);
+}
+
+#[test]
+fn an_engine_of_the_default_shape_does_as_the_oracle_says_for_long() {
+    agree((64, 32), LONG);
+}
+
+#[test]
+fn an_engine_of_two_slots_does_as_the_oracle_says_for_long() {
+    agree((2, 2), LONG);
+}
+
+#[test]
+fn an_engine_of_twenty_slots_of_which_seven_are_reached_does_as_the_oracle_says_for_long() {
+    agree((20, 7), LONG);
 }

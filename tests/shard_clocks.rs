@@ -2,25 +2,21 @@
 //!
 //! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
 
+mod common;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
+use common::scaled;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use shard_model::{Case, Op, SHAPES, run};
 use when::When;
 
-const CASES: u32 = 200;
+const CASES: u64 = 200;
 const STEPS: usize = 80;
-
-/// `CASES` times what the environment variable TICKLESS_TEST_SCALE says.
-fn cases() -> u32 {
-    let scale = std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    CASES * scale.unwrap_or(1).max(1)
-}
 
 fn when() -> impl Strategy<Value = When> {
     prop_oneof![
@@ -60,7 +56,11 @@ fn a_shard_loses_nothing_and_fires_in_order_whatever_its_users_clocks_show() {
     ];
     let case = (0..SHAPES.len() as u8, start, vec(op(), 1..STEPS));
     let case = case.prop_map(|(shape, start, ops)| Case { shape, start, ops });
-    let config = ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig {
+        cases: scaled(CASES) as u32,
+        failure_persistence: None,
+        ..Default::default()
+    };
     TestRunner::new(config)
         .run(&case, |case| {
             run(&case);
