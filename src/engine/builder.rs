@@ -162,7 +162,8 @@ impl Builder {
     /// Calls `hook` with a shard's number when a timer was scheduled there that is due before
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
     /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
-    /// panics with is ignored.
+    /// panics with is ignored. Until the shard's next turn, the first of several such timers calls
+    /// it for sure; one that is due together with an earlier one may not.
     ///
     /// It is also called when a shard has much to tidy up after cancelled timers, and when the
     /// engine stops, so that a caller that sleeps finds out. It may use the engine.
