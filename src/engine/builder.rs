@@ -127,7 +127,7 @@ impl Builder {
     }
 
     /// The name of the reapers' threads; a dash and the shard's number are added. Default
-    /// `tickless`. Any but for a NUL, which is refused; what systems do not show they cut off.
+    /// `tickless`. Anything without a NUL; systems may show its beginning only (Linux: 15 bytes).
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
