@@ -13,6 +13,8 @@ use arbitrary::Arbitrary;
 use tickless::local::{Key, Wheel};
 use tickless::{Geometry, Tick};
 
+use crate::when::When;
+
 /// The geometries that are tried: slots and reach.
 pub(crate) const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (256, 256), (512, 512), (1000, 999)];
@@ -25,23 +27,6 @@ pub(crate) struct Case {
     /// Where time starts.
     pub(crate) start: When,
     pub(crate) ops: Vec<Op>,
-}
-
-/// A point in time, told so that interesting ones are likely.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum When {
-    /// So many ticks ago.
-    Ago(u16),
-    /// So many ticks from now.
-    Ahead(u16),
-    /// Around the start of a bucket that lies `buckets` ahead on a level.
-    Edge { level: u8, buckets: u8, offset: i8 },
-    /// Around the end of what a level reaches.
-    Reach { level: u8, offset: i8 },
-    /// Anywhere.
-    Absolute(u64),
-    /// So many ticks before the end of time, which comes after the last tick.
-    End(u8),
 }
 
 /// One step. A `u16` picks a timer from all that there ever were, so that stale keys are tried.
@@ -102,34 +87,6 @@ struct Token {
 
 /// What panicking sinks throw.
 struct Injected;
-
-// === impl When ===
-
-impl When {
-    fn resolve(self, geometry: &Geometry, now: Tick) -> Tick {
-        match self {
-            When::Ago(ticks) => now.saturating_sub(u64::from(ticks)),
-            When::Ahead(ticks) => now.saturating_add(u64::from(ticks)),
-            When::Edge { level, buckets, offset } => {
-                let level = level % geometry.levels() + 1;
-                let width = geometry.width(level);
-                let start = geometry.place_on(now, level).expiration.get();
-                near(start.saturating_add(width.saturating_mul(u64::from(buckets))), offset)
-            }
-            When::Reach { level, offset } => {
-                let width = geometry.width(level % geometry.levels() + 1);
-                let reach = width.saturating_mul(u64::from(geometry.reach()));
-                near(now.get().saturating_add(reach), offset)
-            }
-            When::Absolute(count) => Tick::new(count),
-            When::End(ticks) => Tick::NEVER.saturating_sub(u64::from(ticks)),
-        }
-    }
-}
-
-fn near(count: u64, offset: i8) -> Tick {
-    Tick::new(count.saturating_add_signed(i64::from(offset)))
-}
 
 // === impl Token ===
 

@@ -1,9 +1,17 @@
 //! Replays the fuzzing corpus: what fuzzers found worth keeping, as an ordinary test.
 
+#[path = "../fuzz/builder_model.rs"]
+mod builder_model;
+#[path = "../fuzz/engine_model/mod.rs"]
+mod engine_model;
 #[path = "../fuzz/geometry_model.rs"]
 mod geometry_model;
 #[path = "../fuzz/ops_model.rs"]
 mod ops_model;
+#[path = "../fuzz/shard_model.rs"]
+mod shard_model;
+#[path = "../fuzz/when.rs"]
+mod when;
 
 use std::fs;
 use std::path::Path;
@@ -33,4 +41,19 @@ fn the_wheel_agrees_with_the_oracle_on_the_kept_inputs() {
 #[test]
 fn placement_holds_on_the_kept_inputs() {
     replay("geometry", geometry_model::run);
+}
+
+#[test]
+fn the_engine_agrees_with_the_oracle_on_the_kept_inputs() {
+    replay("engine_ops", engine_model::run);
+}
+
+#[test]
+fn a_builder_builds_what_works_or_says_why_not_on_the_kept_inputs() {
+    replay("builder", builder_model::run);
+}
+
+#[test]
+fn a_shard_agrees_with_the_oracle_on_the_kept_inputs() {
+    replay("shard_clocks", shard_model::run);
 }

@@ -197,6 +197,21 @@ fn a_builder_refuses_a_limit_of_nothing() {
 }
 
 #[test]
+fn a_builder_refuses_thread_names_that_no_system_takes_and_takes_all_others() {
+    for name in ["\0", "in\0between", "at the end\0"] {
+        let builder = Engine::builder().thread_name(name).shards(1);
+        let error = refusal(builder);
+        assert!(matches!(&error, BuildError::ThreadName { name: wrong } if wrong == name));
+        assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+    }
+    let long = "long".repeat(1000);
+    for name in ["", " ", "\n", "\u{1F552}", "a/b%s", long.as_str()] {
+        let engine = Engine::builder().thread_name(name).shards(1).build().unwrap();
+        assert_eq!(engine.stop().unwrap().len(), 0);
+    }
+}
+
+#[test]
 fn a_builder_refuses_what_does_not_go_with_threads() {
     let clock = ManualClock::new();
     let error = refusal(Engine::builder().manual_clock(&clock).driver(Driver::Threads));

@@ -5,11 +5,14 @@
 
 #[path = "../fuzz/ops_model.rs"]
 mod ops_model;
+#[path = "../fuzz/when.rs"]
+mod when;
 
-use ops_model::{Case, Op, SHAPES, When, run};
+use ops_model::{Case, Op, SHAPES, run};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use when::When;
 
 const CASES: u32 = 100;
 const STEPS: usize = 120;

@@ -4,5 +4,7 @@
 
 #[path = "../ops_model.rs"]
 mod ops_model;
+#[path = "../when.rs"]
+mod when;
 
 libfuzzer_sys::fuzz_target!(|case: ops_model::Case| ops_model::run(&case));

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use crate::time::{Clock, Scale, Tick};
 
-/// Payloads that are due, in order of their deadlines' ticks, each to be taken once.
+/// Payloads that are due, in order of their deadlines' ticks, each to be taken once. (One that was
+/// scheduled for a time in the past comes anywhere from its deadline's place to that of the time
+/// at which it was scheduled.)
 ///
 /// A batch is an iterator over payloads. What a handler leaves in it when it returns is dropped;
 /// what is left when it *panics* is handed over again, without the payload it panicked on.

@@ -94,7 +94,8 @@ impl Builder {
     /// Buckets per level of the wheel. Default 64; from 2 to 1,048,576. Powers of two are filed
     /// with shifts and masks instead of divisions.
     ///
-    /// Unless `reach` says otherwise, half of them are reached.
+    /// Unless `reach` says otherwise, half of them are reached. A bucket is 256 bytes, and a level
+    /// is made, in each shard, when a timer first needs it: with a million slots, 256 MiB at once.
     pub fn slots(mut self, slots: u32) -> Builder {
         self.slots = slots;
         self
@@ -126,7 +127,7 @@ impl Builder {
     }
 
     /// The name of the reapers' threads; a dash and the shard's number are added. Default
-    /// `tickless`.
+    /// `tickless`. Anything without a NUL; systems may show its beginning only (Linux: 15 bytes).
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
@@ -161,7 +162,8 @@ impl Builder {
     /// Calls `hook` with a shard's number when a timer was scheduled there that is due before
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
     /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
-    /// panics with is ignored.
+    /// panics with is ignored. Until the shard's next turn, the first of several such timers calls
+    /// it for sure; one that is due together with an earlier one may not.
     ///
     /// It is also called when a shard has much to tidy up after cancelled timers, and when the
     /// engine stops, so that a caller that sleeps finds out. It may use the engine.
@@ -194,6 +196,9 @@ impl Builder {
         let has_threads = self.has_threads()?;
         if self.max_pending == Some(0) {
             return Err(BuildError::MaxPending);
+        }
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::ThreadName { name: self.thread_name });
         }
         let number = registry::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);

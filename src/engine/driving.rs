@@ -82,7 +82,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// For engines that their caller drives ([`Driver::Caller`](crate::Driver::Caller)). Turns of
     /// different shards may run at the same time; a second turn of one shard waits for the
-    /// first. Timers that the turn's own tasks schedule fire in a later turn.
+    /// first. A turn ends whatever its tasks do: what they schedule for at once fires in this turn
+    /// only where something that is due at the very same tick is still to come, else in the next.
     ///
     /// # Errors
     /// The engine has threads of its own, the call comes from one of its tasks, there is no

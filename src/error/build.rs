@@ -24,6 +24,11 @@ pub enum BuildError {
     },
     /// A limit of zero pending timers: nothing could ever be scheduled.
     MaxPending,
+    /// A NUL in the name of the reapers' threads: systems end names there.
+    ThreadName {
+        /// What was asked for.
+        name: String,
+    },
     /// Threads cannot sleep by a clock that is moved by hand.
     ManualClockWithThreads,
     /// A hook for callers, on an engine that is driven by threads of its own.
@@ -46,6 +51,9 @@ impl fmt::Display for BuildError {
                 write!(f, "shards must be between 1 and {max}, got {shards}")
             }
             BuildError::MaxPending => f.write_str("max_pending must be above zero"),
+            BuildError::ThreadName { name } => {
+                write!(f, "a thread's name must be without NUL, got {name:?}")
+            }
             BuildError::ManualClockWithThreads => {
                 f.write_str("an engine with a manual clock is driven by its caller")
             }

@@ -51,7 +51,8 @@ pub struct Report {
 impl<T> Reaper<'_, T> {
     /// Runs a turn at `now` that fires at most `max_fired` timers.
     ///
-    /// Timers that its own tasks schedule fire in a later turn, so that a turn ends.
+    /// What its own tasks schedule for at once fires in a later turn, so that a turn ends, unless
+    /// the bucket of the present is still to be opened: that happens once in a turn.
     pub fn turn(&self, owner: &mut Owner<T>, now: Tick, max_fired: usize) -> Report {
         let now = self.shard.begin(now);
         self.shard.read_notices(owner);

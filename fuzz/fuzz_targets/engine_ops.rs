@@ -1,0 +1,10 @@
+//! Fuzzes the engine against a sorted map: see `fuzz/engine_model/mod.rs`.
+
+#![no_main]
+
+#[path = "../engine_model/mod.rs"]
+mod engine_model;
+#[path = "../when.rs"]
+mod when;
+
+libfuzzer_sys::fuzz_target!(|case: engine_model::case::Case| engine_model::run(&case));

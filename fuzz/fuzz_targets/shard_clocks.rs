@@ -1,0 +1,10 @@
+//! Fuzzes a shard whose producers' clocks lag: see `fuzz/shard_model.rs`.
+
+#![no_main]
+
+#[path = "../shard_model.rs"]
+mod shard_model;
+#[path = "../when.rs"]
+mod when;
+
+libfuzzer_sys::fuzz_target!(|case: shard_model::Case| shard_model::run(&case));

@@ -1,0 +1,257 @@
+//! A shard and a sorted map side by side, with clocks that do not agree: the body of the fuzz
+//! target `shard_clocks`.
+//!
+//! An engine's threads read one clock, but not at one moment: a thread that was interrupted files
+//! by a reading that is behind the shard's clock, and one may be ahead of the shard, whose clock
+//! stands still between turns. Here each call brings a reading of its own.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use tickless::doorbell::{Bell, Doorbell};
+use tickless::entry::Entry;
+use tickless::reaper::{Latenesses, Reaper};
+use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::time::Scale;
+use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
+
+use crate::when::When;
+
+/// The geometries that are tried: slots and reach.
+pub(crate) const SHAPES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 7), (64, 32), (512, 512)];
+
+/// A history of one shard.
+#[derive(Arbitrary, Clone, Debug)]
+pub(crate) struct Case {
+    /// Which of [`SHAPES`], going round.
+    pub(crate) shape: u8,
+    pub(crate) start: When,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// One step, by one of two keepers. `skew` is how far its clock is from the shard's, in ticks.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Schedule {
+        keeper: bool,
+        deadline: When,
+        skew: i8,
+        owned: bool,
+    },
+    Cancel {
+        keeper: bool,
+        pick: u16,
+    },
+    Reset {
+        keeper: bool,
+        pick: u16,
+        deadline: When,
+        skew: i8,
+    },
+    Detach {
+        keeper: bool,
+        pick: u16,
+    },
+    /// A turn at a time that may be before the last one's.
+    Turn {
+        now: When,
+        at_most: Option<u8>,
+    },
+}
+
+/// Runs a history, then turns to the end of time.
+pub(crate) fn run(case: &Case) {
+    let mut pair = Pair::new(case);
+    for op in &case.ops {
+        pair.step(*op);
+        pair.check();
+    }
+    pair.turn(Tick::LAST, None);
+    pair.end();
+}
+
+struct Pair {
+    // The shard goes before the pool: what it gives up in its end goes there.
+    shard: Shard<usize>,
+    keepers: [Keeper<usize>; 2],
+    pool: Pool<usize>,
+    clock: Clock,
+    lateness: Latenesses,
+    handles: Vec<(usize, NonNull<Entry<usize>>)>,
+    /// What is pending: the tick of the deadline, and the tick by which it has to fire.
+    pending: BTreeMap<usize, (Tick, Tick)>,
+    scheduled: usize,
+    /// What fires is not before this.
+    reached: Tick,
+    /// The latest reading of any clock: there is one engine clock, and nobody is ahead of it.
+    latest_now: Tick,
+}
+
+// === impl Pair ===
+
+impl Pair {
+    fn new(case: &Case) -> Pair {
+        let (slots, reach) = SHAPES[usize::from(case.shape) % SHAPES.len()];
+        let geometry = Geometry::new(slots, reach).expect("the shapes are valid");
+        let now = case.start.resolve(&geometry, Tick::ZERO).min(Tick::LAST);
+        let pool = Pool::new(1, 1, None);
+        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), now, &pool);
+        Pair {
+            shard,
+            keepers: [Keeper::new(&pool), Keeper::new(&pool)],
+            pool,
+            clock: Clock::manual(&ManualClock::new()),
+            lateness: Latenesses::new(),
+            handles: Vec::new(),
+            pending: BTreeMap::new(),
+            scheduled: 0,
+            reached: Tick::ZERO,
+            latest_now: now,
+        }
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Schedule { keeper, deadline, skew, owned } => {
+                self.schedule(keeper, self.at(deadline), self.skewed(skew), owned);
+            }
+            Op::Cancel { keeper, pick } => self.cancel(keeper, pick),
+            Op::Reset { keeper, pick, deadline, skew } => {
+                self.reset(keeper, pick, self.at(deadline), self.skewed(skew));
+            }
+            Op::Detach { keeper, pick } => {
+                let Some((_, entry)) = self.pick(pick) else { return };
+                // SAFETY: the handle is given up here.
+                unsafe { self.keepers[usize::from(keeper)].let_go(&self.pool, entry) };
+            }
+            Op::Turn { now, at_most } => self.turn(self.at(now), at_most),
+        }
+    }
+
+    fn at(&self, when: When) -> Tick {
+        when.resolve(self.shard.wheel().geometry(), self.shard.clock())
+    }
+
+    /// What a clock shows that is `skew` ticks ahead of the shard's, or behind it.
+    fn skewed(&self, skew: i8) -> Tick {
+        let shown = self.shard.clock().get().saturating_add_signed(skew.into());
+        Tick::new(shown).min(Tick::LAST)
+    }
+
+    fn pick(&mut self, pick: u16) -> Option<(usize, NonNull<Entry<usize>>)> {
+        let at = usize::from(pick).checked_rem(self.handles.len())?;
+        Some(self.handles.swap_remove(at))
+    }
+
+    fn schedule(&mut self, keeper: bool, deadline: Tick, now: Tick, owned: bool) {
+        let (keeper, number) = (&mut self.keepers[usize::from(keeper)], self.scheduled);
+        let entry = keeper.schedule(&self.pool, &self.shard, deadline, || now, number, owned);
+        let entry = entry.expect("the shard is open");
+        self.scheduled += 1;
+        self.file(number, deadline, now);
+        if owned {
+            self.handles.push((number, entry));
+        }
+    }
+
+    /// What is past by the later of two clocks is due by that one.
+    fn file(&mut self, number: usize, deadline: Tick, now: Tick) {
+        let latest = deadline.max(now).max(self.shard.clock());
+        self.latest_now = self.latest_now.max(now);
+        self.pending.insert(number, (deadline, latest));
+    }
+
+    fn cancel(&mut self, keeper: bool, pick: u16) {
+        let Some((number, entry)) = self.pick(pick) else { return };
+        let keeper = &mut self.keepers[usize::from(keeper)];
+        // SAFETY: the handle is given up here.
+        let cancelled = unsafe { keeper.cancel(&self.pool, entry) };
+        let was_pending = self.pending.remove(&number).is_some();
+        assert_eq!(cancelled.payload, was_pending.then_some(number));
+    }
+
+    fn reset(&mut self, keeper: bool, pick: u16, deadline: Tick, now: Tick) {
+        let Some((number, mut entry)) = self.pick(pick) else { return };
+        let keeper = &mut self.keepers[usize::from(keeper)];
+        // SAFETY: the handle is ours; if the timer moved to another entry, so does the handle.
+        match unsafe { keeper.reset(&self.pool, &self.shard, entry, deadline, || now) } {
+            Moved::Here => self.moved(number, deadline, now),
+            Moved::To { entry: other, .. } => {
+                entry = other;
+                self.moved(number, deadline, now);
+            }
+            Moved::Gone => assert!(!self.pending.contains_key(&number), "{number} is not gone"),
+            Moved::Stopped(_) => panic!("the shard is open"),
+        }
+        self.handles.push((number, entry));
+    }
+
+    fn moved(&mut self, number: usize, deadline: Tick, now: Tick) {
+        assert!(self.pending.contains_key(&number), "moved {number}, which is not pending");
+        self.file(number, deadline, now);
+    }
+
+    fn turn(&mut self, now: Tick, at_most: Option<u8>) {
+        let (now, log) = (now.min(Tick::LAST), Mutex::new(Vec::new()));
+        let handler = |batch: Batch<'_, usize>| {
+            log.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+        };
+        let reaper = Reaper {
+            shard: &self.shard,
+            pool: &self.pool,
+            handler: &handler,
+            clock: &self.clock,
+            scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
+            lateness: &self.lateness,
+        };
+        let before = self.shard.clock();
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        let most = at_most.map_or(usize::MAX, usize::from);
+        let report = reaper.turn(&mut owner, now, most);
+        drop(owner);
+        let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(report.fired, fired.len());
+        assert!(fired.len() <= most);
+        let now = self.shard.clock();
+        assert!(now >= before, "a shard's clock goes back");
+        for number in fired {
+            let (deadline, latest) = self.pending.remove(&number).expect("it was pending");
+            assert!(deadline <= now, "{number} is early");
+            self.reached = self.reached.max(deadline);
+            assert!(self.reached <= latest, "{number} comes too late in the order");
+        }
+        let first = self.pending.values().map(|&(_, latest)| latest).min();
+        let is_due = first.is_some_and(|latest| latest <= now);
+        assert!(!is_due || (report.busy && report.fired == most), "left behind at {now:?}");
+        let is_covered = first.is_none_or(|latest| report.next <= latest);
+        assert!(is_covered || report.busy, "asleep until {:?}, due at {first:?}", report.next);
+    }
+
+    fn check(&self) {
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        let counted = self.shard.check(&mut owner, self.latest_now);
+        let counted = counted.unwrap_or_else(|violation| panic!("{violation}"));
+        assert_eq!(counted.pending, self.pending.len() as u64);
+        assert_eq!(self.pool.tallies.pending(), counted.pending);
+    }
+
+    fn end(mut self) {
+        assert!(self.pending.values().all(|&(deadline, _)| deadline == Tick::NEVER));
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        let mut returned = self.shard.close(&mut owner, &self.pool);
+        drop(owner);
+        returned.sort_unstable();
+        assert!(returned.iter().eq(self.pending.keys()), "{returned:?}");
+        for (_, entry) in std::mem::take(&mut self.handles) {
+            // SAFETY: the handle is given up here.
+            unsafe { self.keepers[0].let_go(&self.pool, entry) };
+        }
+        for keeper in &mut self.keepers {
+            keeper.clear(&self.pool);
+            keeper.hand_back();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A shard against a sorted map, while the clocks of those who use it do not agree.
+//!
+//! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
+
+mod common;
+#[path = "../fuzz/shard_model.rs"]
+mod shard_model;
+#[path = "../fuzz/when.rs"]
+mod when;
+
+use common::scaled;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use shard_model::{Case, Op, SHAPES, run};
+use when::When;
+
+const CASES: u64 = 200;
+const STEPS: usize = 80;
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        3 => (0..50_u16).prop_map(When::Ago),
+        6 => (0..100_u16).prop_map(When::Ahead),
+        4 => (0..6_u8, 0..70_u8, -2..=2_i8)
+            .prop_map(|(level, buckets, offset)| When::Edge { level, buckets, offset }),
+        2 => (0..6_u8, -2..=2_i8).prop_map(|(level, offset)| When::Reach { level, offset }),
+        1 => (0..4_u8).prop_map(When::End),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let turn_at =
+        prop_oneof![1 => (0..9_u16).prop_map(When::Ago), 6 => (0..60_u16).prop_map(When::Ahead)];
+    let (keeper, pick, skew) = (any::<bool>(), any::<u16>(), any::<i8>());
+    prop_oneof![
+        8 => (keeper, when(), skew, any::<bool>()).prop_map(|(keeper, deadline, skew, owned)| {
+            Op::Schedule { keeper, deadline, skew, owned }
+        }),
+        3 => (keeper, pick).prop_map(|(keeper, pick)| Op::Cancel { keeper, pick }),
+        4 => (any::<bool>(), any::<u16>(), when(), any::<i8>()).prop_map(
+            |(keeper, pick, deadline, skew)| Op::Reset { keeper, pick, deadline, skew }
+        ),
+        1 => (any::<bool>(), any::<u16>()).prop_map(|(keeper, pick)| Op::Detach { keeper, pick }),
+        6 => (turn_at, prop::option::weighted(0.2, 0..4_u8))
+            .prop_map(|(now, at_most)| Op::Turn { now, at_most }),
+    ]
+}
+
+#[test]
+fn a_shard_loses_nothing_and_fires_in_order_whatever_its_users_clocks_show() {
+    let start = prop_oneof![
+        2 => Just(When::Absolute(0)),
+        2 => any::<u64>().prop_map(|count| When::Absolute(count >> 12)),
+        1 => (1..200_u8).prop_map(When::End),
+    ];
+    let case = (0..SHAPES.len() as u8, start, vec(op(), 1..STEPS));
+    let case = case.prop_map(|(shape, start, ops)| Case { shape, start, ops });
+    let config = ProptestConfig {
+        cases: scaled(CASES) as u32,
+        failure_persistence: None,
+        ..Default::default()
+    };
+    TestRunner::new(config)
+        .run(&case, |case| {
+            run(&case);
+            Ok(())
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+}
