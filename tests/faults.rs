@@ -351,8 +351,8 @@ fn a_hook_that_stops_its_engine_in_the_midst_of_a_schedule_gets_what_was_pending
     };
     let engine = hooked(stop);
     // Each is due before all others, so that each rings.
-    let schedule = |n| book.schedule(&engine, MS * (1000 - 50 * n)).ok();
-    let timers: Vec<_> = (0..12).map_while(schedule).collect();
+    let schedule = |n: u32| book.schedule(&engine, MS * (1000 - 50 * n)).ok();
+    let timers: Vec<_> = (0..12_u32).map_while(schedule).collect();
     assert!(timers.len() >= 10, "{}", timers.len());
     assert!(book.schedule(&engine, MS).unwrap_err().is_stopped());
     assert!(timers.iter().all(|timer| timer.handle.state() == State::Stopped));
@@ -367,8 +367,13 @@ fn a_hook_that_is_rung_by_a_stop_may_stop_as_well() {
     let returned = Arc::new(Mutex::new(0));
     let by_hook = returned.clone();
     let items = book.clone();
-    let engine = hooked(move |engine| *by_hook.lock().unwrap() += items.stop(engine));
-    (0..10).for_each(|_| drop(book.schedule_detached(&engine, Duration::MAX)));
+    let stop = move |engine: &TypedEngine<Item>| {
+        if engine.len() == 10 {
+            *by_hook.lock().unwrap() += items.stop(engine);
+        }
+    };
+    let engine = hooked(stop);
+    (0..10).for_each(|_| book.schedule_detached(&engine, HOUR).unwrap());
     let by_us = book.stop(&engine);
     assert_eq!(by_us + *returned.lock().unwrap(), 10);
     book.close().agree_with(engine.stats());
