@@ -136,7 +136,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     /// From now on, what the calling thread schedules goes to this shard: for threads that each
-    /// drive one. Threads that do not say so are spread over the shards.
+    /// drive one. Threads that do not say so are spread over the shards. (A timer that takes the
+    /// seat of a cancelled one is where that was.)
     ///
     /// # Panics
     /// There is no such shard.
