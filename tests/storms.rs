@@ -59,7 +59,7 @@ fn storm(
         for (number, mut handle) in before.recv_timeout(PATIENCE).unwrap() {
             match number % 4 {
                 // Fires at once, from wherever it was, in an entry of its own.
-                0 => drop(handle.reset(Duration::ZERO).unwrap()),
+                0 => _ = handle.reset(Duration::ZERO).unwrap(),
                 _ => outcomes.push((number, handle.cancel())),
             }
         }

@@ -62,8 +62,8 @@ fn live(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, see
         let mut timer = mine.swap_remove(random.below(40) as usize);
         match random.below(8) {
             0 => drop(timer),
-            1 => drop(timer.take()),
-            2 | 3 => drop(timer.cancel()),
+            1 => _ = timer.take(),
+            2 | 3 => _ = timer.cancel(),
             4 => {
                 let mut market = market.lock().unwrap();
                 market.push(timer);
