@@ -221,7 +221,7 @@ fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
 }
 
 #[test]
-fn a_storm_of_a_million_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
+fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     const THREADS: u64 = 4;
     let _alone = alone();
     let engine = typed();
@@ -233,9 +233,9 @@ fn a_storm_of_a_million_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     };
     let mut parts: Vec<Vec<Handle<u64>>> = Vec::new();
     for _ in 0..THREADS {
-        parts.push((0..scaled(1_000_000) / THREADS).map(&mut schedule).collect());
+        parts.push((0..scaled(200_000) / THREADS).map(&mut schedule).collect());
     }
-    assert!(live().lines - before >= scaled(1_000_000) as i64);
+    assert!(live().lines - before >= scaled(200_000) as i64);
     // On threads that never scheduled anything, and while nobody does.
     let cancel = |part: Vec<Handle<u64>>| {
         thread::spawn(move || assert!(part.into_iter().all(Handle::cancel)))

@@ -10,8 +10,8 @@ mod common;
 mod random;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use account::{Book, Item, Timer, run_all};
@@ -80,15 +80,26 @@ fn live(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, see
     market.lock().unwrap().append(&mut mine);
 }
 
+/// Begins `threads` threads with a number each. (Not scoped ones: ThreadSanitizer does not see
+/// that those have ended.)
+fn begin(threads: u64, body: impl Fn(u64) + Send + Sync + 'static) -> Vec<JoinHandle<()>> {
+    let body = Arc::new(body);
+    let spawn = |number| {
+        let body = body.clone();
+        thread::spawn(move || body(number))
+    };
+    (0..threads).map(spawn).collect()
+}
+
+fn join(threads: Vec<JoinHandle<()>>) {
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 /// Lets a crowd live on `engine`, stops it, and asserts that the books agree.
 fn crowd(engine: &TypedEngine<Item>, threads: u64, each: u64) {
-    let (book, market) = (Book::new(threads * each), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for seed in 0..threads {
-            let (book, market) = (&book, &market);
-            scope.spawn(move || live(book, engine, market, seed, each));
-        }
-    });
+    let (book, market) = (Book::new(threads * each), Arc::new(Mutex::new(Vec::new())));
+    let (books, engines, markets) = (book.clone(), engine.clone(), market.clone());
+    join(begin(threads, move |seed| live(&books, &engines, &markets, seed, each)));
     // The threads and their caches are gone; the handles are used by one that scheduled nothing.
     wait_until("some fire", || engine.stats().fired > 0);
     for (n, timer) in market.lock().unwrap().drain(..).enumerate() {
@@ -118,18 +129,17 @@ fn more_shards_than_cores_serve_a_crowd() {
 #[test]
 fn reapers_that_are_starved_by_busy_threads_lose_nothing() {
     let engine = engine(Builder::new().shards(2));
-    let idle = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..CROWD {
-            scope.spawn(|| {
-                while !idle.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
+    let idle = Arc::new(AtomicBool::new(false));
+    let is_idle = idle.clone();
+    let spin = move |_| {
+        while !is_idle.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
         }
-        crowd(&engine, 4, scaled(2000));
-        idle.store(true, Ordering::Relaxed);
-    });
+    };
+    let busy = begin(CROWD, spin);
+    crowd(&engine, 4, scaled(2000));
+    idle.store(true, Ordering::Relaxed);
+    join(busy);
 }
 
 /// Reapers and producers on one CPU, which the producers never leave by themselves.
@@ -137,16 +147,13 @@ fn reapers_that_are_starved_by_busy_threads_lose_nothing() {
 #[test]
 fn a_reaper_that_is_pinned_to_the_cpu_of_busy_producers_loses_nothing() {
     let engine = engine(Builder::new().shards(1).pinned(true));
-    let pinned = thread::spawn({
-        let engine = engine.clone();
-        move || {
-            // The reaper of shard 0 keeps to the first CPU that we may use; threads that are
-            // spawned from here on inherit this.
-            keep_to_first_cpu();
-            crowd(&engine, 6, scaled(2000));
-        }
-    });
-    pinned.join().unwrap();
+    let keep_there = move |_| {
+        // The reaper of shard 0 keeps to the first CPU that we may use; threads that are spawned
+        // from here on inherit this.
+        keep_to_first_cpu();
+        crowd(&engine, 6, scaled(2000));
+    };
+    join(begin(1, keep_there));
 }
 
 #[cfg(target_os = "linux")]
@@ -213,28 +220,26 @@ fn room_below_the_limit_is_back_at_once_whichever_thread_cancels() {
     let book = Book::new(THREADS * PART * rounds);
     let (senders, receivers): (Vec<_>, Vec<_>) =
         (0..THREADS).map(|_| mpsc::channel::<Vec<Timer>>()).unzip();
-    thread::scope(|scope| {
-        for (thread, receiver) in receivers.into_iter().enumerate() {
-            let next = senders[(thread + 1) % senders.len()].clone();
-            let (book, engine) = (&book, &engine);
-            scope.spawn(move || {
-                for round in 0..rounds {
-                    let schedule = |_| book.schedule(engine, HOUR).expect("there is room");
-                    let timers: Vec<Timer> = (0..PART).map(schedule).collect();
-                    // The neighbour cancels ours while we cancel somebody else's: room for as
-                    // many as we have sent away is there when theirs are gone.
-                    next.send(timers).unwrap();
-                    let theirs = receiver.recv_timeout(PATIENCE).unwrap();
-                    let won = theirs.into_iter().all(|timer| match round % 2 {
-                        0 => timer.cancel(),
-                        _ => timer.take(),
-                    });
-                    assert!(won);
-                }
-            });
-        }
-        drop(senders);
-    });
+    let mut threads = Vec::new();
+    for (thread, receiver) in receivers.into_iter().enumerate() {
+        let next = senders[(thread + 1) % senders.len()].clone();
+        let (book, engine) = (book.clone(), engine.clone());
+        threads.push(thread::spawn(move || {
+            for round in 0..rounds {
+                let schedule = |_| book.schedule(&engine, HOUR).expect("there is room");
+                let timers: Vec<Timer> = (0..PART).map(schedule).collect();
+                // The neighbour cancels ours while we cancel somebody else's: room for as many
+                // as we have sent away is there when theirs are gone.
+                next.send(timers).unwrap();
+                let theirs = receiver.recv_timeout(PATIENCE).unwrap();
+                let cancel =
+                    |timer: Timer| if round % 2 == 0 { timer.cancel() } else { timer.take() };
+                assert!(theirs.into_iter().all(cancel));
+            }
+        }));
+    }
+    drop(senders);
+    join(threads);
     assert_eq!(book.stop(&engine), 0);
     let sums = book.close();
     sums.agree_with(engine.stats());
