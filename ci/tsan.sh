@@ -13,4 +13,10 @@ export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg
 export CARGO_TARGET_DIR=target/tsan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
+
+build_planted
+for bug in plain-access relaxed-publication two-owners; do
+    finds "$bug" "WARNING: ThreadSanitizer: data race"
+done
+
 cargo nextest run --cargo-quiet --locked --target "$(host)" --profile tsan "$@"

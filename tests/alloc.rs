@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::scaled;
-use counting::{Counting, live, made_here};
+use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
 
@@ -218,4 +218,53 @@ fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
     canceller.join().unwrap();
     let bound = BATCH as i64 + AT_HAND + DEAD_AT_MOST;
     assert!(most <= bound, "{most} entries for {BATCH} timers at a time");
+}
+
+#[test]
+fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
+    const THREADS: u64 = 4;
+    let _alone = alone();
+    let engine = typed();
+    let before = live().lines;
+    let random = &mut Random::new(5);
+    let mut schedule = |_| {
+        let delay = HOUR + MS * random.below(1_000_000_000) as u32;
+        engine.schedule(delay, 7).unwrap()
+    };
+    let mut parts: Vec<Vec<Handle<u64>>> = Vec::new();
+    for _ in 0..THREADS {
+        parts.push((0..scaled(200_000) / THREADS).map(&mut schedule).collect());
+    }
+    assert!(live().lines - before >= scaled(200_000) as i64);
+    // On threads that never scheduled anything, and while nobody does.
+    let cancel = |part: Vec<Handle<u64>>| {
+        thread::spawn(move || assert!(part.into_iter().all(Handle::cancel)))
+    };
+    let threads: Vec<_> = parts.into_iter().map(cancel).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    while engine.turn(0).unwrap().more {}
+    assert!(engine.stats().dead <= DEAD_AT_MOST as u64, "{:?}", engine.stats());
+    free_what_waits_for_readers();
+    let left = live().lines - before;
+    assert!(left <= AT_HAND + DEAD_AT_MOST, "{left} entries for no timer");
+}
+
+#[test]
+fn what_a_far_timers_payload_owns_is_freed_in_its_cancel_whichever_thread_cancels() {
+    const BALLAST: usize = 10_000_000;
+    let _alone = alone();
+    let engine = closures();
+    for is_elsewhere in [false, true] {
+        let ballast = vec![1_u8; BALLAST];
+        let task = move || drop(black_box(ballast));
+        let handle = engine.schedule(HOUR * 10_000, task).unwrap();
+        let cancel = || {
+            let before = live().bytes;
+            assert!(handle.cancel());
+            before - live().bytes
+        };
+        let freed = if is_elsewhere { thread::spawn(cancel).join().unwrap() } else { cancel() };
+        // Up to what a thread makes when it first meets an engine.
+        assert!(freed > BALLAST as i64 / 2, "{freed} bytes");
+    }
 }

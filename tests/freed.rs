@@ -9,8 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use counting::{Counting, Live, live, made_here};
-use tickless::entry::after_readers;
+use counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, ManualClock};
 
 #[global_allocator]
@@ -19,19 +18,6 @@ static COUNTING: Counting = Counting;
 const HOUR: Duration = Duration::from_secs(3600);
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Lets the epoch move on until it has nothing left to free. (It moves on by at most one step
-/// each time that somebody comes by, and frees what is two steps old.)
-fn free_what_waits_for_readers() {
-    let mut before = live();
-    let mut unchanged = 0;
-    while unchanged < 16 {
-        // SAFETY: it frees nothing.
-        unsafe { after_readers(|| ()) };
-        unchanged = if live() == before { unchanged + 1 } else { 0 };
-        before = live();
-    }
-}
 
 /// Uses an engine in every way, from several threads, until its memory has passed through seats,
 /// depots, sweeps and the epoch.

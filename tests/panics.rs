@@ -1,40 +1,22 @@
 //! Panics: a payload that panics is counted, takes nothing else down, and kills no reaper.
 
+#[path = "common/planned.rs"]
+mod planned;
 #[path = "common/token.rs"]
 mod token;
 
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use planned::{Planned, panic_as_planned, quietly};
 use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
 use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SOON: Duration = Duration::from_millis(5);
-
-/// What these tests panic with. Panics with anything else are failures and are shown.
-#[derive(Clone, Copy)]
-struct Planned;
-
-fn panic_as_planned() -> ! {
-    panic::panic_any(Planned)
-}
-
-/// Keeps planned panics from being printed.
-fn quietly() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !info.payload().is::<Planned>() {
-                usual(info);
-            }
-        }));
-    });
-}
 
 fn manual() -> (Engine, ManualClock) {
     quietly();

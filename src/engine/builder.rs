@@ -15,6 +15,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
 
 use super::core::Core;
 use super::driving::inside;
+use super::leftover::Leftover;
 use super::{Engine, TypedEngine, local, registry};
 
 /// Sets up an [`Engine`] or a [`TypedEngine`].
@@ -270,7 +271,7 @@ impl Builder {
         &self,
         core: &Arc<Core<T>>,
         index: usize,
-    ) -> io::Result<JoinHandle<Vec<T>>> {
+    ) -> io::Result<JoinHandle<Leftover<T>>> {
         let name = format!("{}-{index}", self.thread_name);
         let (pinned, core_of_thread) = (self.pinned, core.clone());
         let (report, pinning) = mpsc::sync_channel(1);
@@ -284,7 +285,7 @@ impl Builder {
                 if may_run {
                     reaper::run(&core.reaper(index), &core.stopping);
                 }
-                core.close(&core.shards[index])
+                Leftover::new(core.close(&core.shards[index]))
             })
         })?;
         core.shards[index].doorbell().answered_by(thread.thread().clone());

@@ -14,7 +14,8 @@ use super::{Builder, Handle, Snapshot, Stats, Turn, TypedEngine};
 /// wake a task, set a flag). A closure that captures up to three words needs no allocation.
 ///
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
-/// what is pending is dropped; [`stop`](Engine::stop) returns it instead.
+/// what is pending is dropped (a panic in that ends there); [`stop`](Engine::stop) returns it
+/// instead.
 ///
 /// ```
 /// use std::sync::mpsc;

@@ -11,6 +11,7 @@ use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
+use super::leftover::Leftover;
 use super::registry;
 
 /// Shards and what surrounds them.
@@ -77,13 +78,12 @@ impl<T> Core<T> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells all reapers to end.
+    /// Tells all reapers to end, once.
     pub(super) fn stop_all(&self) {
         // ORDER(STOP): Release - pairs with the Acquire loads of the reapers; the ring after it
-        // ends their sleep.
-        self.stopping.store(true, Ordering::Release);
-        for shard in &self.shards {
-            shard.doorbell().ring();
+        // ends their sleep. The swap makes one stopper ring, also where a hook stops again.
+        if !self.stopping.swap(true, Ordering::Release) {
+            self.shards.iter().for_each(|shard| shard.doorbell().ring());
         }
     }
 
@@ -120,7 +120,7 @@ impl<T> Drop for Core<T> {
         registry::leave(self.id());
         for shard in &self.shards {
             // Closed already, unless the engine was never finished.
-            drop(self.close(shard));
+            drop(Leftover::new(self.close(shard)));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! - `builder` puts an engine together; `core` is what its threads share.
 //! - `typed` is the engine for payloads of any type, `closures` the one for closures.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds an engine by its number.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
 
@@ -12,6 +13,7 @@ mod core;
 mod driving;
 mod guard;
 mod handle;
+mod leftover;
 mod local;
 mod registry;
 mod snapshot;

@@ -13,6 +13,7 @@ use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::core::Core;
 use super::driving::is_inside;
+use super::leftover::Leftover;
 use super::local::{self, Local};
 use super::snapshot::Snapshot;
 use super::{Builder, Handle, Stats};
@@ -23,7 +24,8 @@ use super::{Builder, Handle, Stats};
 /// a payload of a few words (a connection's number, say) says which.
 ///
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
-/// what is pending is dropped; [`stop`](TypedEngine::stop) returns it instead.
+/// what is pending is dropped (a panic in that ends there); [`stop`](TypedEngine::stop) returns it
+/// instead.
 pub struct TypedEngine<T: Send + 'static> {
     inner: Arc<Inner<T>>,
 }
@@ -32,7 +34,7 @@ pub struct TypedEngine<T: Send + 'static> {
 struct Inner<T: Send + 'static> {
     core: Arc<Core<T>>,
     has_threads: bool,
-    threads: Mutex<Vec<JoinHandle<Vec<T>>>>,
+    threads: Mutex<Vec<JoinHandle<Leftover<T>>>>,
 }
 
 // === impl TypedEngine ===
@@ -49,7 +51,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     pub(super) fn from_parts(
         core: Arc<Core<T>>,
         has_threads: bool,
-        threads: Vec<JoinHandle<Vec<T>>>,
+        threads: Vec<JoinHandle<Leftover<T>>>,
     ) -> TypedEngine<T> {
         let threads = Mutex::new(threads);
         TypedEngine { inner: Arc::new(Inner { core, has_threads, threads }) }
@@ -230,12 +232,13 @@ impl<T: Send + 'static> fmt::Debug for TypedEngine<T> {
 
 impl<T: Send + 'static> Inner<T> {
     fn stop(&self) -> Vec<T> {
+        // Outside the lock: it calls hooks, which may stop the engine as well.
+        self.core.stop_all();
         // A second stopper waits here until the first is done, and finds nothing left.
         let mut threads = self.threads.lock().expect("nothing panics under this lock");
-        self.core.stop_all();
         let mut returned = Vec::new();
         for thread in threads.drain(..) {
-            returned.append(&mut thread.join().expect("a reaper does not panic"));
+            returned.append(&mut thread.join().expect("a reaper does not panic").claim());
         }
         for shard in &self.core.shards {
             returned.append(&mut self.core.close(shard));
@@ -251,7 +254,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // after the task.
             self.core.stop_all();
         } else {
-            drop(self.stop());
+            drop(Leftover::new(self.stop()));
         }
     }
 }

@@ -48,7 +48,7 @@ fn drop_all<T>(batch: &mut Queue<T>) -> u64 {
 }
 
 /// Whether `f` returned. What it panicked with ends here, even if that panics in its turn.
-fn contained(f: impl FnOnce()) -> bool {
+pub fn contained(f: impl FnOnce()) -> bool {
     let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(panic);

@@ -1,0 +1,41 @@
+//! What an engine had pending when it ended, until somebody claims it.
+//!
+//! *Invariant*: a payload whose drop panics takes no other with it, and no thread: what a thread
+//! leaves in its `JoinHandle`, and what is dropped while a panic is under way, must not panic.
+//!
+//! *Tested by*: `tests/faults.rs`.
+
+use std::fmt;
+use std::mem;
+
+use crate::reaper::contained;
+
+/// Payloads that are dropped one by one, each panic contained, unless they are claimed.
+pub(super) struct Leftover<T>(Vec<T>);
+
+// === impl Leftover ===
+
+impl<T> Leftover<T> {
+    pub(super) fn new(payloads: Vec<T>) -> Leftover<T> {
+        Leftover(payloads)
+    }
+
+    /// Takes the payloads: what becomes of them is the caller's business.
+    pub(super) fn claim(mut self) -> Vec<T> {
+        mem::take(&mut self.0)
+    }
+}
+
+impl<T> Drop for Leftover<T> {
+    fn drop(&mut self) {
+        for payload in self.0.drain(..) {
+            contained(|| drop(payload));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Leftover<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leftover").field("len", &self.0.len()).finish()
+    }
+}
