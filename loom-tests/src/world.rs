@@ -1,6 +1,5 @@
 //! A shard with everything around it, and the hands of the threads that use it.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::reaper::{Latenesses, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
-use tickless::sync::{AtomicBool, Ordering};
+use tickless::sync::{AtomicBool, Counter, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
 
-use crate::ledger::{self, Fate, Payload};
+use crate::ledger::{Book, Fate, Payload};
 
 /// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
 pub fn wheel(slots: u32, levels: u8) -> Geometry {
@@ -30,6 +29,9 @@ pub struct World {
     lateness: Latenesses,
     clock: Clock,
     scale: Scale,
+    book: Arc<Book>,
+    /// The time of the turn under way.
+    now: Counter,
 }
 
 /// A thread's end of a world: its keeper.
@@ -49,11 +51,6 @@ pub struct Timer {
 // SAFETY: as the engine's handle: what it reaches is atomic, and the payload moves to whoever
 // wins it.
 unsafe impl Send for Timer {}
-
-thread_local! {
-    /// The time of the turn under way.
-    static NOW: Cell<Tick> = const { Cell::new(Tick::ZERO) };
-}
 
 // === impl World ===
 
@@ -76,6 +73,8 @@ impl World {
             lateness: Latenesses::new(),
             clock: Clock::manual(&ManualClock::new()),
             scale: Scale::new(std::time::Duration::from_millis(1)).expect("a tick has a width"),
+            book: Book::current(),
+            now: Counter::new(0),
         })
     }
 
@@ -99,8 +98,13 @@ impl World {
         if owner.is_closed() {
             return None;
         }
-        NOW.set(Tick::new(now));
-        Some(self.reaper(&fire).turn(&mut owner, Tick::new(now), max_fired))
+        // ORDER: Relaxed - written and read by whoever has the owner's lock.
+        self.now.store(now, Ordering::Relaxed);
+        Some(self.reaper(&|batch: Batch<'_, Payload>| self.fire(batch)).turn(
+            &mut owner,
+            Tick::new(now),
+            max_fired,
+        ))
     }
 
     /// Runs turns at `now` until there is nothing left to do.
@@ -111,17 +115,15 @@ impl World {
     /// Serves the shard as the engine's threads do: until `stopping`, or until the handler has
     /// had as many payloads as are `wanted`.
     pub fn serve(&self, wanted: usize, stopping: &AtomicBool) {
-        let had = Cell::new(0);
-        let had = Hidden(&had);
+        let had = Counter::new(0);
         let handler = |batch: Batch<'_, Payload>| {
-            let had = had.get();
-            had.set(had.get() + batch.len());
-            fire(batch);
-            if had.get() == wanted {
+            let count = batch.len() as u64;
+            self.fire(batch);
+            // ORDER: Relaxed - only the reaper counts.
+            if had.fetch_add(count, Ordering::Relaxed) + count == wanted as u64 {
                 stopping.store(true, Ordering::Relaxed);
             }
         };
-        NOW.set(Tick::ZERO);
         run(&self.reaper(&handler), stopping);
     }
 
@@ -142,6 +144,15 @@ impl World {
         count
     }
 
+    /// The handler. It asserts nothing: a panic would be taken for a task's own and end here.
+    fn fire(&self, batch: Batch<'_, Payload>) {
+        // ORDER: Relaxed - as in `turn_at_most`.
+        let now = Tick::new(self.now.load(Ordering::Relaxed));
+        for payload in batch {
+            payload.meets(Fate::Ran(now));
+        }
+    }
+
     fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
         Reaper {
             shard: &self.shard,
@@ -159,26 +170,6 @@ impl Drop for World {
         if !std::thread::panicking() {
             self.stop();
         }
-    }
-}
-
-/// A cell that a handler may use although handlers must be `Sync`: the reaper alone calls it.
-struct Hidden<'a>(&'a Cell<usize>);
-
-// SAFETY: all threads of a model are run by one thread of the system, and this handler by one
-// thread of the model.
-unsafe impl Sync for Hidden<'_> {}
-
-impl Hidden<'_> {
-    fn get(&self) -> &Cell<usize> {
-        self.0
-    }
-}
-
-/// The handler. It asserts nothing: a panic would be taken for a task's own and end here.
-fn fire(batch: Batch<'_, Payload>) {
-    for payload in batch {
-        payload.meets(Fate::Ran(NOW.get()));
     }
 }
 
@@ -228,7 +219,7 @@ impl Hand {
                 return false;
             }
         }
-        ledger::moved(*id, to);
+        self.world.book.moved(*id, to);
         true
     }
 
@@ -247,7 +238,7 @@ impl Hand {
 
     fn file(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
         let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
-        let payload = Payload::new(due);
+        let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
             Ok(entry) => Some(Timer { entry, id }),

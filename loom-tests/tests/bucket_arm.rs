@@ -4,10 +4,9 @@
 //! Who races: up to three producers and the reaper. Asserted: *coverage*. Once a producer has
 //! returned, a turn at its timer's deadline fires it, wherever other producers stand; at the end
 //! the agenda covers what is left.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Hand, World, check, has_run, wheel};
+use tickless::sync::thread;
 
 #[test]
 fn a_push_that_a_flush_missed_is_announced_anew() {

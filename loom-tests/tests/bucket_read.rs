@@ -4,15 +4,14 @@
 //! Who races: a reader, a producer and the reaper. Asserted: the reader looks at no memory that
 //! was freed, or that is freed beside it (the checker reports both); it sees a timer that is
 //! pending throughout.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::entry;
+use tickless::sync::thread;
 
 /// Follows at most a few links, and answers the deadlines that were found.
 fn census(world: &World) -> Vec<Tick> {

@@ -3,11 +3,10 @@
 //! Who races: one or two cancelling threads and the reaper, also while it re-files the timer.
 //! Asserted: each payload is cancelled or run, exactly once (the ledger's account), and a cancel
 //! that said yes got it.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 #[test]
 fn a_cancel_or_the_reaper_gets_the_payload() {

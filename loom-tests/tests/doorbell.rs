@@ -4,15 +4,13 @@
 //! Who races: one or two producers and the reaper, which runs the loop of the engine's threads
 //! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave
 //! all threads blocked, which the checker reports as a deadlock.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering};
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 /// Runs the reaper until it has fired as many timers as are `wanted`. Who is served later must
 /// not be spawned earlier: the bell has to know its thread.

@@ -3,12 +3,11 @@
 //! Who races: threads that drop handles or give seats up, and the reaper that fires, unlinks,
 //! buries and sweeps. Asserted: each entry is freed once (the checker reports leaks, double
 //! frees, and uses after or beside a free), and never reused while another still uses it.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Hand, World, check, has_run, wheel};
 use tickless::doorbell::Bell;
 use tickless::entry;
+use tickless::sync::thread;
 
 #[test]
 fn a_handle_is_dropped_while_its_timer_fires_and_the_memory_is_reused() {

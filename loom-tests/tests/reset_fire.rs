@@ -3,11 +3,10 @@
 //! Who races: one or two resetting threads and the reaper. Asserted: after a reset that said
 //! yes the timer fires at the new time, neither earlier (the ledger's account) nor later (the
 //! turn at that time).
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 /// Resets a timer of `deadline` to `to` on a thread whose clock shows `now`, while turns run at
 /// `turns`, of which none reaches the later of both.

@@ -4,13 +4,12 @@
 //! Who races: one thread that cancels and schedules (or two, which pass the seat through the
 //! depot) and the reaper, which flushes, cascades or sweeps. Asserted: the new timer fires at
 //! its own time, wherever it landed; each payload meets one fate; each entry is freed once.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 /// Cancels a timer of `first` and schedules one of `second`, while turns run at `turns`; then
 /// lets time pass tick by tick, and sees that each timer fired at its time.

@@ -5,11 +5,10 @@
 //! what the promises say. Each payload meets one fate, no timer fires early (the ledger's
 //! account), none is late once its own thread has returned, and the shard's own check finds
 //! every invariant in place.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
+use tickless::sync::thread;
 
 /// Lets time pass up to `end`: everything that is left fires.
 fn pass(world: &World, begin: u64, end: u64) {

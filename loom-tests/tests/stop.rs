@@ -3,14 +3,12 @@
 //! Who races: one or two threads that use the shard and the one that stops it. Asserted: each
 //! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
 //! account); after the stop nothing gets in; nothing leaks.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering};
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 #[test]
 fn a_timer_is_returned_or_refused() {
