@@ -96,6 +96,11 @@ impl Payload {
         self.id
     }
 
+    /// When it is due.
+    pub(crate) fn deadline(&self) -> u64 {
+        self.book.accounts[self.id].deadline.load(Relaxed)
+    }
+
     /// Ends it.
     pub(crate) fn meets(self, fate: Fate) {
         let account = &self.book.accounts[self.id];
@@ -128,9 +133,24 @@ impl Book {
         self.accounts[id].deadline.store(deadline.get(), Relaxed);
     }
 
+    /// What was due by `end` has ended, and what was due after `begin` ran on the tick.
+    pub(crate) fn assert_punctual(&self, begin: Tick, end: Tick) {
+        for (id, account) in self.opened() {
+            let deadline = Tick::new(account.deadline.load(Relaxed));
+            let fate = account.fate();
+            assert!(fate.is_some() || deadline > end, "payload {id} is late: {account:?}");
+            if let Some(Fate::Ran(at)) = fate {
+                assert!(at <= deadline.max(begin), "payload {id} ran late: {account:?}");
+            }
+        }
+    }
+
+    fn opened(&self) -> impl Iterator<Item = (usize, &Account)> {
+        self.accounts.iter().enumerate().take(self.opened.load(Relaxed) as usize)
+    }
+
     fn settle(&self) {
-        let opened = self.opened.load(Relaxed) as usize;
-        for (id, account) in self.accounts[..opened].iter().enumerate() {
+        for (id, account) in self.opened() {
             assert_eq!(account.fates.load(Relaxed), 1, "payload {id} met one fate: {account:?}");
             assert_eq!(
                 account.drops.load(Relaxed),

@@ -21,6 +21,9 @@ mod run;
 #[path = "model/suspension.rs"]
 mod suspension;
 
+/// The bound of a body that is too big for the model checker, under which it is not built.
+pub const TOO_BIG: usize = 0;
+
 /// Runs `body` in the world that it was built for, and settles the accounts of its payloads after
 /// each run. `bound` is the number of preemptions per interleaving for the model checker.
 pub fn check(bound: usize, body: impl Fn() + Send + Sync + 'static) {

@@ -2,12 +2,13 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::reaper::{Latenesses, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
-use tickless::sync::{AtomicBool, Counter, Ordering};
+use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
 
@@ -18,6 +19,9 @@ pub fn wheel(slots: u32, levels: u8) -> Geometry {
     Geometry::new(slots, slots).expect("a shape that wheels can have").lowest(levels)
 }
 
+/// The width of a tick.
+const TICK: Duration = Duration::from_millis(1);
+
 /// A shard and what surrounds it. In its end it is stopped, if it was not before.
 #[derive(Debug)]
 pub struct World {
@@ -27,6 +31,8 @@ pub struct World {
     /// What threads share besides.
     pub pool: Pool<Payload>,
     lateness: Latenesses,
+    /// Moves the reapers' clock.
+    hand: ManualClock,
     clock: Clock,
     scale: Scale,
     book: Arc<Book>,
@@ -65,14 +71,33 @@ impl World {
     /// A world with a bell, and a pool for so many shards: one for none gives every magazine
     /// back to the allocator.
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
-        let pool = Pool::new(1, pool_for, None);
+        World::build(geometry, bell, Pool::new(1, pool_for, None))
+    }
+
+    /// As `new`, for at most `max_pending` timers at a time.
+    pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
+        let world = World::build(geometry, Bell::None, Pool::new(1, 1, Some(max_pending)));
+        world.make_levels();
+        world
+    }
+
+    /// A world that [`World::serve`] serves, and whose levels are there already.
+    pub fn served(geometry: Geometry) -> Arc<World> {
+        let world = World::with(geometry, Bell::Thread(Default::default()), 1);
+        world.make_levels();
+        world
+    }
+
+    fn build(geometry: Geometry, bell: Bell, pool: Pool<Payload>) -> Arc<World> {
         let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
+        let hand = ManualClock::new();
         Arc::new(World {
             shard,
             pool,
             lateness: Latenesses::new(),
-            clock: Clock::manual(&ManualClock::new()),
-            scale: Scale::new(std::time::Duration::from_millis(1)).expect("a tick has a width"),
+            clock: Clock::manual(&hand),
+            hand,
+            scale: Scale::new(TICK).expect("a tick has a width"),
             book: Book::current(),
             now: Counter::new(0),
         })
@@ -100,11 +125,15 @@ impl World {
         }
         // ORDER: Relaxed - written and read by whoever has the owner's lock.
         self.now.store(now, Ordering::Relaxed);
-        Some(self.reaper(&|batch: Batch<'_, Payload>| self.fire(batch)).turn(
-            &mut owner,
-            Tick::new(now),
-            max_fired,
-        ))
+        Some(
+            self.reaper(&|batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload)))
+                .turn(&mut owner, Tick::new(now), max_fired),
+        )
+    }
+
+    /// Runs one turn at each of these times.
+    pub fn turn_at(&self, times: impl IntoIterator<Item = u64>) {
+        times.into_iter().for_each(|now| _ = self.turn(now));
     }
 
     /// Runs turns at `now` until there is nothing left to do.
@@ -112,19 +141,54 @@ impl World {
         while self.turn(now).is_some_and(|report| report.busy) {}
     }
 
-    /// Serves the shard as the engine's threads do: until `stopping`, or until the handler has
-    /// had as many payloads as are `wanted`.
-    pub fn serve(&self, wanted: usize, stopping: &AtomicBool) {
-        let had = Counter::new(0);
+    /// Lets time pass from `begin` to `end`, after all other threads have returned: whatever is
+    /// due by then ends, and what is due after `begin` fires at its time and not later.
+    pub fn pass(&self, begin: u64, end: u64) {
+        for now in begin..=end {
+            self.turn_until_idle(now);
+            self.check(now);
+        }
+        self.book.assert_punctual(Tick::new(begin), Tick::new(end));
+    }
+
+    /// Moves the clock that [`World::serve`] reads, and wakes whoever sleeps by it.
+    pub fn advance(&self, ticks: u32) {
+        self.hand.advance(ticks * TICK);
+        self.shard.doorbell().ring();
+    }
+
+    /// Serves the shard as the engine's threads do: until `stopping`, or until for each deadline
+    /// that is `wanted` (if any) a payload of that deadline has run.
+    pub fn serve(&self, wanted: &[u64], stopping: &AtomicBool) {
+        let missing = Counter::new((1 << wanted.len()) - 1);
         let handler = |batch: Batch<'_, Payload>| {
-            let count = batch.len() as u64;
-            self.fire(batch);
-            // ORDER: Relaxed - only the reaper counts.
-            if had.fetch_add(count, Ordering::Relaxed) + count == wanted as u64 {
-                stopping.store(true, Ordering::Relaxed);
+            // ORDER: Relaxed - only the reaper writes these two.
+            self.now.store(self.shard.clock().get(), Ordering::Relaxed);
+            for payload in batch {
+                let before = missing.load(Ordering::Relaxed);
+                let is_it = |i: &usize| before >> i & 1 == 1 && wanted[*i] == payload.deadline();
+                let found = (0..wanted.len()).find(is_it).map_or(0, |i| 1 << i);
+                missing.store(before & !found, Ordering::Relaxed);
+                self.fire(payload);
+                if found == before && found > 0 {
+                    stopping.store(true, Ordering::Relaxed);
+                }
             }
         };
         run(&self.reaper(&handler), stopping);
+    }
+
+    /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
+    /// earlier: the bell has to know the thread.
+    pub fn serve_in_thread(
+        self: &Arc<World>,
+        wanted: Vec<u64>,
+        stopping: Arc<AtomicBool>,
+    ) -> JoinHandle<()> {
+        let world = self.clone();
+        let reaper = thread::spawn(move || world.serve(&wanted, &stopping));
+        self.shard.doorbell().answered_by(reaper.thread().clone());
+        reaper
     }
 
     /// Checks structure and coverage, while no other thread is there.
@@ -144,13 +208,10 @@ impl World {
         count
     }
 
-    /// The handler. It asserts nothing: a panic would be taken for a task's own and end here.
-    fn fire(&self, batch: Batch<'_, Payload>) {
+    /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
+    fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
-        let now = Tick::new(self.now.load(Ordering::Relaxed));
-        for payload in batch {
-            payload.meets(Fate::Ran(now));
-        }
+        payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
     }
 
     fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
@@ -191,8 +252,9 @@ impl Hand {
         self.file(deadline, now, false).map(|timer| timer.id)
     }
 
-    /// Cancels. `true`: the payload came back.
-    pub fn cancel(&mut self, timer: Timer) -> bool {
+    /// Cancels, if there is a timer. `true`: the payload came back.
+    pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
+        let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
         let cancelled = unsafe { self.keeper.cancel(&self.world.pool, timer.entry) };
         if cancelled.sweep.is_some() {
@@ -223,8 +285,9 @@ impl Hand {
         true
     }
 
-    /// Drops the handle.
-    pub fn detach(&mut self, timer: Timer) {
+    /// Drops the handle, if there is one.
+    pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
+        let Some(timer) = timer.into() else { return };
         // SAFETY: a `Timer` is the handle, and it is consumed.
         unsafe { self.keeper.let_go(&self.world.pool, timer.entry) };
     }
@@ -242,7 +305,7 @@ impl Hand {
         let id = payload.id();
         match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
             Ok(entry) => Some(Timer { entry, id }),
-            Err(ScheduleError::Stopped(payload)) => {
+            Err(ScheduleError::Stopped(payload) | ScheduleError::Full(payload)) => {
                 payload.meets(Fate::Refused);
                 None
             }

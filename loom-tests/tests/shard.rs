@@ -10,14 +10,6 @@ use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
 use tickless::sync::thread;
 
-/// Lets time pass up to `end`: everything that is left fires.
-fn pass(world: &World, begin: u64, end: u64) {
-    for now in begin..=end {
-        world.turn_until_idle(now);
-        world.check(now);
-    }
-}
-
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
     check(3, || {
@@ -33,7 +25,7 @@ fn one_schedules_and_cancels_while_another_schedules() {
         world.turn(1);
         assert!(has_run(id));
         let (id, cancelled, _one) = one.join().unwrap();
-        pass(&world, 1, 1);
+        world.pass(1, 1);
         assert_eq!(has_run(id), !cancelled);
     });
 }
@@ -51,7 +43,7 @@ fn one_moves_its_timer_while_another_schedules() {
         world.turn(2);
         assert!(moved && has_run(0));
         let (id, _two) = two.join().unwrap();
-        pass(&world, 3, 3);
+        world.pass(3, 3);
         assert!(has_run(id));
         one.detach(timer.unwrap());
     });
@@ -70,7 +62,7 @@ fn one_schedules_and_another_cancels() {
         world.turn(1);
         assert!(has_run(id));
         let (cancelled, _two) = two.join().unwrap();
-        pass(&world, 1, 3);
+        world.pass(1, 3);
         assert_eq!([0, 1].map(|id| !has_run(id)), cancelled);
     });
 }
@@ -91,7 +83,7 @@ fn a_bucket_cascades_ahead_while_timers_come_and_go() {
         world.turn_until_idle(4);
         assert!(has_run(near));
         let (far, _two) = two.join().unwrap();
-        pass(&world, 4, 5);
+        world.pass(4, 5);
         assert!(has_run(far));
     });
 }
@@ -116,7 +108,7 @@ fn a_shard_is_swept_while_timers_come_and_go() {
         world.turn(1);
         assert!(has_run(id));
         drop(one.join().unwrap());
-        pass(&world, 1, 1);
+        world.pass(1, 1);
     });
 }
 

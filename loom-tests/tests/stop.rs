@@ -123,14 +123,9 @@ fn what_a_turn_put_aside_is_returned() {
 #[test]
 fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
     check(3, || {
-        let world = World::with(wheel(2, 1), Bell::Thread(Default::default()), 1);
-        world.make_levels();
+        let world = World::served(wheel(2, 1));
         let stopping = Arc::new(AtomicBool::new(false));
-        let reaper = {
-            let (world, stopping) = (world.clone(), stopping.clone());
-            thread::spawn(move || world.serve(usize::MAX, &stopping))
-        };
-        world.shard.doorbell().answered_by(reaper.thread().clone());
+        let reaper = world.serve_in_thread(vec![], stopping.clone());
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
         stopping.store(true, Ordering::Release);
