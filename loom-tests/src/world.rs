@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::doorbell::{Bell, Doorbell};
-use tickless::entry::Entry;
+use tickless::entry::{self, Entry};
 use tickless::reaper::{Latenesses, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
@@ -191,6 +191,13 @@ impl World {
         reaper
     }
 
+    /// The deadlines that a reader finds who follows at most so many links.
+    pub fn census(&self, links: u64) -> Vec<Tick> {
+        let mut found = Vec::new();
+        self.shard.census(&entry::read(), links, |pending| found.push(pending.deadline));
+        found
+    }
+
     /// Checks structure and coverage, while no other thread is there.
     pub fn check(&self, now: u64) {
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
@@ -240,6 +247,11 @@ impl Hand {
     /// A hand for a thread that begins to use the world.
     pub fn new(world: &Arc<World>) -> Hand {
         Hand { world: world.clone(), keeper: Keeper::new(&world.pool) }
+    }
+
+    /// The world that it reaches into.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
     }
 
     /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.

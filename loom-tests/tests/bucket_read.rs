@@ -13,13 +13,6 @@ use tickless::doorbell::Bell;
 use tickless::entry;
 use tickless::sync::thread;
 
-/// Follows at most a few links, and answers the deadlines that were found.
-fn census(world: &World) -> Vec<Tick> {
-    let mut found = Vec::new();
-    world.shard.census(&entry::read(), 4, |pending| found.push(pending.deadline));
-    found
-}
-
 /// Gives back what waits for readers to leave, if there are none: it takes so many rounds.
 fn collect() {
     for _ in 0..2 {
@@ -30,7 +23,7 @@ fn collect() {
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
-    thread::spawn(move || census(&world))
+    thread::spawn(move || world.census(4))
 }
 
 #[test]
@@ -98,7 +91,7 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
         hand.schedule_detached(1, 0);
         let found = reader.join().unwrap();
         assert!((1..=3).contains(&found.len()));
-        assert_eq!(census(&world).len(), 3);
+        assert_eq!(world.census(4).len(), 3);
     });
 }
 
@@ -114,7 +107,7 @@ fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
         world.turn(2);
         let found = reader.join().unwrap();
         assert!(found.iter().all(|&deadline| deadline == Tick::new(3)));
-        assert_eq!(census(&world).len(), 2);
+        assert_eq!(world.census(4).len(), 2);
         world.check(2);
     });
 }

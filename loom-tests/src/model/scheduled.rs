@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::{Config, Runner};
+use shuttle::{Config, MaxSteps, Runner};
 
 use super::suspension::{self, Steered};
 
@@ -21,6 +21,9 @@ const SEED: u64 = 1;
 
 /// Changes of priority in a PCT schedule.
 const DEPTH: usize = 4;
+
+/// Steps of a schedule before it is taken for an endless loop.
+const MAX_STEPS: usize = 100_000;
 
 /// Says at a failure which schedules it was in.
 struct Saying(String);
@@ -63,6 +66,7 @@ fn explore(
     let mut config = Config::new();
     // What it would warn of is what the model checker is for.
     config.silence_warnings = true;
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     let body = body.clone();
     Runner::new(Steered::new(scheduler, stop_at), config).run(move || body())
 }
