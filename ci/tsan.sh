@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tests under ThreadSanitizer: accesses to plain memory that nothing orders. What it cannot
+# The tests and the models' bodies under ThreadSanitizer: accesses to plain memory that nothing
+# orders. What it cannot
 # see into, and why, is in tsan.supp. Arguments go to nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -13,4 +14,5 @@ export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg
 export CARGO_TARGET_DIR=target/tsan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
-cargo nextest run --cargo-quiet --locked --target "$(host)" --profile tsan "$@"
+cargo nextest run --cargo-quiet --locked --package tickless --package loom-tests \
+    --target "$(host)" --profile tsan "$@"

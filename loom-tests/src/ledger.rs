@@ -128,9 +128,9 @@ impl Book {
         BOOK.with_borrow(Arc::clone)
     }
 
-    /// Payload number `id` has another deadline.
-    pub(crate) fn moved(&self, id: usize, deadline: Tick) {
-        self.accounts[id].deadline.store(deadline.get(), Relaxed);
+    /// Payload number `id` has another deadline; answers the old one.
+    pub(crate) fn moved(&self, id: usize, deadline: Tick) -> Tick {
+        Tick::new(self.accounts[id].deadline.swap(deadline.get(), Relaxed))
     }
 
     /// What was due by `end` has ended, and what was due after `begin` ran on the tick.

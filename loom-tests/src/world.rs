@@ -281,19 +281,23 @@ impl Hand {
     /// Moves the timer. `true`: it is due at `deadline` and at no other time.
     pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
         let Some(Timer { entry, id }) = timer.as_mut() else { return false };
-        let (World { pool, shard, .. }, to) = (&*self.world, Tick::new(deadline));
+        let (World { pool, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
+        // Before it is, so that whoever sees it run knows; a reset that fails is undone.
+        let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
             Moved::To { entry: other, .. } => *entry = other,
-            Moved::Gone => return false,
+            Moved::Gone => {
+                book.moved(*id, from);
+                return false;
+            }
             Moved::Stopped(payload) => {
                 payload.meets(Fate::Refused);
                 *timer = None;
                 return false;
             }
         }
-        self.world.book.moved(*id, to);
         true
     }
 

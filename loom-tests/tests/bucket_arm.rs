@@ -138,3 +138,24 @@ fn producers_may_rely_on_what_a_cascade_armed() {
         world.check(3);
     });
 }
+
+#[test]
+fn two_producers_file_where_a_timer_is_cancelled_and_the_bucket_opens() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let timer = three.schedule(1, 0).unwrap();
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        world.turn(1);
+        let (early, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(early));
+        let (cancelled, _three) = canceller.join().unwrap();
+        assert_eq!(has_run(0), !cancelled);
+        let (late, _two) = two.join().unwrap();
+        world.pass(1, 3);
+        assert!(has_run(late));
+    });
+}

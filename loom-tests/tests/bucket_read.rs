@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::{Hand, World, check, wheel};
+use loom_tests::{Fate, Hand, World, check, fate, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::entry;
@@ -109,5 +109,23 @@ fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
         assert!(found.iter().all(|&deadline| deadline == Tick::new(3)));
         assert_eq!(world.census(4).len(), 2);
         world.check(2);
+    });
+}
+
+#[test]
+fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timer = two.schedule(1, 0);
+        let reader = read_in_thread(&world);
+        let one = thread::spawn(move || (one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.cancel(timer), two.schedule_detached(2, 1), two));
+        world.turn(1);
+        assert!(reader.join().unwrap().len() <= 3);
+        let _one = one.join().unwrap();
+        let (cancelled, _, _two) = two.join().unwrap();
+        assert_eq!(fate(0) == Some(Fate::Cancelled), cancelled);
+        world.pass(1, 2);
     });
 }

@@ -90,3 +90,18 @@ fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
         reaper.join().unwrap();
     });
 }
+
+#[test]
+fn two_producers_are_heard_while_another_cancels() {
+    check(1, || {
+        let world = World::served(wheel(2, 2));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let far = three.schedule(3, 0);
+        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let one = thread::spawn(move || (one.schedule_detached(0, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(0, 0), two));
+        assert!(three.cancel(far));
+        reaper.join().unwrap();
+        drop((one.join().unwrap(), two.join().unwrap()));
+    });
+}

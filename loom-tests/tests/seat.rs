@@ -141,3 +141,21 @@ fn two_threads_reuse_seats_in_one_bucket() {
         }
     });
 }
+
+#[test]
+fn seats_are_taken_while_another_files_there_and_another_cancels() {
+    check(2, || {
+        let world = World::new(wheel(4, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [seat, timer] = [one.schedule(1, 0), three.schedule(1, 0)];
+        assert!(one.cancel(seat));
+        let one = thread::spawn(move || (one.schedule_detached(2, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(2, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        world.turn(1);
+        let _producers = [one.join().unwrap(), two.join().unwrap()];
+        let (cancelled, _three) = canceller.join().unwrap();
+        assert_eq!(has_run(1), !cancelled);
+        world.pass(1, 2);
+    });
+}

@@ -6,9 +6,11 @@
 //! account), none is late once its own thread has returned, and the shard's own check finds
 //! every invariant in place.
 
+use std::sync::Arc;
+
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::thread;
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
@@ -167,5 +169,50 @@ fn a_shard_is_stopped_while_timers_come_go_and_fire() {
         }
         drop(two.join().unwrap());
         assert!((0..3).all(|id| fate(id).is_some()));
+    });
+}
+
+/// The whole way with the reaper's own thread, its doorbell and its sleep: one timer is cancelled
+/// and its seat taken, another is moved to the present, and the reaper is stopped.
+#[test]
+fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
+    check(2, || {
+        let (world, stopping) = (World::served(wheel(2, 1)), Arc::new(AtomicBool::new(false)));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
+        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
+        // ORDER: Release - pairs with the reaper's Acquire; the ring comes after it.
+        stopping.store(true, Ordering::Release);
+        world.shard.doorbell().ring();
+        reaper.join().unwrap();
+        let returned = world.stop();
+        let (cancelled, seated, _one) = one.join().unwrap();
+        let (_, timer, mut two) = two.join().unwrap();
+        two.detach(timer);
+        let fates = [0, 1, 2].map(|id| fate(id).expect("all have ended"));
+        assert_eq!(returned, fates.iter().filter(|&&fate| fate == Fate::Returned).count());
+        assert_eq!(fates.contains(&Fate::Cancelled), cancelled);
+        assert!(seated.is_some() || fates.contains(&Fate::Refused));
+    });
+}
+
+/// As above, but nobody stops the reaper before it has run what is due: the moved timer and the
+/// one that was scheduled for the present. A wake-up that is lost leaves all others waiting.
+#[test]
+fn a_reaper_serves_until_it_has_run_what_is_moved_and_what_is_scheduled() {
+    check(1, || {
+        let world = World::served(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
+        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(0, 0), one));
+        let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
+        reaper.join().unwrap();
+        let (cancelled, scheduled, _one) = one.join().unwrap();
+        let (moved, timer, mut two) = two.join().unwrap();
+        assert!(cancelled && moved && scheduled.is_some_and(has_run) && has_run(1));
+        two.detach(timer);
     });
 }

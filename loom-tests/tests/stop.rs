@@ -141,3 +141,20 @@ fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
         assert_eq!(fate(0), Some(expected));
     });
 }
+
+#[test]
+fn two_producers_and_a_canceller_are_in_time_or_too_late() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let timer = three.schedule(1, 0);
+        let one = thread::spawn(move || (one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(1, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        let returned = world.stop();
+        let (cancelled, _three) = canceller.join().unwrap();
+        let done = [one.join().unwrap(), two.join().unwrap()];
+        let accepted = 1 + done.iter().filter(|(id, _)| id.is_some()).count();
+        assert_eq!(returned + usize::from(cancelled), accepted);
+    });
+}

@@ -5,10 +5,14 @@
 //! Asserted: the two finish, and each of their timers fires on its tick, wherever the victim
 //! stands; so do a stop and a sleeping reaper's wake-up. When it goes on, its own timers are as
 //! good as any (the ledger's account).
+//!
+//! Too big for the model checker, which stops nobody: of one preemption one of them has 55,000
+//! interleavings, and several are not done after minutes.
+#![cfg(not(loom))]
 
 use std::sync::Arc;
 
-use loom_tests::{Fate, Hand, Timer, World, check, fate, resume, suspendable, wheel};
+use loom_tests::{Fate, Hand, TOO_BIG, Timer, World, check, fate, resume, suspendable, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::sync::{JoinHandle, thread};
@@ -58,7 +62,7 @@ fn delays_nobody<P: Send + 'static>(
     prepare: fn(&mut Hand) -> P,
     call: fn(&mut Hand, P) -> Option<Timer>,
 ) {
-    check(1, move || {
+    check(TOO_BIG, move || {
         let world = world();
         let [mut victim, mut one, mut two] = [(); 3].map(|()| Hand::new(&world));
         let prepared = prepare(&mut victim);
@@ -93,7 +97,7 @@ fn who_schedules_the_first_timer_of_a_level() {
 
 #[test]
 fn who_schedules_where_others_have_announced_the_bucket() {
-    let announced = |hand: &mut Hand| drop(hand.schedule_detached(1, 0));
+    let announced = |hand: &mut Hand| assert!(hand.schedule_detached(1, 0).is_some());
     delays_nobody(world, announced, |hand, ()| hand.schedule(1, 0));
 }
 
@@ -201,7 +205,7 @@ fn who_leaves_its_caches_in_the_depot() {
 
 #[test]
 fn who_reads_the_pending_timers() {
-    let schedule = |hand: &mut Hand| drop(hand.schedule_detached(1, 0));
+    let schedule = |hand: &mut Hand| assert!(hand.schedule_detached(1, 0).is_some());
     delays_nobody(world, schedule, |hand, ()| {
         let found = hand.world().census(8);
         assert!(found.iter().all(|deadline| deadline.get() <= END));
@@ -212,7 +216,7 @@ fn who_reads_the_pending_timers() {
 /// The others' timers are returned by a stop at once, and the victim's with them or to itself.
 #[test]
 fn who_schedules_while_the_shard_is_stopped() {
-    check(2, || {
+    check(TOO_BIG, || {
         let world = World::with(wheel(4, 2), Bell::None, 1);
         let [victim, mut other] = [(); 2].map(|()| Hand::new(&world));
         let victim = suspend(victim, (), |hand, ()| hand.schedule(1, 0));
@@ -229,7 +233,7 @@ fn who_schedules_while_the_shard_is_stopped() {
 /// The reaper sleeps until it is rung. The victim's timer is due just as the other's; wherever
 /// it stands, before its ring or after, the other's thread wakes the reaper for its own.
 fn wakes_the_reaper(call: fn(&mut Hand, Option<Timer>) -> Option<Timer>) {
-    check(1, move || {
+    check(TOO_BIG, move || {
         let world = World::served(wheel(4, 2));
         world.advance(2);
         let [mut victim, mut other] = [(); 2].map(|()| Hand::new(&world));

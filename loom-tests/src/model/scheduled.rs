@@ -14,7 +14,7 @@ use shuttle::{Config, MaxSteps, Runner};
 use super::suspension::{self, Steered};
 
 /// Schedules of each kind, unless the environment's `TICKLESS_SCHEDULES` says otherwise.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: usize = 1_000;
 
 /// What the schedules are drawn from, unless the environment's `TICKLESS_SEED` says otherwise.
 const SEED: u64 = 1;
@@ -49,7 +49,8 @@ pub(super) fn run(_bound: usize, body: impl Fn() + Send + Sync + 'static) {
         count += explore("suspended", random, Some(stop_at), &body);
         stop_at += 1;
     }
-    eprintln!("{count} schedules, {stop_at} steps suspended at, in {:.2?}", begin.elapsed());
+    let (threads, time) = (suspension::threads(), begin.elapsed());
+    eprintln!("{threads} threads, {count} schedules, {stop_at} steps suspended at, {time:.2?}");
 }
 
 /// Runs `body` in all schedules of one kind; answers how many.

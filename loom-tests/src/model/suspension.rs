@@ -5,7 +5,7 @@
 //! was lost. And the one thread of a body that is within a suspendable call gets no step beyond
 //! the given one, until it is resumed. If all others wait then, the body fails.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use shuttle::current;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
@@ -30,7 +30,9 @@ thread_local! {
     // All threads of a body are run by one thread of the system.
     static STAND: RefCell<Stand> = RefCell::new(Stand::default());
     /// The most steps that a call of this body took.
-    static LONGEST: RefCell<usize> = const { RefCell::new(0) };
+    static LONGEST: Cell<usize> = const { Cell::new(0) };
+    /// The threads of this body.
+    static THREADS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Marks this thread as the victim while it lives.
@@ -62,7 +64,7 @@ impl Drop for Within {
             stand.victim = None;
             stand.steps
         });
-        LONGEST.with_borrow_mut(|longest| *longest = (*longest).max(steps));
+        LONGEST.set(longest().max(steps));
     }
 }
 
@@ -73,12 +75,18 @@ pub(super) fn resume() {
 
 /// The most steps that a call of this body took.
 pub(super) fn longest() -> usize {
-    LONGEST.with_borrow(|longest| *longest)
+    LONGEST.get()
+}
+
+/// How many threads this body was seen to have.
+pub(super) fn threads() -> usize {
+    THREADS.get()
 }
 
 /// Another body is next.
 pub(super) fn forget() {
     LONGEST.set(0);
+    THREADS.set(0);
 }
 
 /// Ends a run of the body.
@@ -114,6 +122,8 @@ impl<S: Scheduler> Scheduler for Steered<S> {
         let mut choice: Vec<&Task> = runnable.iter().copied().filter(|t| t.runnable()).collect();
         STAND.with_borrow_mut(|stand| stand.restrict(&mut choice));
         let next = self.inner.next_task(&choice, current, is_yielding)?;
+        // They are numbered as they are spawned, from the one that runs the body.
+        THREADS.set(threads().max(usize::from(next) + 1));
         STAND.with_borrow_mut(|stand| stand.steps += usize::from(stand.victim == Some(next)));
         Some(next)
     }
