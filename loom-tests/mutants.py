@@ -31,6 +31,7 @@ STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
+POOL = "src/shard/pool.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
@@ -530,6 +531,22 @@ MUTANTS = {
     "a seat is taken behind a lock of its shard": (
         "suspended",
         [(KEEPER, [("        if is_seat && unsafe {", "        let _guard = shard.owner().lock().unwrap();\n        if is_seat && unsafe {")])],
+    ),
+    # Crowds
+    "the limit is looked at before it is counted": (
+        "crowd",
+        [(POOL, [(
+            "        limit\n            .pending\n"
+            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
+            "                (n < limit.max).then_some(n + 1)\n            })\n            .is_ok()\n",
+            "        let admits = limit.pending.load(Ordering::Relaxed) < limit.max;\n"
+            "        limit.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
+        )])],
+    ),
+    "a cancel gives no room back": (
+        "crowd",
+        [(KEEPER, [("        pool.discharge(1);\n        self.keep(pool, Seat { entry, opens })\n",
+                    "        self.keep(pool, Seat { entry, opens })\n")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

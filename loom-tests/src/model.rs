@@ -17,6 +17,9 @@ mod run;
 #[cfg(shuttle)]
 #[path = "model/scheduled.rs"]
 mod run;
+#[cfg(any(loom, shuttle))]
+#[path = "model/stopwatch.rs"]
+mod stopwatch;
 #[cfg(shuttle)]
 #[path = "model/suspension.rs"]
 mod suspension;

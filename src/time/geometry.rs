@@ -120,6 +120,7 @@ impl Geometry {
     }
 
     /// Keeps only the lowest `levels`: the wheel of a model needs no room for the end of time.
+    /// For this repository's models alone.
     #[doc(hidden)]
     #[must_use]
     pub fn lowest(self, levels: u8) -> Geometry {

@@ -1,9 +1,10 @@
 //! Bodies under the model checker.
 
 use std::cell::Cell;
-use std::time::Instant;
 
 use loom::model::Builder;
+
+use super::stopwatch::Stopwatch;
 
 /// Preemptions per interleaving unless `LOOM_MAX_PREEMPTIONS` says otherwise. The bugs of known
 /// schemes showed at 2 or 3.
@@ -29,7 +30,7 @@ pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
     };
     builder.preemption_bound = Some(bound);
     builder.max_branches = builder.max_branches.max(MAX_STEPS);
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     INTERLEAVINGS.set(0);
     builder.check(move || {
         // All threads of a model are run by one thread of the system: this one.

@@ -6,11 +6,11 @@
 //! step, its second, and so on to its last.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
+use super::stopwatch::Stopwatch;
 use super::suspension::{self, Steered};
 
 /// Schedules of each kind, unless the environment's `TICKLESS_SCHEDULES` says otherwise.
@@ -35,7 +35,7 @@ pub(super) fn run(_bound: usize, body: impl Fn() + Send + Sync + 'static) {
     });
     let schedules = from_env("TICKLESS_SCHEDULES", SCHEDULES as u64) as usize;
     let seed = from_env("TICKLESS_SEED", SEED);
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     suspension::forget();
     let random = RandomScheduler::new_from_seed(seed, schedules);
     let mut count = explore("random", random, None, &body);
