@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # No warning, from the compiler or from clippy, in anything that is built: the crate, its tests,
-# benches and examples; the models, which exist only under loom; the fuzz targets.
+# benches and examples; the models, in each of their worlds; the fuzz targets.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # The fuzz targets need libFuzzer, which comes as C++.
@@ -9,4 +9,6 @@ cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/clippy-fuzz \
     -- -D warnings
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=target/clippy-loom \
+    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings
+RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/clippy-shuttle \
     cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests under ThreadSanitizer: accesses to plain memory that nothing orders. What it cannot
-# see into, and why, is in tsan.supp. Arguments go to nextest.
+# The tests and the models' bodies under ThreadSanitizer: accesses to plain memory that nothing
+# orders. What it cannot see into, and why, is in tsan.supp. Arguments go to nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
@@ -19,4 +19,5 @@ for bug in plain-access relaxed-publication two-owners; do
     finds "$bug" "WARNING: ThreadSanitizer: data race"
 done
 
-cargo nextest run --cargo-quiet --locked --target "$(host)" --profile tsan "$@"
+cargo nextest run --cargo-quiet --locked --package tickless --package loom-tests \
+    --target "$(host)" --profile tsan "$@"

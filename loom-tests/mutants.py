@@ -19,10 +19,19 @@ COPY = ROOT / "target" / "mutants"
 # The workspace as cargo wants to see it.
 ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "src", "tests", "benches", "examples", "loom-tests", ".config")
 
+# The switches of the worlds that the models run in, and the models of the random scheduler; those
+# of the others are the model checker's.
+WORLDS = {
+    "loom": "--cfg loom --cfg crossbeam_loom -C debug-assertions",
+    "shuttle": "--cfg shuttle -C debug-assertions",
+}
+SCHEDULED = ("crowd", "suspended")
+
 STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
+POOL = "src/shard/pool.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
@@ -37,6 +46,12 @@ EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
     "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
 )
+
+ANNOUNCE = "        let notice = bucket.notice(place);\n"
+SHOW_NOTICES = [
+    (BUCKET, [("    notices: [Notice; 2],", "    pub(super) notices: [Notice; 2],")]),
+    (NOTICE, [("    busy: AtomicBool,\n", "    pub(super) busy: AtomicBool,\n")]),
+]
 
 
 def with_order(change, *orders):
@@ -490,6 +505,49 @@ MUTANTS = {
         "stop",
         [(KEEPER, [("                Moved::Stopped(payload)\n", "                drop(payload);\n                Moved::Gone\n")])],
     ),
+    # A thread that is stopped in the middle of a call
+    "only the first who posts a notice rings": (
+        "suspended",
+        [(SHARD, [
+            ("        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n",
+             "        let is_first = self.notices.is_empty();\n"
+             "        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n"),
+            ("        self.doorbell.ring_before(place.expiration);\n",
+             "        if is_first {\n            self.doorbell.ring_before(place.expiration);\n        }\n"),
+        ])],
+    ),
+    "who files relies on a notice that another is about to post": (
+        "suspended",
+        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
+                             "            return;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+    ),
+    "who files waits until another's notice is published": (
+        "suspended",
+        [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
+                             "            while !bucket.is_armed_for(place.expiration) {\n"
+                             "                crate::sync::thread::yield_now();\n"
+                             "            }\n            return;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+    ),
+    "a seat is taken behind a lock of its shard": (
+        "suspended",
+        [(KEEPER, [("        if is_seat && unsafe {", "        let _guard = shard.owner().lock().unwrap();\n        if is_seat && unsafe {")])],
+    ),
+    # Crowds
+    "the limit is looked at before it is counted": (
+        "crowd",
+        [(POOL, [(
+            "        limit\n            .pending\n"
+            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
+            "                (n < limit.max).then_some(n + 1)\n            })\n            .is_ok()\n",
+            "        let admits = limit.pending.load(Ordering::Relaxed) < limit.max;\n"
+            "        limit.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
+        )])],
+    ),
+    "a cancel gives no room back": (
+        "crowd",
+        [(KEEPER, [("        pool.discharge(1);\n        self.keep(pool, Seat { entry, opens })\n",
+                    "        self.keep(pool, Seat { entry, opens })\n")])],
+    ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (
         "shard",
@@ -525,14 +583,15 @@ def run(name):
                 return f"STALE: {file} has {text.count(old)} times: {old!r}", False
             text = text.replace(old, new)
         path.write_text(text)
+    world = "shuttle" if models in SCHEDULED else "loom"
     env = dict(
         os.environ,
-        RUSTFLAGS="--cfg loom --cfg crossbeam_loom -C debug-assertions",
-        CARGO_TARGET_DIR=str(ROOT / "target" / "mutants-build"),
+        RUSTFLAGS=WORLDS[world],
+        CARGO_TARGET_DIR=str(ROOT / "target" / f"mutants-{world}"),
         CARGO_INCREMENTAL="0",
     )
     env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
-    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--profile", "loom", "--no-fail-fast", "--test", models]
+    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--profile", world, "--no-fail-fast", "--test", models]
     done = subprocess.run(
         command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         start_new_session=True,

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 mod engine;
 mod error;
 pub mod local;
@@ -29,7 +29,7 @@ pub mod time;
 pub mod wheel;
 
 pub use dispatch::{Batch, Due, Handler, Inline, Task};
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, Engine, Handle, PendingTimer, Snapshot, State, Stats, Turn,
     TypedEngine,

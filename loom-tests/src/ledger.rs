@@ -1,14 +1,19 @@
 //! Payloads that remember what became of them.
 //!
-//! *Invariant*, checked after every interleaving: each payload met exactly one fate and was
+//! *Invariant*, checked after every run of a body: each payload met exactly one fate and was
 //! dropped exactly once, and one that ran did so no earlier than its last deadline.
 //!
-//! The accounts are not part of the model: all threads of a model are run by one thread of the
-//! system, which keeps them in a thread-local.
+//! The accounts are not part of the model. They are kept in plain numbers that order nothing, so
+//! that they hide no race from whoever looks for one. Each run of a body has a book of its own;
+//! the thread that runs the body finds it, and its world and payloads carry it elsewhere.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tickless::Tick;
+use tickless::sync::Counter;
 
 /// What became of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,81 +30,182 @@ pub enum Fate {
 
 /// A payload, by its number.
 #[derive(Debug)]
-pub struct Payload(usize);
-
-#[derive(Debug, Default)]
-struct Account {
-    deadline: Tick,
-    fates: Vec<Fate>,
-    drops: usize,
+pub struct Payload {
+    id: usize,
+    book: Arc<Book>,
 }
 
+/// The accounts of one run of a body.
+pub(crate) struct Book {
+    accounts: Box<[Account]>,
+    opened: Counter,
+}
+
+#[derive(Default)]
+struct Account {
+    deadline: Counter,
+    /// The last one, as `Fate::pack` writes it.
+    fate: Counter,
+    fates: Counter,
+    drops: Counter,
+}
+
+/// The most payloads of one run.
+const PAYLOADS: usize = 128;
+
 thread_local! {
-    static ACCOUNTS: RefCell<Vec<Account>> = const { RefCell::new(Vec::new()) };
+    /// The book of the run that this thread is about.
+    static BOOK: RefCell<Arc<Book>> = RefCell::new(Book::new());
+}
+
+// === impl Fate ===
+
+impl Fate {
+    fn pack(self) -> u64 {
+        match self {
+            Fate::Ran(at) => at.get() << 2,
+            Fate::Cancelled => 1,
+            Fate::Returned => 2,
+            Fate::Refused => 3,
+        }
+    }
+
+    fn unpack(bits: u64) -> Fate {
+        match bits & 3 {
+            0 => Fate::Ran(Tick::new(bits >> 2)),
+            1 => Fate::Cancelled,
+            2 => Fate::Returned,
+            _ => Fate::Refused,
+        }
+    }
 }
 
 // === impl Payload ===
 
 impl Payload {
     /// A payload that is due at `deadline`.
-    pub(crate) fn new(deadline: Tick) -> Payload {
-        ACCOUNTS.with_borrow_mut(|all| {
-            all.push(Account { deadline, ..Account::default() });
-            Payload(all.len() - 1)
-        })
+    pub(crate) fn new(book: &Arc<Book>, deadline: Tick) -> Payload {
+        let id = book.opened.fetch_add(1, Relaxed) as usize;
+        assert!(id < PAYLOADS, "a body has at most {PAYLOADS} payloads");
+        book.accounts[id].deadline.store(deadline.get(), Relaxed);
+        Payload { id, book: book.clone() }
     }
 
-    /// Its number: payloads are counted from zero in each interleaving.
+    /// Its number: payloads are counted from zero in each run.
     pub fn id(&self) -> usize {
-        self.0
+        self.id
+    }
+
+    /// When it is due.
+    pub(crate) fn deadline(&self) -> u64 {
+        self.book.accounts[self.id].deadline.load(Relaxed)
     }
 
     /// Ends it.
     pub(crate) fn meets(self, fate: Fate) {
-        ACCOUNTS.with_borrow_mut(|all| all[self.0].fates.push(fate));
+        let account = &self.book.accounts[self.id];
+        account.fate.store(fate.pack(), Relaxed);
+        account.fates.fetch_add(1, Relaxed);
     }
 }
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        // Nothing here may panic: a payload is also dropped while a failed model unwinds.
-        let _ = ACCOUNTS.try_with(|all| {
-            if let Some(account) = all.borrow_mut().get_mut(self.0) {
-                account.drops += 1;
-            }
-        });
+        self.book.accounts[self.id].drops.fetch_add(1, Relaxed);
     }
 }
 
-/// What became of payload number `id` so far.
-pub fn fate(id: usize) -> Option<Fate> {
-    ACCOUNTS.with_borrow(|all| all[id].fates.first().copied())
+// === impl Book ===
+
+impl Book {
+    fn new() -> Arc<Book> {
+        let accounts = (0..PAYLOADS).map(|_| Account::default()).collect();
+        Arc::new(Book { accounts, opened: Counter::new(0) })
+    }
+
+    /// The book of the run that this thread is about.
+    pub(crate) fn current() -> Arc<Book> {
+        BOOK.with_borrow(Arc::clone)
+    }
+
+    /// Payload number `id` has another deadline; answers the old one.
+    pub(crate) fn moved(&self, id: usize, deadline: Tick) -> Tick {
+        Tick::new(self.accounts[id].deadline.swap(deadline.get(), Relaxed))
+    }
+
+    /// What was due by `end` has ended, and what was due after `begin` ran on the tick.
+    pub(crate) fn assert_punctual(&self, begin: Tick, end: Tick) {
+        for (id, account) in self.opened() {
+            let deadline = Tick::new(account.deadline.load(Relaxed));
+            let fate = account.fate();
+            assert!(fate.is_some() || deadline > end, "payload {id} is late: {account:?}");
+            if let Some(Fate::Ran(at)) = fate {
+                assert!(at <= deadline.max(begin), "payload {id} ran late: {account:?}");
+            }
+        }
+    }
+
+    fn opened(&self) -> impl Iterator<Item = (usize, &Account)> {
+        self.accounts.iter().enumerate().take(self.opened.load(Relaxed) as usize)
+    }
+
+    fn settle(&self) {
+        for (id, account) in self.opened() {
+            assert_eq!(account.fates.load(Relaxed), 1, "payload {id} met one fate: {account:?}");
+            assert_eq!(
+                account.drops.load(Relaxed),
+                1,
+                "payload {id} was dropped once: {account:?}"
+            );
+            if let Some(Fate::Ran(at)) = account.fate() {
+                let deadline = account.deadline.load(Relaxed);
+                assert!(at.get() >= deadline, "payload {id} ran early: {account:?}");
+            }
+        }
+    }
 }
 
-/// Whether payload number `id` was handed over.
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Book").field("opened", &self.opened).finish_non_exhaustive()
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    fn fate(&self) -> Option<Fate> {
+        (self.fates.load(Relaxed) > 0).then(|| Fate::unpack(self.fate.load(Relaxed)))
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("deadline", &self.deadline)
+            .field("last_fate", &self.fate())
+            .field("fates", &self.fates)
+            .field("drops", &self.drops)
+            .finish()
+    }
+}
+
+/// What became of payload number `id` so far. To be asked by the thread that runs the body.
+pub fn fate(id: usize) -> Option<Fate> {
+    BOOK.with_borrow(|book| book.accounts[id].fate())
+}
+
+/// Whether payload number `id` was handed over. To be asked by the thread that runs the body.
 pub fn has_run(id: usize) -> bool {
     matches!(fate(id), Some(Fate::Ran(_)))
 }
 
-/// Payload number `id` has another deadline.
-pub(crate) fn moved(id: usize, deadline: Tick) {
-    ACCOUNTS.with_borrow_mut(|all| all[id].deadline = deadline);
-}
-
-/// Begins an interleaving.
+/// Begins a run of a body.
 pub(crate) fn open() {
-    ACCOUNTS.with_borrow_mut(Vec::clear);
+    BOOK.set(Book::new());
 }
 
-/// Ends an interleaving.
+/// Ends a run of a body.
 pub(crate) fn settle() {
-    ACCOUNTS.with_borrow(|all| {
-        for (id, account) in all.iter().enumerate() {
-            assert_eq!(account.fates.len(), 1, "payload {id} met one fate: {account:?}");
-            assert_eq!(account.drops, 1, "payload {id} was dropped once: {account:?}");
-            if let Fate::Ran(at) = account.fates[0] {
-                assert!(at >= account.deadline, "payload {id} ran early: {account:?}");
-            }
-        }
-    });
+    Book::current().settle();
 }

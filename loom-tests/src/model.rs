@@ -1,48 +1,53 @@
-//! How a model is run: the one place that sets its bounds.
-
-use std::cell::Cell;
-use std::time::Instant;
-
-use loom::model::Builder;
+//! How a body is run: the one place that knows of the three worlds.
+//!
+//! A body is written once, against the threads and atomics of [`tickless::sync`]. Without a
+//! switch it runs on threads of the system, some hundred times. Under loom it runs in every
+//! interleaving up to a number of preemptions. Under shuttle it runs in some thousand random
+//! schedules, and, if it has a call that is suspendable, with that call stopped at each of its
+//! steps.
 
 use crate::ledger;
 
-/// Preemptions per interleaving unless `LOOM_MAX_PREEMPTIONS` says otherwise. The bugs of known
-/// schemes showed at 2 or 3.
-const PREEMPTIONS: usize = 3;
+#[cfg(loom)]
+#[path = "model/checked.rs"]
+mod run;
+#[cfg(not(any(loom, shuttle)))]
+#[path = "model/plain.rs"]
+mod run;
+#[cfg(shuttle)]
+#[path = "model/scheduled.rs"]
+mod run;
+#[cfg(any(loom, shuttle))]
+#[path = "model/stopwatch.rs"]
+mod stopwatch;
+#[cfg(shuttle)]
+#[path = "model/suspension.rs"]
+mod suspension;
 
-/// Steps of an interleaving before it is taken for an endless loop.
-const MAX_STEPS: usize = 20_000;
+/// The bound of a body that is too big for the model checker, under which it is not built.
+pub const TOO_BIG: usize = 0;
 
-thread_local! {
-    static INTERLEAVINGS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Runs `body` in every interleaving with at most `bound` preemptions, and settles the accounts
-/// of its payloads after each.
-///
-/// `LOOM_MAX_PREEMPTIONS` lowers the bound. Above [`PREEMPTIONS`] it raises it too: for those
-/// who have the time.
+/// Runs `body` in the world that it was built for, and settles the accounts of its payloads after
+/// each run. `bound` is the number of preemptions per interleaving for the model checker.
 pub fn check(bound: usize, body: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    let bound = match builder.preemption_bound {
-        Some(asked) if asked > PREEMPTIONS => asked,
-        Some(asked) => asked.min(bound),
-        None => bound,
-    };
-    builder.preemption_bound = Some(bound);
-    builder.max_branches = builder.max_branches.max(MAX_STEPS);
-    let begin = Instant::now();
-    INTERLEAVINGS.set(0);
-    builder.check(move || {
-        // All threads of a model are run by one thread of the system: this one.
-        INTERLEAVINGS.set(INTERLEAVINGS.get() + 1);
-        tickless::sync::end_iteration();
+    run::run(bound, move || {
         ledger::open();
         body();
         ledger::settle();
     });
-    tickless::sync::end_iteration();
-    let (count, time) = (INTERLEAVINGS.get(), begin.elapsed());
-    eprintln!("{count} interleavings with up to {bound} preemptions in {time:.2?}");
+}
+
+/// Runs `call`. Under the random scheduler the thread may be suspended at any step of it, until
+/// somebody calls [`resume`]: whoever waits for it meanwhile fails the test. One thread of a body
+/// may have such a call.
+pub fn suspendable<R>(call: impl FnOnce() -> R) -> R {
+    #[cfg(shuttle)]
+    let _within = suspension::Within::begin();
+    call()
+}
+
+/// Lets the thread go on that was suspended in its [`suspendable`] call, or is about to be.
+pub fn resume() {
+    #[cfg(shuttle)]
+    suspension::resume();
 }

@@ -1,23 +1,26 @@
 //! A shard with everything around it, and the hands of the threads that use it.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickless::doorbell::{Bell, Doorbell};
-use tickless::entry::Entry;
+use tickless::entry::{self, Entry};
 use tickless::reaper::{Latenesses, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
-use tickless::sync::{AtomicBool, Ordering};
+use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
 
-use crate::ledger::{self, Fate, Payload};
+use crate::ledger::{Book, Fate, Payload};
 
 /// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
 pub fn wheel(slots: u32, levels: u8) -> Geometry {
     Geometry::new(slots, slots).expect("a shape that wheels can have").lowest(levels)
 }
+
+/// The width of a tick.
+const TICK: Duration = Duration::from_millis(1);
 
 /// A shard and what surrounds it. In its end it is stopped, if it was not before.
 #[derive(Debug)]
@@ -28,8 +31,13 @@ pub struct World {
     /// What threads share besides.
     pub pool: Pool<Payload>,
     lateness: Latenesses,
+    /// Moves the reapers' clock.
+    hand: ManualClock,
     clock: Clock,
     scale: Scale,
+    book: Arc<Book>,
+    /// The time of the turn under way.
+    now: Counter,
 }
 
 /// A thread's end of a world: its keeper.
@@ -50,11 +58,6 @@ pub struct Timer {
 // wins it.
 unsafe impl Send for Timer {}
 
-thread_local! {
-    /// The time of the turn under way.
-    static NOW: Cell<Tick> = const { Cell::new(Tick::ZERO) };
-}
-
 // === impl World ===
 
 impl World {
@@ -68,14 +71,35 @@ impl World {
     /// A world with a bell, and a pool for so many shards: one for none gives every magazine
     /// back to the allocator.
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
-        let pool = Pool::new(1, pool_for, None);
+        World::build(geometry, bell, Pool::new(1, pool_for, None))
+    }
+
+    /// As `new`, for at most `max_pending` timers at a time.
+    pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
+        let world = World::build(geometry, Bell::None, Pool::new(1, 1, Some(max_pending)));
+        world.make_levels();
+        world
+    }
+
+    /// A world that [`World::serve`] serves, and whose levels are there already.
+    pub fn served(geometry: Geometry) -> Arc<World> {
+        let world = World::with(geometry, Bell::Thread(Default::default()), 1);
+        world.make_levels();
+        world
+    }
+
+    fn build(geometry: Geometry, bell: Bell, pool: Pool<Payload>) -> Arc<World> {
         let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
+        let hand = ManualClock::new();
         Arc::new(World {
             shard,
             pool,
             lateness: Latenesses::new(),
-            clock: Clock::manual(&ManualClock::new()),
-            scale: Scale::new(std::time::Duration::from_millis(1)).expect("a tick has a width"),
+            clock: Clock::manual(&hand),
+            hand,
+            scale: Scale::new(TICK).expect("a tick has a width"),
+            book: Book::current(),
+            now: Counter::new(0),
         })
     }
 
@@ -99,8 +123,17 @@ impl World {
         if owner.is_closed() {
             return None;
         }
-        NOW.set(Tick::new(now));
-        Some(self.reaper(&fire).turn(&mut owner, Tick::new(now), max_fired))
+        // ORDER: Relaxed - written and read by whoever has the owner's lock.
+        self.now.store(now, Ordering::Relaxed);
+        Some(
+            self.reaper(&|batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload)))
+                .turn(&mut owner, Tick::new(now), max_fired),
+        )
+    }
+
+    /// Runs one turn at each of these times.
+    pub fn turn_at(&self, times: impl IntoIterator<Item = u64>) {
+        times.into_iter().for_each(|now| _ = self.turn(now));
     }
 
     /// Runs turns at `now` until there is nothing left to do.
@@ -108,21 +141,61 @@ impl World {
         while self.turn(now).is_some_and(|report| report.busy) {}
     }
 
-    /// Serves the shard as the engine's threads do: until `stopping`, or until the handler has
-    /// had as many payloads as are `wanted`.
-    pub fn serve(&self, wanted: usize, stopping: &AtomicBool) {
-        let had = Cell::new(0);
-        let had = Hidden(&had);
+    /// Lets time pass from `begin` to `end`, after all other threads have returned: whatever is
+    /// due by then ends, and what is due after `begin` fires at its time and not later.
+    pub fn pass(&self, begin: u64, end: u64) {
+        for now in begin..=end {
+            self.turn_until_idle(now);
+            self.check(now);
+        }
+        self.book.assert_punctual(Tick::new(begin), Tick::new(end));
+    }
+
+    /// Moves the clock that [`World::serve`] reads, and wakes whoever sleeps by it.
+    pub fn advance(&self, ticks: u32) {
+        self.hand.advance(ticks * TICK);
+        self.shard.doorbell().ring();
+    }
+
+    /// Serves the shard as the engine's threads do: until `stopping`, or until for each deadline
+    /// that is `wanted` (if any) a payload of that deadline has run.
+    pub fn serve(&self, wanted: &[u64], stopping: &AtomicBool) {
+        let missing = Counter::new((1 << wanted.len()) - 1);
         let handler = |batch: Batch<'_, Payload>| {
-            let had = had.get();
-            had.set(had.get() + batch.len());
-            fire(batch);
-            if had.get() == wanted {
-                stopping.store(true, Ordering::Relaxed);
+            // ORDER: Relaxed - only the reaper writes these two.
+            self.now.store(self.shard.clock().get(), Ordering::Relaxed);
+            for payload in batch {
+                let before = missing.load(Ordering::Relaxed);
+                let is_it = |i: &usize| before >> i & 1 == 1 && wanted[*i] == payload.deadline();
+                let found = (0..wanted.len()).find(is_it).map_or(0, |i| 1 << i);
+                missing.store(before & !found, Ordering::Relaxed);
+                self.fire(payload);
+                if found == before && found > 0 {
+                    stopping.store(true, Ordering::Relaxed);
+                }
             }
         };
-        NOW.set(Tick::ZERO);
         run(&self.reaper(&handler), stopping);
+    }
+
+    /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
+    /// earlier: the bell has to know the thread.
+    pub fn serve_in_thread(
+        self: &Arc<World>,
+        wanted: Vec<u64>,
+        stopping: Arc<AtomicBool>,
+    ) -> JoinHandle<()> {
+        let world = self.clone();
+        let reaper = thread::spawn(move || world.serve(&wanted, &stopping));
+        self.shard.doorbell().answered_by(reaper.thread().clone());
+        reaper
+    }
+
+    /// The deadlines that a reader finds who follows at most so many links.
+    pub fn census(&self, links: u64) -> Vec<Tick> {
+        let mut found = Vec::new();
+        self.shard.census(&entry::read(), links, |pending| found.push(pending.deadline));
+        found
     }
 
     /// Checks structure and coverage, while no other thread is there.
@@ -140,6 +213,12 @@ impl World {
         let count = returned.len();
         returned.into_iter().for_each(|payload| payload.meets(Fate::Returned));
         count
+    }
+
+    /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
+    fn fire(&self, payload: Payload) {
+        // ORDER: Relaxed - as in `turn_at_most`.
+        payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
     }
 
     fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
@@ -162,32 +241,17 @@ impl Drop for World {
     }
 }
 
-/// A cell that a handler may use although handlers must be `Sync`: the reaper alone calls it.
-struct Hidden<'a>(&'a Cell<usize>);
-
-// SAFETY: all threads of a model are run by one thread of the system, and this handler by one
-// thread of the model.
-unsafe impl Sync for Hidden<'_> {}
-
-impl Hidden<'_> {
-    fn get(&self) -> &Cell<usize> {
-        self.0
-    }
-}
-
-/// The handler. It asserts nothing: a panic would be taken for a task's own and end here.
-fn fire(batch: Batch<'_, Payload>) {
-    for payload in batch {
-        payload.meets(Fate::Ran(NOW.get()));
-    }
-}
-
 // === impl Hand ===
 
 impl Hand {
     /// A hand for a thread that begins to use the world.
     pub fn new(world: &Arc<World>) -> Hand {
         Hand { world: world.clone(), keeper: Keeper::new(&world.pool) }
+    }
+
+    /// The world that it reaches into.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
     }
 
     /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.
@@ -200,8 +264,9 @@ impl Hand {
         self.file(deadline, now, false).map(|timer| timer.id)
     }
 
-    /// Cancels. `true`: the payload came back.
-    pub fn cancel(&mut self, timer: Timer) -> bool {
+    /// Cancels, if there is a timer. `true`: the payload came back.
+    pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
+        let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
         let cancelled = unsafe { self.keeper.cancel(&self.world.pool, timer.entry) };
         if cancelled.sweep.is_some() {
@@ -216,24 +281,29 @@ impl Hand {
     /// Moves the timer. `true`: it is due at `deadline` and at no other time.
     pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
         let Some(Timer { entry, id }) = timer.as_mut() else { return false };
-        let (World { pool, shard, .. }, to) = (&*self.world, Tick::new(deadline));
+        let (World { pool, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
+        // Before it is, so that whoever sees it run knows; a reset that fails is undone.
+        let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
             Moved::To { entry: other, .. } => *entry = other,
-            Moved::Gone => return false,
+            Moved::Gone => {
+                book.moved(*id, from);
+                return false;
+            }
             Moved::Stopped(payload) => {
                 payload.meets(Fate::Refused);
                 *timer = None;
                 return false;
             }
         }
-        ledger::moved(*id, to);
         true
     }
 
-    /// Drops the handle.
-    pub fn detach(&mut self, timer: Timer) {
+    /// Drops the handle, if there is one.
+    pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
+        let Some(timer) = timer.into() else { return };
         // SAFETY: a `Timer` is the handle, and it is consumed.
         unsafe { self.keeper.let_go(&self.world.pool, timer.entry) };
     }
@@ -247,11 +317,11 @@ impl Hand {
 
     fn file(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
         let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
-        let payload = Payload::new(due);
+        let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
             Ok(entry) => Some(Timer { entry, id }),
-            Err(ScheduleError::Stopped(payload)) => {
+            Err(ScheduleError::Stopped(payload) | ScheduleError::Full(payload)) => {
                 payload.meets(Fate::Refused);
                 None
             }

@@ -4,10 +4,9 @@
 //! Who races: up to three producers and the reaper. Asserted: *coverage*. Once a producer has
 //! returned, a turn at its timer's deadline fires it, wherever other producers stand; at the end
 //! the agenda covers what is left.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Hand, World, check, has_run, wheel};
+use tickless::sync::thread;
 
 #[test]
 fn a_push_that_a_flush_missed_is_announced_anew() {
@@ -137,5 +136,26 @@ fn producers_may_rely_on_what_a_cascade_armed() {
         world.turn(3);
         assert!(has_run(second));
         world.check(3);
+    });
+}
+
+#[test]
+fn two_producers_file_where_a_timer_is_cancelled_and_the_bucket_opens() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let timer = three.schedule(1, 0).unwrap();
+        let one = thread::spawn(move || (one.schedule_detached(1, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2).unwrap(), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        world.turn(1);
+        let (early, _one) = one.join().unwrap();
+        world.turn(1);
+        assert!(has_run(early));
+        let (cancelled, _three) = canceller.join().unwrap();
+        assert_eq!(has_run(0), !cancelled);
+        let (late, _two) = two.join().unwrap();
+        world.pass(1, 3);
+        assert!(has_run(late));
     });
 }

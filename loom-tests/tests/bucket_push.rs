@@ -2,17 +2,14 @@
 //!
 //! Who races: two or three producers and the taker. Asserted: each node is taken exactly once,
 //! and its content is visible to the taker (the checker reports an unordered access).
-#![cfg(loom)]
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
-use loom::thread;
 use loom_tests::check;
 use tickless::entry::Linked;
 use tickless::inbox::{Lanes, Walk};
-use tickless::sync::{self, AtomicPtr, Life};
+use tickless::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
 
 /// A node with something in it that is not atomic.
 struct Node {

@@ -4,22 +4,14 @@
 //! Who races: a reader, a producer and the reaper. Asserted: the reader looks at no memory that
 //! was freed, or that is freed beside it (the checker reports both); it sees a timer that is
 //! pending throughout.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
-use loom_tests::{Hand, World, check, wheel};
+use loom_tests::{Fate, Hand, World, check, fate, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::entry;
-
-/// Follows at most a few links, and answers the deadlines that were found.
-fn census(world: &World) -> Vec<Tick> {
-    let mut found = Vec::new();
-    world.shard.census(&entry::read(), 4, |pending| found.push(pending.deadline));
-    found
-}
+use tickless::sync::thread;
 
 /// Gives back what waits for readers to leave, if there are none: it takes so many rounds.
 fn collect() {
@@ -31,7 +23,7 @@ fn collect() {
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
-    thread::spawn(move || census(&world))
+    thread::spawn(move || world.census(4))
 }
 
 #[test]
@@ -99,7 +91,7 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
         hand.schedule_detached(1, 0);
         let found = reader.join().unwrap();
         assert!((1..=3).contains(&found.len()));
-        assert_eq!(census(&world).len(), 3);
+        assert_eq!(world.census(4).len(), 3);
     });
 }
 
@@ -115,7 +107,25 @@ fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
         world.turn(2);
         let found = reader.join().unwrap();
         assert!(found.iter().all(|&deadline| deadline == Tick::new(3)));
-        assert_eq!(census(&world).len(), 2);
+        assert_eq!(world.census(4).len(), 2);
         world.check(2);
+    });
+}
+
+#[test]
+fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let timer = two.schedule(1, 0);
+        let reader = read_in_thread(&world);
+        let one = thread::spawn(move || (one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.cancel(timer), two.schedule_detached(2, 1), two));
+        world.turn(1);
+        assert!(reader.join().unwrap().len() <= 3);
+        let _one = one.join().unwrap();
+        let (cancelled, _, _two) = two.join().unwrap();
+        assert_eq!(fate(0) == Some(Fate::Cancelled), cancelled);
+        world.pass(1, 2);
     });
 }

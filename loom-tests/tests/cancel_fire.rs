@@ -3,11 +3,10 @@
 //! Who races: one or two cancelling threads and the reaper, also while it re-files the timer.
 //! Asserted: each payload is cancelled or run, exactly once (the ledger's account), and a cancel
 //! that said yes got it.
-#![cfg(loom)]
 
-use loom::thread;
-use loom_tests::{Fate, Hand, World, check, fate, wheel};
+use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 #[test]
 fn a_cancel_or_the_reaper_gets_the_payload() {
@@ -55,5 +54,24 @@ fn two_cancellers_in_one_bucket() {
             assert_eq!(fate(id), Some(expected));
         }
         world.check(1);
+    });
+}
+
+#[test]
+fn a_timer_is_cancelled_while_its_bucket_cascades_and_two_producers_file_there() {
+    check(1, || {
+        let world = World::new(wheel(2, 2));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let timer = three.schedule(3, 0).unwrap();
+        let one = thread::spawn(move || (one.schedule_detached(3, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(3, 2), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        world.turn(2);
+        let _producers = [one.join().unwrap(), two.join().unwrap()];
+        let (cancelled, _three) = canceller.join().unwrap();
+        world.pass(2, 3);
+        let expected = if cancelled { Fate::Cancelled } else { Fate::Ran(Tick::new(3)) };
+        assert_eq!(fate(0), Some(expected));
+        assert!(has_run(1) && has_run(2));
     });
 }

@@ -3,35 +3,37 @@
 //! Who races: two that leave and one that fetches, or one that does both. Asserted: each item
 //! gets through once, with what was written to it before; what is left is drained; nothing
 //! leaks.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::alloc::Track;
-use loom::cell::UnsafeCell;
-use loom::thread;
 use loom_tests::check;
 use tickless::depot::{Depot, Magazine};
+use tickless::sync::{Life, UnsafeCell, thread};
 
-/// Something that is not atomic.
-struct Item(Track<UnsafeCell<u32>>);
+/// Something that is not atomic, and that is missed if it leaks.
+struct Item {
+    value: UnsafeCell<u32>,
+    life: Life,
+}
 
 impl Item {
     fn new(value: u32) -> Item {
-        let item = Item(Track::new(UnsafeCell::new(0)));
+        let item = Item { value: UnsafeCell::new(0), life: Life::begin() };
         // SAFETY: it is ours alone.
-        item.0.get_ref().with_mut(|cell| unsafe { *cell = value });
+        item.value.with_mut(|cell| unsafe { *cell = value });
         item
     }
 
     /// Looks at what is in it: on the thread that got it, before anything else orders them.
-    fn look(&self) {
-        self.0.get_ref().with(|_| ());
+    fn look(&self) -> u32 {
+        // SAFETY: it is owned by one thread at a time; the checker reports if it was not.
+        self.value.with_mut(|cell| unsafe { *cell })
     }
+}
 
-    fn value(self) -> u32 {
-        // SAFETY: it is ours alone.
-        self.0.get_ref().with_mut(|cell| unsafe { *cell })
+impl Drop for Item {
+    fn drop(&mut self) {
+        self.life.end();
     }
 }
 
@@ -52,14 +54,14 @@ fn fetch(depot: &Depot<Item>) -> Magazine<Item> {
     let mut magazine = depot.magazine();
     let fetched = depot.fetch(&mut magazine);
     assert_eq!(fetched, !magazine.is_empty());
-    magazine.iter().for_each(Item::look);
+    magazine.iter().for_each(|item| assert_ne!(item.look(), 0));
     magazine
 }
 
 fn assert_all(depot: Arc<Depot<Item>>, magazines: Vec<Magazine<Item>>, expected: &[u32]) {
     let mut depot = Arc::into_inner(depot).expect("every thread is joined");
     let items = magazines.into_iter().flat_map(|magazine| magazine.into_iter());
-    let mut values: Vec<u32> = items.chain(depot.drain()).map(Item::value).collect();
+    let mut values: Vec<u32> = items.chain(depot.drain()).map(|item| item.look()).collect();
     values.sort_unstable();
     assert_eq!(values, expected);
 }

@@ -4,44 +4,25 @@
 //! Who races: one or two producers and the reaper, which runs the loop of the engine's threads
 //! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave
 //! all threads blocked, which the checker reports as a deadlock.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering};
-
-/// Runs the reaper until it has fired as many timers as are `wanted`. Who is served later must
-/// not be spawned earlier: the bell has to know its thread.
-fn reaper(world: &Arc<World>, wanted: usize, stopping: Arc<AtomicBool>) -> thread::JoinHandle<()> {
-    let reaper = {
-        let world = world.clone();
-        thread::spawn(move || world.serve(wanted, &stopping))
-    };
-    world.shard.doorbell().answered_by(reaper.thread().clone());
-    reaper
-}
-
-fn world() -> Arc<World> {
-    let world = World::with(wheel(2, 2), Bell::Thread(Default::default()), 1);
-    world.make_levels();
-    world
-}
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
 /// stands at zero; `before` is there already. What is due must fire.
 fn schedule_while_serving<const N: usize>(bound: usize, before: Option<u64>, deadlines: [u64; N]) {
     check(bound, move || {
-        let world = world();
+        let world = World::served(wheel(2, 2));
         let mut hands = [(); N].map(|()| Hand::new(&world));
         if let Some(deadline) = before {
             hands[0].schedule_detached(deadline, 0);
         }
-        let due = deadlines.iter().filter(|deadline| **deadline == 0).count();
-        let reaper = reaper(&world, due, Arc::new(AtomicBool::new(false)));
+        let due: Vec<u64> = deadlines.iter().copied().filter(|deadline| *deadline == 0).collect();
+        let reaper = world.serve_in_thread(due, Default::default());
         let mut deadlines = deadlines.into_iter();
         let producers = hands.map(|mut hand| {
             let deadline = deadlines.next().expect("there are as many");
@@ -100,12 +81,27 @@ fn whoever_returned_needs_nobody_else_to_ring() {
 #[test]
 fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
     check(3, || {
-        let world = world();
+        let world = World::served(wheel(2, 2));
         let stopping = Arc::new(AtomicBool::new(false));
-        let reaper = reaper(&world, usize::MAX, stopping.clone());
+        let reaper = world.serve_in_thread(vec![], stopping.clone());
         world.shard.ask_for_sweep();
         stopping.store(true, Ordering::Release);
         world.shard.doorbell().ring();
         reaper.join().unwrap();
+    });
+}
+
+#[test]
+fn two_producers_are_heard_while_another_cancels() {
+    check(1, || {
+        let world = World::served(wheel(2, 2));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let far = three.schedule(3, 0);
+        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let one = thread::spawn(move || (one.schedule_detached(0, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(0, 0), two));
+        assert!(three.cancel(far));
+        reaper.join().unwrap();
+        drop((one.join().unwrap(), two.join().unwrap()));
     });
 }

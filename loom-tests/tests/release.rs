@@ -3,12 +3,11 @@
 //! Who races: threads that drop handles or give seats up, and the reaper that fires, unlinks,
 //! buries and sweeps. Asserted: each entry is freed once (the checker reports leaks, double
 //! frees, and uses after or beside a free), and never reused while another still uses it.
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Hand, World, check, has_run, wheel};
 use tickless::doorbell::Bell;
 use tickless::entry;
+use tickless::sync::thread;
 
 #[test]
 fn a_handle_is_dropped_while_its_timer_fires_and_the_memory_is_reused() {
@@ -141,5 +140,25 @@ fn two_handles_of_one_bucket_are_dropped_while_it_opens() {
         let _hands = threads.map(|thread| thread.join().unwrap());
         assert!(has_run(0) && has_run(1));
         world.check(1);
+    });
+}
+
+#[test]
+fn a_handle_is_dropped_while_two_producers_file_there_and_another_cancels() {
+    check(1, || {
+        let world = World::new(wheel(4, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [dropped, cancelled] = [one.schedule(1, 0), three.schedule(1, 0)];
+        let one = thread::spawn(move || {
+            one.detach(dropped);
+            (one.schedule_detached(2, 0), one)
+        });
+        let two = thread::spawn(move || (two.schedule_detached(1, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(cancelled), three));
+        world.turn(1);
+        let _producers = [one.join().unwrap(), two.join().unwrap()];
+        let (cancelled, _three) = canceller.join().unwrap();
+        assert_eq!(has_run(1), !cancelled);
+        world.pass(1, 2);
     });
 }

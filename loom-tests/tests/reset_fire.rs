@@ -3,11 +3,10 @@
 //! Who races: one or two resetting threads and the reaper. Asserted: after a reset that said
 //! yes the timer fires at the new time, neither earlier (the ledger's account) nor later (the
 //! turn at that time).
-#![cfg(loom)]
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 /// Resets a timer of `deadline` to `to` on a thread whose clock shows `now`, while turns run at
 /// `turns`, of which none reaches the later of both.
@@ -101,5 +100,29 @@ fn two_timers_of_one_bucket() {
             assert_eq!(fate(timer.as_ref().unwrap().id()), Some(Fate::Ran(Tick::new(5))));
             hand.detach(timer.unwrap());
         }
+    });
+}
+
+#[test]
+fn one_timer_moves_and_another_is_cancelled_while_two_producers_file_there() {
+    check(1, || {
+        let world = World::new(wheel(4, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let (mut moving, going) = (one.schedule(1, 0), three.schedule(1, 0));
+        let one = thread::spawn(move || {
+            let moved = one.reset(&mut moving, 3, 0);
+            (moved, moving, one.schedule_detached(1, 0), one)
+        });
+        let two = thread::spawn(move || (two.schedule_detached(1, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(going), three));
+        world.turn(1);
+        let (moved, timer, _, mut one) = one.join().unwrap();
+        let (cancelled, _three) = canceller.join().unwrap();
+        let _two = two.join().unwrap();
+        world.turn_until_idle(1);
+        assert_eq!(has_run(0), !moved);
+        assert_eq!(has_run(1), !cancelled);
+        world.pass(1, 3);
+        one.detach(timer);
     });
 }

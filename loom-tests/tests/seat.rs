@@ -4,13 +4,12 @@
 //! Who races: one thread that cancels and schedules (or two, which pass the seat through the
 //! depot) and the reaper, which flushes, cascades or sweeps. Asserted: the new timer fires at
 //! its own time, wherever it landed; each payload meets one fate; each entry is freed once.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Fate, Hand, Timer, World, check, fate, has_run, wheel};
 use tickless::Tick;
+use tickless::sync::thread;
 
 /// Cancels a timer of `first` and schedules one of `second`, while turns run at `turns`; then
 /// lets time pass tick by tick, and sees that each timer fired at its time.
@@ -140,5 +139,23 @@ fn two_threads_reuse_seats_in_one_bucket() {
             assert!(has_run(timer.id()), "too late");
             hand.detach(timer);
         }
+    });
+}
+
+#[test]
+fn seats_are_taken_while_another_files_there_and_another_cancels() {
+    check(2, || {
+        let world = World::new(wheel(4, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let [seat, timer] = [one.schedule(1, 0), three.schedule(1, 0)];
+        assert!(one.cancel(seat));
+        let one = thread::spawn(move || (one.schedule_detached(2, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(2, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        world.turn(1);
+        let _producers = [one.join().unwrap(), two.join().unwrap()];
+        let (cancelled, _three) = canceller.join().unwrap();
+        assert_eq!(has_run(1), !cancelled);
+        world.pass(1, 2);
     });
 }

@@ -5,19 +5,12 @@
 //! what the promises say. Each payload meets one fate, no timer fires early (the ledger's
 //! account), none is late once its own thread has returned, and the shard's own check finds
 //! every invariant in place.
-#![cfg(loom)]
 
-use loom::thread;
+use std::sync::Arc;
+
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-
-/// Lets time pass up to `end`: everything that is left fires.
-fn pass(world: &World, begin: u64, end: u64) {
-    for now in begin..=end {
-        world.turn_until_idle(now);
-        world.check(now);
-    }
-}
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
@@ -34,7 +27,7 @@ fn one_schedules_and_cancels_while_another_schedules() {
         world.turn(1);
         assert!(has_run(id));
         let (id, cancelled, _one) = one.join().unwrap();
-        pass(&world, 1, 1);
+        world.pass(1, 1);
         assert_eq!(has_run(id), !cancelled);
     });
 }
@@ -52,7 +45,7 @@ fn one_moves_its_timer_while_another_schedules() {
         world.turn(2);
         assert!(moved && has_run(0));
         let (id, _two) = two.join().unwrap();
-        pass(&world, 3, 3);
+        world.pass(3, 3);
         assert!(has_run(id));
         one.detach(timer.unwrap());
     });
@@ -71,7 +64,7 @@ fn one_schedules_and_another_cancels() {
         world.turn(1);
         assert!(has_run(id));
         let (cancelled, _two) = two.join().unwrap();
-        pass(&world, 1, 3);
+        world.pass(1, 3);
         assert_eq!([0, 1].map(|id| !has_run(id)), cancelled);
     });
 }
@@ -92,7 +85,7 @@ fn a_bucket_cascades_ahead_while_timers_come_and_go() {
         world.turn_until_idle(4);
         assert!(has_run(near));
         let (far, _two) = two.join().unwrap();
-        pass(&world, 4, 5);
+        world.pass(4, 5);
         assert!(has_run(far));
     });
 }
@@ -117,7 +110,7 @@ fn a_shard_is_swept_while_timers_come_and_go() {
         world.turn(1);
         assert!(has_run(id));
         drop(one.join().unwrap());
-        pass(&world, 1, 1);
+        world.pass(1, 1);
     });
 }
 
@@ -176,5 +169,50 @@ fn a_shard_is_stopped_while_timers_come_go_and_fire() {
         }
         drop(two.join().unwrap());
         assert!((0..3).all(|id| fate(id).is_some()));
+    });
+}
+
+/// The whole way with the reaper's own thread, its doorbell and its sleep: one timer is cancelled
+/// and its seat taken, another is moved to the present, and the reaper is stopped.
+#[test]
+fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
+    check(2, || {
+        let (world, stopping) = (World::served(wheel(2, 1)), Arc::new(AtomicBool::new(false)));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
+        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
+        // ORDER: Release - pairs with the reaper's Acquire; the ring comes after it.
+        stopping.store(true, Ordering::Release);
+        world.shard.doorbell().ring();
+        reaper.join().unwrap();
+        let returned = world.stop();
+        let (cancelled, seated, _one) = one.join().unwrap();
+        let (_, timer, mut two) = two.join().unwrap();
+        two.detach(timer);
+        let fates = [0, 1, 2].map(|id| fate(id).expect("all have ended"));
+        assert_eq!(returned, fates.iter().filter(|&&fate| fate == Fate::Returned).count());
+        assert_eq!(fates.contains(&Fate::Cancelled), cancelled);
+        assert!(seated.is_some() || fates.contains(&Fate::Refused));
+    });
+}
+
+/// As above, but nobody stops the reaper before it has run what is due: the moved timer and the
+/// one that was scheduled for the present. A wake-up that is lost leaves all others waiting.
+#[test]
+fn a_reaper_serves_until_it_has_run_what_is_moved_and_what_is_scheduled() {
+    check(1, || {
+        let world = World::served(wheel(2, 1));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
+        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(0, 0), one));
+        let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
+        reaper.join().unwrap();
+        let (cancelled, scheduled, _one) = one.join().unwrap();
+        let (moved, timer, mut two) = two.join().unwrap();
+        assert!(cancelled && moved && scheduled.is_some_and(has_run) && has_run(1));
+        two.detach(timer);
     });
 }

@@ -3,14 +3,12 @@
 //! Who races: one or two threads that use the shard and the one that stops it. Asserted: each
 //! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
 //! account); after the stop nothing gets in; nothing leaks.
-#![cfg(loom)]
 
 use std::sync::Arc;
 
-use loom::thread;
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering};
+use tickless::sync::{AtomicBool, Ordering, thread};
 
 #[test]
 fn a_timer_is_returned_or_refused() {
@@ -125,14 +123,9 @@ fn what_a_turn_put_aside_is_returned() {
 #[test]
 fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
     check(3, || {
-        let world = World::with(wheel(2, 1), Bell::Thread(Default::default()), 1);
-        world.make_levels();
+        let world = World::served(wheel(2, 1));
         let stopping = Arc::new(AtomicBool::new(false));
-        let reaper = {
-            let (world, stopping) = (world.clone(), stopping.clone());
-            thread::spawn(move || world.serve(usize::MAX, &stopping))
-        };
-        world.shard.doorbell().answered_by(reaper.thread().clone());
+        let reaper = world.serve_in_thread(vec![], stopping.clone());
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
         stopping.store(true, Ordering::Release);
@@ -146,5 +139,22 @@ fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
             _ => return,
         };
         assert_eq!(fate(0), Some(expected));
+    });
+}
+
+#[test]
+fn two_producers_and_a_canceller_are_in_time_or_too_late() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
+        let timer = three.schedule(1, 0);
+        let one = thread::spawn(move || (one.schedule_detached(1, 0), one));
+        let two = thread::spawn(move || (two.schedule_detached(1, 0), two));
+        let canceller = thread::spawn(move || (three.cancel(timer), three));
+        let returned = world.stop();
+        let (cancelled, _three) = canceller.join().unwrap();
+        let done = [one.join().unwrap(), two.join().unwrap()];
+        let accepted = 1 + done.iter().filter(|(id, _)| id.is_some()).count();
+        assert_eq!(returned + usize::from(cancelled), accepted);
     });
 }

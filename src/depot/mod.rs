@@ -79,7 +79,7 @@ impl<I> fmt::Debug for Depot<I> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

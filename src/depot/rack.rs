@@ -113,7 +113,7 @@ impl<V> Drop for Rack<V> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -115,7 +115,7 @@ unsafe fn drop_in_place<F>(data: *mut ()) {
     unsafe { data.cast::<F>().drop_in_place() };
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::sync::Arc;

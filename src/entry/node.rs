@@ -42,7 +42,7 @@ pub struct Filed {
 
 const LEVEL_BITS: u32 = 6;
 const _: () = assert!(MAX_LEVELS < 1 << LEVEL_BITS, "a level fits its bits");
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Entry<[usize; 4]>>() == 64, "four words ride along in one line");
 
 // SAFETY: the payload is only touched by the thread that the state word makes its owner, and

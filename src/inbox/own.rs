@@ -19,7 +19,7 @@ use crate::sync::{AtomicPtr, Ordering};
 
 /// Lists of the taker per bucket. Twice as many as the shared ones: most of what a bucket holds
 /// when it opens was re-filed into it, and more chains hide more of the memory's latency.
-pub const OWN_LANES: usize = if cfg!(loom) { 1 } else { 16 };
+pub const OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 /// A bucket's lists of what its owner filed.
 #[repr(align(64))]

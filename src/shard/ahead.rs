@@ -21,7 +21,7 @@ use crate::time::{Place, Tick};
 use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Entries that an errand handles before it looks for due buckets again.
-const CHUNK: usize = if cfg!(loom) { 1 } else { 1024 };
+const CHUNK: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1024 };
 
 /// Pending timers from which a shard wakes up for the sole purpose of cascading ahead: fewer
 /// are re-filed in no time when their bucket opens.

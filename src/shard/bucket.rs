@@ -27,7 +27,7 @@ pub struct Bucket<T> {
     pub(super) own: OwnLanes<Entry<T>>,
 }
 
-#[cfg(all(not(loom), target_pointer_width = "64"))]
+#[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
 const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four cache lines");
 
 /// No expiration: [`Tick`]s are smaller.

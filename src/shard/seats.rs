@@ -20,7 +20,7 @@ use crate::time::Tick;
 use super::{Count, Pool, Stock, Tally};
 
 /// Seats in a cache, and in a magazine of seats.
-pub(super) const SEATS: usize = if cfg!(loom) { 2 } else { 32 };
+pub(super) const SEATS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 32 };
 
 /// Timers for which a depot that was empty is not asked again: at first, and in the end.
 const LEAST_PATIENCE: usize = 8;

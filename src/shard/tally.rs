@@ -186,7 +186,7 @@ impl fmt::Debug for Tallies {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

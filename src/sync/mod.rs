@@ -1,9 +1,10 @@
 //! The one door to the primitives that threads share.
 //!
-//! Everything above imports atomics, cells, locks and threads from here, so that one switch
-//! (`--cfg loom`) puts the whole engine on the model checker's versions of them.
+//! Everything above imports atomics, cells, locks and threads from here, so that one switch puts
+//! the whole engine on another checker's versions of them: `--cfg loom` on those of a model
+//! checker, `--cfg shuttle` on those of a random scheduler.
 //!
-//! *Invariant*: no other file of the crate names `std::sync`, `std::thread` or `loom`
+//! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
 
 mod padded;
@@ -12,15 +13,35 @@ mod prefetch;
 pub use padded::Padded;
 pub use prefetch::prefetch;
 
-#[cfg(not(loom))]
+// The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
+// is not part of any model's races.
+pub use std::sync::{Arc, OnceLock, Weak};
+
+/// A number for whoever asks, on which no thread decides anything: left out of the models,
+/// which would only grow by it.
+pub use std::sync::atomic::AtomicU64 as Counter;
+/// Where to look first; as good wherever it points. Left out of the models for the same reason.
+pub use std::sync::atomic::AtomicUsize as Hint;
+
+#[cfg(not(any(loom, shuttle)))]
 mod real;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use real::*;
 
 #[cfg(loom)]
 mod modelled;
 #[cfg(loom)]
 pub use modelled::*;
+
+#[cfg(shuttle)]
+mod scheduled;
+#[cfg(shuttle)]
+pub use scheduled::*;
+
+#[cfg(not(loom))]
+mod unwatched;
+#[cfg(not(loom))]
+pub use unwatched::{Life, UnsafeCell, free};
 
 #[cfg(tsan)]
 mod watched;

@@ -7,15 +7,7 @@ pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use loom::thread::{self, Thread};
-// Loom has no `Weak` and no `OnceLock`; what uses them is not part of any model's races.
-pub use std::sync::{Arc, OnceLock, Weak};
-
-/// A number for whoever asks, on which no thread decides anything: left out of the models,
-/// which would only grow by it.
-pub use std::sync::atomic::AtomicU64 as Counter;
-/// Where to look first; as good wherever it points. Left out for the same reason.
-pub use std::sync::atomic::AtomicUsize as Hint;
+pub use loom::thread::{self, JoinHandle, Thread};
 
 /// Loom's cell, which reports accesses that race.
 #[derive(Debug)]

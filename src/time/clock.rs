@@ -93,7 +93,7 @@ impl Clock {
         self.start_cycles
     }
 
-    #[cfg_attr(loom, expect(dead_code, reason = "only engines meet instants"))]
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
     /// `instant` in nanoseconds since the clock was made; what lies before is zero.
     #[inline]
     pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
@@ -140,7 +140,10 @@ impl ManualClock {
     }
 
     /// Moves the clock to `ns`, never back.
-    #[cfg_attr(loom, expect(dead_code, reason = "only engines move clocks to a time"))]
+    #[cfg_attr(
+        any(loom, shuttle),
+        expect(dead_code, reason = "only engines move clocks to a time")
+    )]
     pub(crate) fn move_to_ns(&self, ns: u64) {
         // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
         // several hands move it.
@@ -154,7 +157,7 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -5,7 +5,7 @@
 pub(super) use counter::{keep_time, peek, read};
 
 /// Linux on x86-64: the time stamp counter.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri))))]
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri))))]
 mod counter {
     use std::arch::x86_64::__rdtscp;
     use std::fs::File;
@@ -65,7 +65,7 @@ mod counter {
 }
 
 /// Elsewhere: none that we know of.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, miri)))))]
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri)))))]
 mod counter {
     /// Whether the system keeps time by the counter: never.
     pub(in super::super) fn keep_time() -> bool {

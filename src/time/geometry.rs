@@ -120,7 +120,8 @@ impl Geometry {
     }
 
     /// Keeps only the lowest `levels`: the wheel of a model needs no room for the end of time.
-    #[cfg(loom)]
+    /// For this repository's models alone.
+    #[doc(hidden)]
     #[must_use]
     pub fn lowest(self, levels: u8) -> Geometry {
         Geometry { levels: levels.min(self.levels), ..self }

@@ -147,7 +147,7 @@ impl<B> fmt::Debug for Wheel<B> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::time::Tick;

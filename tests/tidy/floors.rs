@@ -48,6 +48,7 @@ const DOORS: [Door; 3] = [
             &["core", "sync"],
             &["alloc", "sync"],
             &["loom"],
+            &["shuttle"],
         ],
         rooms: &["src/sync/"],
         message: "threads and what they share come through `crate::sync`",

@@ -1,0 +1,44 @@
+//! Bodies under the model checker.
+
+use std::cell::Cell;
+
+use loom::model::Builder;
+
+use super::stopwatch::Stopwatch;
+
+/// Preemptions per interleaving unless `LOOM_MAX_PREEMPTIONS` says otherwise. The bugs of known
+/// schemes showed at 2 or 3.
+const PREEMPTIONS: usize = 3;
+
+/// Steps of an interleaving before it is taken for an endless loop.
+const MAX_STEPS: usize = 20_000;
+
+thread_local! {
+    static INTERLEAVINGS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs `body` in every interleaving with at most `bound` preemptions.
+///
+/// `LOOM_MAX_PREEMPTIONS` lowers the bound. Above [`PREEMPTIONS`] it raises it too: for those
+/// who have the time.
+pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    let bound = match builder.preemption_bound {
+        Some(asked) if asked > PREEMPTIONS => asked,
+        Some(asked) => asked.min(bound),
+        None => bound,
+    };
+    builder.preemption_bound = Some(bound);
+    builder.max_branches = builder.max_branches.max(MAX_STEPS);
+    let begin = Stopwatch::start();
+    INTERLEAVINGS.set(0);
+    builder.check(move || {
+        // All threads of a model are run by one thread of the system: this one.
+        INTERLEAVINGS.set(INTERLEAVINGS.get() + 1);
+        tickless::sync::end_iteration();
+        body();
+    });
+    tickless::sync::end_iteration();
+    let (count, time) = (INTERLEAVINGS.get(), begin.elapsed());
+    eprintln!("{count} interleavings with up to {bound} preemptions in {time:.2?}");
+}

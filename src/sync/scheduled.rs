@@ -1,0 +1,19 @@
+//! The primitives of the random scheduler: each access is a place where it may let another thread
+//! go on.
+//!
+//! All threads are run by one thread of the system, one at a time, and memory is sequentially
+//! consistent: what the orderings are worth, the model checker shows. The epoch crate is not
+//! instrumented here: it takes all threads for one, under whose guards nothing is freed. That is
+//! safe, and checks nothing about reclamation.
+
+pub use shuttle::sync::Mutex;
+pub use shuttle::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub use shuttle::thread::{self, JoinHandle, Thread};
+
+/// Sleeps until unparked. The scheduler has no time: a timeout is a sleep for ever, so that a
+/// test which needs one to make progress is reported as a deadlock (a lost wake-up).
+pub fn park(_timeout: Option<std::time::Duration>) {
+    thread::park();
+}
