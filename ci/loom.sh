@@ -11,4 +11,5 @@ export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
 export LOOM_LOCATION=1
 # The only limit of time is the profile's: loom's own limits end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
-cargo nextest run --cargo-quiet --locked --release --package loom-tests --profile loom "$@"
+cargo nextest run --cargo-quiet --locked --release --package loom-tests \
+    --profile "loom${LONG:+-long}" "$@"

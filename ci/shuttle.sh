@@ -9,4 +9,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_nextest
 export RUSTFLAGS="--cfg shuttle -C debug-assertions"
 export CARGO_TARGET_DIR=target/shuttle
-cargo nextest run --cargo-quiet --locked --release --package loom-tests --profile shuttle "$@"
+cargo nextest run --cargo-quiet --locked --release --package loom-tests \
+    --profile "shuttle${LONG:+-long}" "$@"

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The proofs at length: the stages that look for lost timers, races and wrong answers, in sizes
+# that continuous integration has no time for. Allow it a night. Arguments choose stages; without
+# any it runs them all and ends with a line that counts them. Sizes, in the environment:
+#   TICKLESS_TEST_SCALE   how much more the tests do than in CI (optimized; an eighth of it under
+#                         the sanitizers)
+#   LOOM_MAX_PREEMPTIONS  preemptions per interleaving of the models
+#   TICKLESS_SCHEDULES    random schedules of each kind for each body
+#   SECONDS_EACH          for each fuzz target
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+scale="${TICKLESS_TEST_SCALE:-100}"
+export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-4}"
+export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-100000}"
+export SECONDS_EACH="${SECONDS_EACH:-1800}"
+export LONG=1
+
+stages=("$@")
+[ $# -gt 0 ] || stages=(release asan tsan shuttle loom fuzz mutants)
+
+passed=0
+failed=()
+for stage in "${stages[@]}"; do
+    printf '\n=== %s ===\n' "$stage"
+    case $stage in
+        asan | tsan) export TICKLESS_TEST_SCALE=$(((scale + 7) / 8)) ;;
+        *) export TICKLESS_TEST_SCALE=$scale ;;
+    esac
+    begun=$SECONDS
+    if "ci/$stage.sh" </dev/null 2>&1; then
+        passed=$((passed + 1))
+        verdict=passed
+    else
+        failed+=("$stage")
+        verdict=failed
+    fi
+    printf '=== %s %s, %d s\n' "$stage" "$verdict" $((SECONDS - begun))
+done
+
+echo "$passed passed, ${#failed[@]} failed ${failed[*]}"
+[ "${#failed[@]}" = 0 ]
