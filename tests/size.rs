@@ -1,7 +1,7 @@
 //! Size: very many timers, very many at one time, and time that goes on in leaps. Every payload
 //! is accounted for and none is early.
 //!
-//! `TICKLESS_TEST_SCALE=200` in a release build is ten million pending timers.
+//! `TICKLESS_TEST_SCALE=200` in a release build is ten million pending timers (2 GB).
 
 #[path = "common/account.rs"]
 mod account;

@@ -10,11 +10,11 @@ mod common;
 mod random;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use account::{Book, Item, Timer, run_all};
+use account::{Book, Item, Sums, Timer, run_all};
 use common::scaled;
 use random::Random;
 // One that ThreadSanitizer can follow.
@@ -168,6 +168,45 @@ fn keep_to_first_cpu() {
         libc::CPU_SET(first.expect("we run somewhere"), &mut only);
         assert_eq!(libc::sched_setaffinity(0, size_of_val(&only), &only), 0);
     }
+}
+
+#[test]
+fn handles_are_used_on_many_threads_while_their_engine_is_dropped() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 300;
+    let mut all = Sums::default();
+    for round in 0..scaled(40) {
+        let engine = engine(Builder::new().shards(2));
+        let book = Book::new(THREADS * EACH);
+        let schedule = |n: u64| book.schedule(&engine, HOUR * (1 + n as u32 % 500)).unwrap();
+        let parts: Vec<Vec<Timer>> =
+            (0..THREADS).map(|_| (0..EACH).map(schedule).collect()).collect();
+        let (parts, at_once) = (Mutex::new(parts), Arc::new(Barrier::new(THREADS as usize + 1)));
+        let begins = at_once.clone();
+        let use_them = move |_| {
+            let part = parts.lock().unwrap().pop().expect("one for each");
+            begins.wait();
+            for (n, mut timer) in part.into_iter().enumerate() {
+                match n % 4 {
+                    0 => _ = timer.cancel(),
+                    1 => _ = timer.take(),
+                    // Later in the same entry; and earlier, in another.
+                    2 => _ = timer.reset(HOUR * 1000) && timer.reset(HOUR / 2),
+                    _ => drop(timer),
+                }
+            }
+        };
+        let users = begin(THREADS, use_them);
+        at_once.wait();
+        (0..round % 20).for_each(|_| thread::yield_now());
+        drop(engine);
+        join(users);
+        let sums = book.close();
+        assert_eq!(sums.made, sums.cancelled + sums.returned + sums.dropped, "{sums:?}");
+        all.cancelled += sums.cancelled;
+        all.dropped += sums.dropped;
+    }
+    assert!(all.cancelled > 0 && all.dropped > 0, "{all:?}");
 }
 
 #[test]
