@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(crate) config: Config,
     /// Where the clock stands when the engine is built.
     pub(crate) start: At,
-    /// Threads besides the one that drives; up to three, going round.
+    /// How many threads there are besides the one that drives, and how it ends.
     pub(crate) helpers: u8,
     pub(crate) ops: Vec<Op>,
 }
@@ -195,6 +195,20 @@ pub(crate) enum Manner {
     Leaves(u8),
     /// Panics so often before it takes anything.
     Panics(u8),
+}
+
+// === impl Case ===
+
+impl Case {
+    /// Up to three, going round.
+    pub(crate) fn helpers(&self) -> usize {
+        usize::from(self.helpers % 4)
+    }
+
+    /// Whether the engine is stopped in the midst of things, and not when all is done.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        self.helpers / 4 % 2 == 1
+    }
 }
 
 // === impl Config ===

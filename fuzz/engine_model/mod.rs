@@ -32,18 +32,18 @@ const STORM: usize = 9000;
 /// Turns without progress at one time, from which on it is taken for endless.
 const PATIENCE: usize = 5000;
 
-/// Runs a history, then time until nothing fires any more, and the engine's end.
+/// Runs a history, then (mostly) time until nothing fires any more, and the engine's end.
 pub(crate) fn run(case: &Case) {
     let mut pair = Pair::new(case);
     for op in &case.ops {
         pair.step(op);
         pair.compare();
     }
-    if !pair.oracle.is_stopped {
+    if !pair.oracle.is_stopped && !case.ends_at_once() {
         pair.run_dry();
         pair.compare();
-        pair.stop();
     }
+    pair.stop();
     pair.compare();
     pair.end();
 }
@@ -67,7 +67,7 @@ impl Pair {
         set(&clock, case.start, case.config);
         let stage = Stage::new(case.config, &clock, &log);
         let oracle = Oracle::new(case.config, stage.zero);
-        let crew = Crew::new(usize::from(case.helpers % 4));
+        let crew = Crew::new(case.helpers());
         let at_rest = vec![true; case.config.shards()];
         Pair { stage, oracle, crew, log, has_stormed: false, at_rest }
     }

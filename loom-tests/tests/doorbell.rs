@@ -93,7 +93,7 @@ fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
 
 #[test]
 fn two_producers_are_heard_while_another_cancels() {
-    check(1, || {
+    check(2, || {
         let world = World::served(wheel(2, 2));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let far = three.schedule(3, 0);

@@ -176,7 +176,7 @@ fn a_shard_is_stopped_while_timers_come_go_and_fire() {
 /// and its seat taken, another is moved to the present, and the reaper is stopped.
 #[test]
 fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
-    check(2, || {
+    check(3, || {
         let (world, stopping) = (World::served(wheel(2, 1)), Arc::new(AtomicBool::new(false)));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
@@ -202,7 +202,7 @@ fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
 /// one that was scheduled for the present. A wake-up that is lost leaves all others waiting.
 #[test]
 fn a_reaper_serves_until_it_has_run_what_is_moved_and_what_is_scheduled() {
-    check(1, || {
+    check(2, || {
         let world = World::served(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
