@@ -31,10 +31,13 @@ const AT_HAND: i64 = 4096;
 /// thread looks only after every 32 of them.
 const DEAD_AT_MOST: i64 = 4096 + 128;
 
-/// Only one of these tests at a time: what lives is counted over all threads.
+/// Only one of these tests at a time: what lives is counted over all threads. What the others left
+/// to the epoch is gone when it begins, but for what their threads give up while they end.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    free_what_waits_for_readers();
+    alone
 }
 
 fn closures() -> Engine {
@@ -235,7 +238,7 @@ fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     for _ in 0..THREADS {
         parts.push((0..scaled(200_000) / THREADS).map(&mut schedule).collect());
     }
-    assert!(live().lines - before >= scaled(200_000) as i64);
+    assert!(live().lines - before >= scaled(200_000) as i64 - AT_HAND);
     // On threads that never scheduled anything, and while nobody does.
     let cancel = |part: Vec<Handle<u64>>| {
         thread::spawn(move || assert!(part.into_iter().all(Handle::cancel)))

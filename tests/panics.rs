@@ -8,6 +8,7 @@ mod token;
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use planned::{Planned, panic_as_planned, quietly};
@@ -221,4 +222,39 @@ fn a_panic_inside_a_turn_leaves_the_engine_usable_by_its_caller() {
     assert_eq!(engine.advance(SOON), Ok(1));
     assert_eq!(engine.stats().panicked, 2);
     assert_eq!(engine.stop().unwrap().len(), 0);
+}
+
+#[test]
+fn a_handler_that_panics_when_dropped_disturbs_no_thread_that_happens_to_drop_it() {
+    quietly();
+    let other = typed(|batch: Batch<'_, u32>| batch.for_each(drop));
+    for goes_on in [false, true] {
+        let dropped = Arc::new(AtomicU32::new(0));
+        let bomb = Bomb { number: 0, dropped: dropped.clone() };
+        let handler = move |batch: Batch<'_, u32>| {
+            let _captured = &bomb;
+            batch.for_each(drop);
+        };
+        let engine = Builder::new().shards(1).build_typed(handler).unwrap();
+        let (used, is_used) = mpsc::channel();
+        let (gone, is_gone) = mpsc::channel();
+        let (inner, other) = (engine.clone(), other.clone());
+        let user = thread::spawn(move || {
+            inner.schedule_detached(PATIENCE, 1).unwrap();
+            drop(inner);
+            used.send(()).unwrap();
+            is_gone.recv_timeout(PATIENCE).unwrap();
+            if goes_on {
+                // The thread tidies up after the engine that it used last.
+                other.schedule_detached(SOON, 2).unwrap();
+            }
+        });
+        is_used.recv_timeout(PATIENCE).unwrap();
+        drop(engine);
+        assert_eq!(dropped.load(Ordering::SeqCst), 0, "the other thread has a part of it");
+        gone.send(()).unwrap();
+        user.join().unwrap();
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+    assert_eq!(other.advance(SOON), Ok(1));
 }

@@ -16,6 +16,7 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::Entry;
 use crate::error::ScheduleError;
+use crate::reaper::contained;
 use crate::shard::Keeper;
 use crate::sync::Arc;
 use crate::time::{Tick, Watch};
@@ -195,7 +196,10 @@ impl Drop for Kept {
             CURRENT.set(NOBODY);
         }
         // SAFETY: it came from a box, and the copy of the pointer is gone.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        let local = unsafe { Box::from_raw(self.0.as_ptr()) };
+        // It may be the last of its engine, and the engine's handler goes with it: what that
+        // panics with is not for this thread, which may be ending.
+        contained(|| drop(local));
     }
 }
 
