@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Changes the engine a thousand times, each in one place, and expects a test to fail each time. Not
+# a stage of the pipeline: all of it takes hours. Arguments are paths that the changed files begin
+# with: `ci/mutants.sh src/entry/word.rs src/wheel`. Survivors are listed in
+# target/mutants.out/missed.txt; which are known, and why no test can notice them, is said in
+# .cargo/mutants.toml. What this does not change, orderings and fences, is changed by
+# loom-tests/mutants.py.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_nextest
+need_cargo_tool cargo-mutants "$MUTANTS_VERSION"
+# Each mutant is a small change of the last.
+export CARGO_INCREMENTAL=1
+# Seconds after which a build or a whole run of the tests counts as one that hangs.
+LIMIT=120
+paths=$(IFS='|' && echo "${*:-src/}")
+cargo mutants --package tickless --re "^($paths)" --output target --timeout "$LIMIT" \
+    --build-timeout "$LIMIT" --no-shuffle
