@@ -207,6 +207,21 @@ fn stop_waits_for_the_task_that_runs() {
 }
 
 #[test]
+fn a_stop_is_heard_although_the_task_that_runs_swallows_its_ring() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (started, begun) = mpsc::channel();
+    let task = move || {
+        started.send(()).unwrap();
+        thread::park();
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let (stopped, ended) = mpsc::channel();
+    thread::spawn(move || stopped.send(engine.stop().unwrap().len()));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
+}
+
+#[test]
 fn a_task_that_stops_its_own_engine_is_told_that_it_cannot() {
     let (sender, receiver) = mpsc::channel();
     let threaded = Engine::builder().shards(2).build().unwrap();
