@@ -72,6 +72,14 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
     let due = engine.now() + Duration::from_millis(1024);
     engine.schedule_detached(Duration::from_millis(1500), 0).expect("the engine runs");
     assert_eq!(turn(&engine).next, Some(due), "for one timer nothing is done ahead");
+    let many = |delay_ms| {
+        rings.store(0, Ordering::Relaxed);
+        for i in 0..4 * CHUNK {
+            engine.schedule_detached(Duration::from_millis(delay_ms), i).expect("it runs");
+        }
+        rings.load(Ordering::Relaxed)
+    };
+    assert_eq!(many(1500), 0, "four thousand are no crowd");
 
     rings.store(0, Ordering::Relaxed);
     (0..4).for_each(|_| crowd(&engine));
@@ -81,6 +89,7 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
     rings.store(0, Ordering::Relaxed);
     (0..4).for_each(|_| crowd(&engine));
     assert_eq!(rings.load(Ordering::Relaxed), 0, "it wakes ahead of time already");
+    assert_eq!(many(790), 0, "a fine bucket that opens at 768 ms is not cascaded ahead");
 }
 
 #[test]
