@@ -132,6 +132,7 @@ impl<N> fmt::Debug for Walk<N> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::{Lanes, OwnLanes};
     use super::*;
     use crate::sync::AtomicPtr;
 
@@ -169,6 +170,12 @@ mod tests {
             these.first().map_or(ptr::null_mut(), |first| ptr::from_ref(first).cast_mut())
         };
         lengths.iter().map(chain).collect()
+    }
+
+    #[test]
+    fn a_walk_has_room_for_the_chains_of_a_bucket_and_no_more() {
+        let (lanes, own) = (Lanes::<Node>::new(), OwnLanes::<Node>::new());
+        assert_eq!(lanes.take().chain(own.take()).count(), CHAINS);
     }
 
     #[test]
