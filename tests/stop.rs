@@ -301,8 +301,10 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
     let entry = keeper.schedule(&pool, &shard, far, || Tick::ZERO, fates.token(0), true).unwrap();
+    assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
     let moved = unsafe { keeper.reset(&pool, &shard, entry, Tick::new(5), close) };
+    assert!(!shard.has_notices(), "closing reads them too");
     let Moved::Stopped(token) = moved else { panic!("it moved after all") };
     assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
     // Its room is free again, so that this is refused for the right reason.
