@@ -130,6 +130,21 @@ fn a_bucket_that_opens_in_the_middle_of_its_errand_loses_nothing() {
 }
 
 #[test]
+fn a_bucket_of_the_same_slot_on_another_level_does_not_end_an_errand() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    crowd(&engine);
+    clock.advance(Duration::from_millis(805));
+    assert!(turn(&engine).more, "the errand is under way");
+    // The crowd's bucket is in slot 1 of level 3; 833 is slot 1 of level 1, and due alone.
+    engine.schedule_detached(Duration::from_millis(28), 0).expect("the engine runs");
+    clock.advance(Duration::from_millis(28));
+    assert_eq!(turn(&engine).fired, 1);
+    while turn(&engine).more {}
+    assert_eq!(engine.stats().cascaded, CROWD, "all of it, and before it opens");
+}
+
+#[test]
 fn timers_cancelled_and_moved_during_an_errand_stay_so() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
