@@ -122,8 +122,9 @@ impl Geometry {
     /// Keeps only the lowest `levels`: the wheel of a model needs no room for the end of time.
     #[cfg(loom)]
     #[must_use]
-    pub fn lowest(self, levels: u8) -> Geometry {
-        Geometry { levels: levels.min(self.levels), ..self }
+    pub fn lowest(mut self, levels: u8) -> Geometry {
+        self.levels = levels.min(self.levels);
+        self
     }
 
     /// Buckets per level.
