@@ -224,10 +224,11 @@ mod tests {
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
         for round in 1..=2 {
             assert!(!shard.wants_sweep() && !shard.begin_sweep(&pool), "nobody asked");
-            shard.ask_for_sweep();
-            shard.ask_for_sweep();
-            // ORDER: Relaxed - one thread.
-            assert_eq!(rings.load(Ordering::Relaxed), round);
+            for _ in 0..2 {
+                shard.ask_for_sweep();
+                // ORDER: Relaxed - one thread.
+                assert_eq!(rings.load(Ordering::Relaxed), round);
+            }
             assert!(shard.wants_sweep() && shard.begin_sweep(&pool), "it was asked for");
         }
     }
