@@ -15,6 +15,7 @@ unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 # The versions that the stages were tried with.
 NEXTEST_VERSION=0.9.143
 FUZZ_VERSION=0.13.2
+MUTANTS_VERSION=27.1.0
 
 fail() {
     echo "$(basename "$0"): $*" >&2

@@ -1,6 +1,12 @@
 //! Types that cross threads, and sizes that users count on.
 
-use tickless::{CancelOnDrop, Engine, Handle, ManualClock, Snapshot, Stats, Task, TypedEngine};
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tickless::{
+    Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, Snapshot, Stats, Task, Tick,
+    TypedEngine,
+};
 
 fn is_send_and_sync<T: Send + Sync>() {}
 fn is_send<T: Send>() {}
@@ -27,4 +33,31 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
 fn a_handle_is_one_word_and_a_clone_of_an_engine_too() {
     assert_eq!(size_of::<Handle>(), size_of::<usize>());
     assert_eq!(size_of::<Engine>(), size_of::<usize>());
+}
+
+fn assert_prints(value: &dyn Debug, name: &str) {
+    let printed = format!("{value:?}");
+    assert!(printed.starts_with(name), "{printed} for {name}");
+}
+
+#[test]
+fn what_users_hold_can_be_told_apart_in_a_log() {
+    assert_prints(&Engine::builder(), "Builder { ");
+    assert_prints(&Geometry::default(), "Geometry { ");
+    assert_prints(&Task::new(|| {}), "Task");
+    assert_eq!(format!("{:?} {:?}", Tick::new(5), Tick::NEVER), "t5 never");
+    let clock = ManualClock::new();
+    assert_prints(&clock, "ManualClock(");
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    assert_prints(&engine, "Engine { ");
+    assert_prints(&engine.stats(), "Stats { ");
+    let handle = engine.schedule(Duration::from_secs(1), || {}).unwrap();
+    assert_prints(&handle, "Handle { state: Pending");
+    assert_prints(&handle.cancel_on_drop(), "CancelOnDrop(");
+    let look = |batch: Batch<'_, u8>| assert_prints(&batch, "Batch { len: 1");
+    let typed = Engine::builder().shards(1).manual_clock(&clock).build_typed(look).unwrap();
+    assert_prints(&typed, "TypedEngine { ");
+    typed.schedule_detached(Duration::ZERO, 7).unwrap();
+    assert_eq!(typed.turn(0).unwrap().fired, 1);
+    assert_eq!(typed.stats().panicked, 0, "it was looked at");
 }

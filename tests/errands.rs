@@ -72,6 +72,14 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
     let due = engine.now() + Duration::from_millis(1024);
     engine.schedule_detached(Duration::from_millis(1500), 0).expect("the engine runs");
     assert_eq!(turn(&engine).next, Some(due), "for one timer nothing is done ahead");
+    let many = |delay_ms| {
+        rings.store(0, Ordering::Relaxed);
+        for i in 0..4 * CHUNK {
+            engine.schedule_detached(Duration::from_millis(delay_ms), i).expect("it runs");
+        }
+        rings.load(Ordering::Relaxed)
+    };
+    assert_eq!(many(1500), 0, "four thousand are no crowd");
 
     rings.store(0, Ordering::Relaxed);
     (0..4).for_each(|_| crowd(&engine));
@@ -81,6 +89,7 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
     rings.store(0, Ordering::Relaxed);
     (0..4).for_each(|_| crowd(&engine));
     assert_eq!(rings.load(Ordering::Relaxed), 0, "it wakes ahead of time already");
+    assert_eq!(many(790), 0, "a fine bucket that opens at 768 ms is not cascaded ahead");
 }
 
 #[test]
@@ -118,6 +127,21 @@ fn a_bucket_that_opens_in_the_middle_of_its_errand_loses_nothing() {
         engine.advance(Duration::from_millis(1000)).expect("it is manual") as u64,
         CROWD + 1 - fired
     );
+}
+
+#[test]
+fn a_bucket_of_the_same_slot_on_another_level_does_not_end_an_errand() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    crowd(&engine);
+    clock.advance(Duration::from_millis(805));
+    assert!(turn(&engine).more, "the errand is under way");
+    // The crowd's bucket is in slot 1 of level 3; 833 is slot 1 of level 1, and due alone.
+    engine.schedule_detached(Duration::from_millis(28), 0).expect("the engine runs");
+    clock.advance(Duration::from_millis(28));
+    assert_eq!(turn(&engine).fired, 1);
+    while turn(&engine).more {}
+    assert_eq!(engine.stats().cascaded, CROWD, "all of it, and before it opens");
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn handles_of_later_rounds_work_while_they_wait_for_their_place() {
         clock.advance(ROUND);
     }
     assert!(engine.turn_at_most(0, 5).expect("the caller drives").more);
+    engine.check().expect("what waits is counted");
     let mut later = handles.pop().expect("many");
     assert!(later.reset(Duration::from_secs(5)).expect("it runs"), "not fired yet");
     assert!(handles.pop().expect("many").cancel(), "not fired yet");
@@ -120,4 +121,22 @@ fn handles_of_later_rounds_work_while_they_wait_for_their_place() {
     assert_eq!(fired.try_iter().count() as u64, ROUNDS * TIMERS - 2);
     assert_eq!(engine.advance(Duration::from_secs(5)).expect("it is manual"), 1);
     assert!(engine.is_empty());
+}
+
+#[test]
+fn what_belongs_to_a_later_round_stays_where_it_is_filed() {
+    for more_ms in [0, 60] {
+        let clock = ManualClock::new();
+        let engine = engine(&clock);
+        engine.schedule_detached(Duration::from_millis(5), 0).expect("the engine runs");
+        clock.advance(Duration::from_millis(40));
+        // Due at 69 ms: the slot is that of 5 ms, which has not been opened yet.
+        engine.schedule_detached(Duration::from_millis(29), 1).expect("the engine runs");
+        clock.advance(Duration::from_millis(more_ms));
+        let fired = engine.turn(0).expect("the caller drives").fired;
+        assert_eq!(fired, if more_ms == 0 { 1 } else { 2 });
+        engine.check().expect("every invariant holds");
+        assert_eq!(engine.advance(Duration::from_millis(29)), Ok(2 - fired));
+        assert_eq!(engine.stats().cascaded, 0, "nothing was re-filed");
+    }
 }

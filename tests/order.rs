@@ -142,6 +142,21 @@ fn a_bounded_turn_stops_at_its_bound_and_the_next_goes_on_in_order() {
 }
 
 #[test]
+fn what_a_bounded_turn_leaves_of_the_last_bucket_is_announced() {
+    let (engine, clock, _log) = engine((64, 32));
+    let same = engine.now() + TICK * 7;
+    for _ in 0..10 {
+        engine.schedule_detached(TICK * 7, same).unwrap();
+    }
+    clock.advance(TICK * 7);
+    for (fired, more) in [(0, true), (4, true), (4, true), (2, false)] {
+        let turn = engine.turn_at_most(0, fired).unwrap();
+        assert_eq!((turn.fired, turn.more), (fired, more), "{} are left", engine.len());
+    }
+    assert!(!engine.turn_at_most(0, 4).unwrap().more);
+}
+
+#[test]
 fn a_batch_says_how_much_is_left_in_it() {
     let clock = ManualClock::new();
     let lengths = Arc::new(Mutex::new(Vec::new()));

@@ -173,6 +173,23 @@ fn a_reset_to_an_earlier_time_gives_the_handle_a_new_entry_and_the_old_seat_to_t
 }
 
 #[test]
+fn a_reset_to_the_tick_at_which_its_bucket_opens_stays_there_and_one_before_moves() {
+    let (engine, _clock, log) = manual((64, 32));
+    // On level 3 a bucket holds 1024 ticks: this one opens at 4096.
+    let mut stays = engine.schedule(TICK * 5000, 1).unwrap();
+    assert!(stays.reset(TICK * 4096).unwrap());
+    engine.schedule_detached(TICK * 6000, 2).unwrap();
+    assert_eq!(engine.stats().seated, 0, "no seat was left behind");
+    let mut moves = engine.schedule(TICK * 5000, 3).unwrap();
+    assert!(moves.reset(TICK * 4095).unwrap());
+    engine.schedule_detached(TICK * 6000, 4).unwrap();
+    assert_eq!(engine.stats().seated, 1, "one was");
+    assert_eq!(engine.advance(TICK * 10_000), Ok(4));
+    let fired = log.lock().unwrap();
+    assert_eq!(fired[..2], [(3, TICK * 4095), (1, TICK * 4096)]);
+}
+
+#[test]
 fn a_timer_may_be_reset_to_never_and_back() {
     let (engine, _clock, log) = manual((64, 32));
     let mut handle = engine.schedule(TICK * 5, 1).unwrap();

@@ -199,6 +199,26 @@ fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancell
 }
 
 #[test]
+fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
+    let clock = ManualClock::new();
+    let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);
+    let engine = builder.build_typed(drop_all).unwrap();
+    let many = |delay: Duration, n| -> Vec<Handle<u64>> {
+        (0..n).map(|payload| engine.schedule(delay, payload).unwrap()).collect()
+    };
+    let mut handles = many(MS * 1100, scaled(20_000));
+    clock.advance(MS * 800);
+    settle(&engine);
+    assert_eq!(engine.stats().cascaded, scaled(20_000), "all are in the reaper's own lists");
+    handles.extend(many(MS * 300, scaled(1000)));
+    assert_eq!(engine.snapshot().iter().filter(|timer| timer.level == 2).count(), handles.len());
+    cancel_all(handles);
+    settle(&engine);
+    engine.check().unwrap();
+    assert!(engine.stats().dead <= DEAD_AT_MOST, "{:?}", engine.stats());
+}
+
+#[test]
 fn the_dead_are_swept_when_most_of_the_living_have_fired() {
     let engine = manual();
     for payload in 0..scaled(50_000) {

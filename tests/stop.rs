@@ -207,6 +207,21 @@ fn stop_waits_for_the_task_that_runs() {
 }
 
 #[test]
+fn a_stop_is_heard_although_the_task_that_runs_swallows_its_ring() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (started, begun) = mpsc::channel();
+    let task = move || {
+        started.send(()).unwrap();
+        thread::park();
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let (stopped, ended) = mpsc::channel();
+    thread::spawn(move || stopped.send(engine.stop().unwrap().len()));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
+}
+
+#[test]
 fn a_task_that_stops_its_own_engine_is_told_that_it_cannot() {
     let (sender, receiver) = mpsc::channel();
     let threaded = Engine::builder().shards(2).build().unwrap();
@@ -286,8 +301,10 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
     let entry = keeper.schedule(&pool, &shard, far, || Tick::ZERO, fates.token(0), true).unwrap();
+    assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
     let moved = unsafe { keeper.reset(&pool, &shard, entry, Tick::new(5), close) };
+    assert!(!shard.has_notices(), "closing reads them too");
     let Moved::Stopped(token) = moved else { panic!("it moved after all") };
     assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
     // Its room is free again, so that this is refused for the right reason.

@@ -118,3 +118,30 @@ impl fmt::Debug for Bell {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, AtomicU32};
+
+    #[test]
+    fn it_rings_for_what_is_due_before_the_reaper_wakes_and_for_nothing_while_it_is_awake() {
+        let rings = Arc::new(AtomicU32::new(0));
+        let hook = rings.clone();
+        let ring = move || {
+            hook.fetch_add(1, Ordering::Relaxed);
+        };
+        let doorbell = Doorbell::new(Bell::Hook(Box::new(ring)));
+        assert!(!doorbell.ring_before(Tick::ZERO), "nobody sleeps yet");
+        doorbell.publish(Tick::new(7));
+        assert!(doorbell.ring_before(Tick::new(6)));
+        assert!(doorbell.ring_before(Tick::new(6)), "each rings until the reaper is awake");
+        assert!(!doorbell.ring_before(Tick::new(7)) && !doorbell.ring_before(Tick::NEVER));
+        doorbell.retract();
+        assert!(!doorbell.ring_before(Tick::new(6)), "it is awake");
+        doorbell.publish(Tick::NEVER);
+        doorbell.sleep(Some(Duration::ZERO));
+        assert!(!doorbell.ring_before(Tick::ZERO), "its sleep is over");
+        assert_eq!(rings.load(Ordering::Relaxed), 2);
+    }
+}

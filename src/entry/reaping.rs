@@ -80,3 +80,100 @@ impl<T> Entry<T> {
         !word.owned() || self.exchange(word, word.refiled())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ptr::NonNull;
+
+    use super::*;
+    use crate::entry::Reset;
+    use crate::time::{Geometry, Tick};
+
+    fn place(deadline: u64) -> Place {
+        Geometry::default().place(Tick::new(deadline), Tick::ZERO)
+    }
+
+    /// An entry as if in a list, with a handle.
+    fn pending(deadline: u64) -> NonNull<Entry<u8>> {
+        let entry = Entry::allocate(0);
+        // SAFETY: it is new, so it is held here alone.
+        unsafe { entry.as_ref().put_payload(7) };
+        // SAFETY: as above; the payload is put.
+        unsafe { entry.as_ref().arm(Tick::new(deadline), place(deadline), 0, true) };
+        entry
+    }
+
+    /// Both sides of the same entry, one after the other.
+    fn on_both_sides(deadline: u64, story: impl FnOnce(&Entry<u8>)) {
+        let entry = pending(deadline);
+        // SAFETY: it is held here, by both bits.
+        story(unsafe { entry.as_ref() });
+        // SAFETY: each story lets both sides go, and takes the payload out.
+        unsafe { Entry::free(entry) };
+    }
+
+    #[test]
+    fn what_was_decided_before_a_reset_is_decided_again() {
+        on_both_sides(9, |entry| {
+            let before = entry.word();
+            // SAFETY: the story has both sides here and below.
+            assert_eq!(unsafe { entry.reset(Tick::new(70)) }, Reset::Moved);
+            // SAFETY: as above.
+            assert!(unsafe { entry.end(before, Phase::Fired) }.is_none());
+            // SAFETY: as above.
+            assert!(!unsafe { entry.refile(before, place(9)) });
+            let now = entry.word();
+            // SAFETY: as above.
+            assert!(unsafe { entry.refile(now, place(70)) });
+            assert_ne!(entry.word(), now, "a handle that looked before looks again");
+            assert_eq!(entry.word().deadline(), Tick::new(70));
+            // SAFETY: as above.
+            let taken = unsafe { entry.end(entry.word(), Phase::Fired) }.unwrap();
+            assert_eq!((taken.payload, taken.mine), (7, false));
+            // SAFETY: as above.
+            assert!(unsafe { entry.let_go() }, "the list let go first");
+        });
+    }
+
+    #[test]
+    fn a_vacancy_that_was_taken_again_is_not_unlinked() {
+        on_both_sides(9, |entry| {
+            // SAFETY: the story has both sides here and below.
+            assert_eq!(unsafe { entry.cancel() }, Some((7, place(9).expiration)));
+            let vacant = entry.word();
+            // SAFETY: as above.
+            unsafe { entry.put_payload(8) };
+            // SAFETY: as above.
+            assert!(unsafe { entry.take_seat(Tick::new(9), true) });
+            // SAFETY: as above.
+            assert_eq!(unsafe { entry.unlink(vacant) }, None);
+            // SAFETY: as above.
+            assert_eq!(unsafe { entry.cancel() }.map(|(payload, _)| payload), Some(8));
+            // SAFETY: as above.
+            assert_eq!(unsafe { entry.unlink(entry.word()) }, Some(false));
+            // SAFETY: as above.
+            assert!(!unsafe { entry.take_seat(Tick::new(9), true) }, "it is plain memory now");
+            // SAFETY: as above.
+            assert!(unsafe { entry.let_go() });
+        });
+    }
+
+    #[test]
+    fn whoever_lets_go_last_has_the_memory() {
+        on_both_sides(9, |entry| {
+            // SAFETY: the story has both sides here and below.
+            assert!(!unsafe { entry.let_go() }, "the list has it");
+            // SAFETY: as above.
+            let taken = unsafe { entry.end(entry.word(), Phase::Stopped) }.unwrap();
+            assert_eq!((taken.payload, taken.mine), (7, true));
+        });
+        on_both_sides(9, |entry| {
+            // SAFETY: as above.
+            assert!(unsafe { entry.cancel() }.is_some());
+            // SAFETY: as above.
+            assert!(!unsafe { entry.let_go() }, "the list has it");
+            // SAFETY: as above.
+            assert_eq!(unsafe { entry.unlink(entry.word()) }, Some(true));
+        });
+    }
+}

@@ -20,8 +20,8 @@ use std::fmt;
 
 use crate::time::{MAX_LEVELS, TICK_BITS, Tick};
 
-const LIST: u64 = 1 << 0;
-const OWNER: u64 = 1 << 1;
+const LIST: u64 = 0b01;
+const OWNER: u64 = 0b10;
 const PHASE_SHIFT: u32 = 2;
 const PHASE: u64 = 0b11 << PHASE_SHIFT;
 const VERSION_SHIFT: u32 = 4;
@@ -53,13 +53,13 @@ pub enum Phase {
 
 impl Word {
     /// Fresh memory: no timer, no holder.
-    pub const FREE: Word = Word((Phase::Vacant as u64) << PHASE_SHIFT);
+    pub const FREE: Word = Word(Phase::Vacant.bits());
 
     /// A pending timer in its list.
     #[inline]
     pub fn pending(self, deadline: Tick, owned: bool) -> Word {
         let owner = if owned { OWNER } else { 0 };
-        let phase = (Phase::Pending as u64) << PHASE_SHIFT;
+        let phase = Phase::Pending.bits();
         Word(deadline.get() << DEADLINE_SHIFT | self.next_version() | phase | owner | LIST)
     }
 
@@ -95,7 +95,7 @@ impl Word {
     /// The same in another phase.
     #[inline]
     pub fn with_phase(self, phase: Phase) -> Word {
-        Word(self.0 & !PHASE | (phase as u64) << PHASE_SHIFT)
+        Word(self.0 & !PHASE | phase.bits())
     }
 
     /// The same timer, due at another time.
@@ -137,6 +137,16 @@ impl fmt::Debug for Word {
         write!(f, "{:?}@{:?} v{version}", self.phase(), self.deadline())?;
         f.write_str(if self.in_list() { " list" } else { "" })?;
         f.write_str(if self.owned() { " owner" } else { "" })
+    }
+}
+
+// === impl Phase ===
+
+impl Phase {
+    /// The phase in its place in the word.
+    #[inline]
+    const fn bits(self) -> u64 {
+        (self as u64) << PHASE_SHIFT
     }
 }
 

@@ -129,3 +129,102 @@ impl<N> fmt::Debug for Walk<N> {
         f.debug_struct("Walk").field("live", &self.live).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Lanes, OwnLanes};
+    use super::*;
+    use crate::sync::AtomicPtr;
+
+    struct Node {
+        next: AtomicPtr<Node>,
+        number: usize,
+    }
+
+    impl Linked for Node {
+        fn next(&self) -> &AtomicPtr<Node> {
+            &self.next
+        }
+    }
+
+    fn nodes(n: usize) -> Vec<Node> {
+        let node = |number| Node { next: AtomicPtr::new(ptr::null_mut()), number };
+        (0..n).map(node).collect()
+    }
+
+    fn numbers(nodes: impl Iterator<Item = NonNull<Node>>) -> Vec<usize> {
+        // SAFETY: the test's nodes outlive its walks.
+        nodes.map(|node| unsafe { node.as_ref() }.number).collect()
+    }
+
+    /// Chains of these lengths through the nodes, in their order.
+    fn chains(nodes: &[Node], lengths: &[usize]) -> Vec<*mut Node> {
+        let mut rest = nodes;
+        let chain = |&length| {
+            let (these, others) = rest.split_at(length);
+            rest = others;
+            for pair in these.windows(2) {
+                // ORDER: Relaxed - one thread.
+                pair[0].next.store(ptr::from_ref(&pair[1]).cast_mut(), Ordering::Relaxed);
+            }
+            these.first().map_or(ptr::null_mut(), |first| ptr::from_ref(first).cast_mut())
+        };
+        lengths.iter().map(chain).collect()
+    }
+
+    #[test]
+    fn a_walk_has_room_for_the_chains_of_a_bucket_and_no_more() {
+        let (lanes, own) = (Lanes::<Node>::new(), OwnLanes::<Node>::new());
+        assert_eq!(lanes.take().chain(own.take()).count(), CHAINS);
+    }
+
+    #[test]
+    fn chains_hand_out_a_node_each_in_turn() {
+        let nodes = nodes(9);
+        let walk = Walk::new(chains(&nodes, &[3, 0, 3, 3]).into_iter());
+        assert_eq!(numbers(walk), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    }
+
+    #[test]
+    fn every_node_is_handed_out_once_whatever_the_lengths() {
+        for lengths in [&[][..], &[0], &[1], &[5], &[1, 4, 2], &[4, 1, 1], &[1, 1, 6], &[1; CHAINS]]
+        {
+            let nodes = nodes(lengths.iter().sum());
+            let mut walk = Walk::new(chains(&nodes, lengths).into_iter());
+            for handed_out in 0..nodes.len() {
+                assert!(!walk.is_done());
+                assert_eq!(walk.rest().count(), nodes.len() - handed_out);
+                let next = walk.next().expect("some are left");
+                // SAFETY: as in `numbers`.
+                let number = unsafe { next.as_ref() }.number;
+                assert!(!numbers(walk.rest()).contains(&number), "{number} is handed out");
+            }
+            assert!(walk.is_done() && walk.next().is_none(), "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_added_is_handed_out_as_well_also_when_all_chains_are_taken() {
+        let nodes = nodes(3 * CHAINS);
+        let (given, added) = nodes.split_at(5);
+        let mut walk = Walk::new(chains(given, &[2, 3]).into_iter());
+        for (count, node) in (6..).zip(added) {
+            // SAFETY: it is in no chain yet.
+            unsafe { walk.add(NonNull::from(node)) };
+            assert_eq!(walk.live, (count - 3).min(CHAINS), "a chain of its own while there is one");
+            assert_eq!(walk.rest().count(), count);
+        }
+        // They are spread evenly: those that wait longest are not behind all others.
+        let longest = walk.cursors.iter().map(|&first| {
+            let next = |node: &NonNull<Node>| {
+                // SAFETY: as in `numbers`.
+                NonNull::new(next_of(unsafe { node.as_ref() }))
+            };
+            iter::successors(NonNull::new(first), next).count()
+        });
+        assert!(longest.max() <= Some(5));
+        let mut all = numbers(walk);
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..3 * CHAINS));
+    }
+}

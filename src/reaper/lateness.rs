@@ -136,6 +136,7 @@ mod tests {
             }
         }
         assert_eq!(upper_ns(bucket(u64::MAX)), u64::MAX);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1, "as many buckets as there are");
     }
 
     #[test]

@@ -127,4 +127,16 @@ mod tests {
         let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut agenda, 99)).collect();
         assert_eq!(order, [place(1, 5, 5), place(1, 6, 5), place(1, 5, 69)]);
     }
+
+    #[test]
+    fn what_is_crossed_off_does_not_come() {
+        let mut agenda = Agenda::new();
+        for place in [place(1, 5, 5), place(2, 1, 8)] {
+            agenda.add(place);
+        }
+        agenda.clear();
+        assert_eq!((agenda.first(), agenda.iter().count()), (None, 0));
+        agenda.add(place(1, 6, 6));
+        assert_eq!(agenda.first(), Some(place(1, 6, 6)));
+    }
 }

@@ -132,3 +132,144 @@ impl<T> Owner<T> {
         due.chain(self.late.rest()).chain(self.errand.iter().flat_map(|errand| errand.walk.rest()))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Bucket, Pool};
+    use super::*;
+    use crate::doorbell::{Bell, Doorbell};
+    use crate::time::Geometry;
+
+    const INDEX: u32 = 3;
+
+    fn shard() -> (Shard<()>, Pool<()>) {
+        let pool = Pool::new(0, INDEX as usize + 1, None);
+        let geometry = Geometry::new(4, 4).unwrap();
+        (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool), pool)
+    }
+
+    fn place(shard: &Shard<()>, deadline: u64) -> Place {
+        shard.place(Tick::new(deadline), Tick::ZERO)
+    }
+
+    fn bucket(shard: &Shard<()>, deadline: u64) -> &Bucket<()> {
+        shard.wheel().bucket(place(shard, deadline)).unwrap()
+    }
+
+    fn check(shard: &Shard<()>, now: u64) -> Result<Counted, Violation> {
+        shard.check(&mut shard.owner().lock().unwrap(), Tick::new(now))
+    }
+
+    /// Files a timer as schedulers do.
+    fn file(shard: &Shard<()>, deadline: u64, owned: bool) -> NonNull<Entry<()>> {
+        let entry = Entry::allocate(0);
+        let place = place(shard, deadline);
+        // SAFETY: it is new, so it is held here alone; its payload is nothing.
+        unsafe { entry.as_ref().arm(Tick::new(deadline), place, INDEX, owned) };
+        // SAFETY: it was armed for this place.
+        unsafe { shard.file(entry, place, 0) }.unwrap();
+        entry
+    }
+
+    /// What a check says at `now` of a shard in which `plant` put an entry.
+    fn verdict(now: u64, plant: impl FnOnce(&Shard<()>, NonNull<Entry<()>>)) -> String {
+        let (shard, _pool) = shard();
+        let entry = Entry::allocate(0);
+        plant(&shard, entry);
+        let verdict = check(&shard, now);
+        for (_, buckets) in shard.wheel().existing() {
+            buckets.iter().for_each(|bucket| bucket.take().for_each(drop));
+        }
+        // SAFETY: nothing leads to it any more.
+        unsafe { Entry::free(entry) };
+        verdict.map_or_else(|violation| violation.to_string(), |counted| format!("{counted:?}"))
+    }
+
+    /// Arms the entry for a deadline and for the place of another, and pushes it to a third.
+    fn misplace(entry: NonNull<Entry<()>>, shard: &Shard<()>, [due, filed, pushed]: [u64; 3]) {
+        // SAFETY: the caller holds it alone.
+        unsafe { entry.as_ref().arm(Tick::new(due), place(shard, filed), INDEX, false) };
+        // SAFETY: as above; it lives until the lists are emptied.
+        unsafe { bucket(shard, pushed).lanes.push(entry, 0) }.unwrap();
+    }
+
+    #[test]
+    fn what_is_in_order_is_counted_by_its_kind() {
+        let (shard, pool) = shard();
+        file(&shard, 1, false);
+        file(&shard, 1, false);
+        let (kept, dead) = (file(&shard, 9, true), file(&shard, 9, true));
+        for entry in [kept, dead] {
+            // SAFETY: this is its handle.
+            assert!(unsafe { entry.as_ref().cancel() }.is_some());
+        }
+        // SAFETY: the seat is given up.
+        assert!(!unsafe { dead.as_ref().let_go() });
+        assert_eq!(check(&shard, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
+        let owner = &mut *shard.owner().lock().unwrap();
+        let now = shard.begin(Tick::new(1));
+        assert!(shard.open_due(owner, now) && !shard.flush(owner, &pool, 1));
+        let counted = shard.check(owner, now);
+        assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in hand");
+        assert_eq!(shard.close(owner, &pool).len(), 2, "one is due, one is in hand");
+        // SAFETY: the seat is given up, and the list has let go of it.
+        assert!(unsafe { kept.as_ref().let_go() });
+        // SAFETY: so it is ours.
+        unsafe { Entry::free(kept) };
+    }
+
+    #[test]
+    fn an_entry_that_is_not_where_it_says_is_found() {
+        for pushed in [2, 13] {
+            let found = verdict(0, |shard, entry| misplace(entry, shard, [9, 9, pushed]));
+            assert!(found.contains("is in level"), "{found} for one pushed beside {pushed}");
+        }
+        let found = verdict(0, |shard, entry| {
+            // SAFETY: it is held here alone, and lives until the lists are emptied.
+            unsafe { bucket(shard, 1).lanes.push(entry, 0) }.unwrap();
+        });
+        assert!(found.contains("is in a list and does not know"), "{found}");
+        let found = verdict(0, |shard, entry| {
+            misplace(entry, shard, [9, 9, 9]);
+            // SAFETY: as above.
+            unsafe { bucket(shard, 9).lanes.push(entry, 0) }.unwrap();
+            shard.announce(bucket(shard, 9), place(shard, 9));
+        });
+        assert!(found.contains("in one twice"), "{found}");
+    }
+
+    #[test]
+    fn an_entry_of_which_nobody_told_the_reaper_is_found() {
+        let found = verdict(0, |shard, entry| misplace(entry, shard, [9, 9, 9]));
+        assert!(found.contains("is not covered by the agenda"), "{found}");
+    }
+
+    #[test]
+    fn an_entry_that_opens_after_it_is_due_is_found_until_it_opens() {
+        let plant = |shard: &Shard<()>, entry| {
+            misplace(entry, shard, [2, 3, 3]);
+            shard.announce(bucket(shard, 3), place(shard, 3));
+        };
+        assert!(verdict(2, plant).contains("is filed after it is due"));
+        assert!(verdict(3, plant).contains("pending: 1"));
+    }
+
+    #[test]
+    fn an_item_of_the_agenda_that_names_no_bucket_is_found() {
+        let (shard, _pool) = shard();
+        let far = place(&shard, 9);
+        shard.owner().lock().unwrap().agenda.add(far);
+        assert!(check(&shard, 0).unwrap_err().to_string().contains("no such level"));
+        bucket(&shard, 9);
+        assert_eq!(check(&shard, 0), Ok(Counted::default()));
+        shard.owner().lock().unwrap().agenda.add(Place { slot: far.slot + 1, ..far });
+        assert!(check(&shard, 0).unwrap_err().to_string().contains("is not a bucket"));
+    }
+
+    #[test]
+    fn counts_that_differ_are_told() {
+        assert_eq!(Violation::unless_equal("mice", 2, 2), Ok(()));
+        let differ = Violation::unless_equal("mice", 2, 3).unwrap_err();
+        assert_eq!(differ.to_string(), "2 mice were found, 3 were counted");
+    }
+}

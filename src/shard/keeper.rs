@@ -319,3 +319,19 @@ impl<T> fmt::Debug for Keeper<T> {
         f.debug_struct("Keeper").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
+        let pool = Pool::<()>::new(0, 1, None);
+        let (mut first, second) = (Keeper::new(&pool), Keeper::new(&pool));
+        assert!(!Arc::ptr_eq(&first.tally, &second.tally), "each counts by itself");
+        assert_eq!(first.clear(&pool), None);
+        first.hand_back();
+        let third = Keeper::new(&pool);
+        assert!(Arc::ptr_eq(&first.tally, &third.tally));
+    }
+}

@@ -204,3 +204,32 @@ impl<T> fmt::Debug for Shard<T> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::doorbell::Bell;
+    use crate::sync::{Arc, AtomicU32};
+
+    #[test]
+    fn of_those_who_ask_for_a_sweep_before_it_begins_the_first_rings() {
+        let rings = Arc::new(AtomicU32::new(0));
+        let hook = rings.clone();
+        let ring = move || {
+            // ORDER: Relaxed - one thread.
+            hook.fetch_add(1, Ordering::Relaxed);
+        };
+        let pool = Pool::<()>::new(0, 1, None);
+        let bell = Doorbell::new(Bell::Hook(Box::new(ring)));
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
+        for round in 1..=2 {
+            assert!(!shard.wants_sweep() && !shard.begin_sweep(&pool), "nobody asked");
+            for _ in 0..2 {
+                shard.ask_for_sweep();
+                // ORDER: Relaxed - one thread.
+                assert_eq!(rings.load(Ordering::Relaxed), round);
+            }
+            assert!(shard.wants_sweep() && shard.begin_sweep(&pool), "it was asked for");
+        }
+    }
+}

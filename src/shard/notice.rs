@@ -92,3 +92,28 @@ impl Notice {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::Bucket;
+    use super::*;
+
+    #[test]
+    fn whoever_needs_a_third_notice_of_a_bucket_gets_a_box() {
+        let bucket = Bucket::<()>::new(2, 5);
+        let place = |at| Place { level: 2, slot: 5, expiration: Tick::new(at) };
+        let notices = [160, 2208, 4256].map(|at| bucket.notice(place(at)));
+        // SAFETY: they are ours until we let them go.
+        let [first, second, third] = notices.map(|notice| unsafe { notice.as_ref() });
+        assert_eq!([first, second, third].map(Notice::place), [160, 2208, 4256].map(place));
+        assert_eq!([first, second, third].map(|notice| notice.resident), [true, true, false]);
+        // SAFETY: none is used again but through the bucket.
+        unsafe { Notice::let_go(notices[1]) };
+        let again = bucket.notice(place(8352));
+        assert_eq!(again, notices[1], "it is free again");
+        for notice in [notices[0], again, notices[2]] {
+            // SAFETY: as above.
+            unsafe { Notice::let_go(notice) };
+        }
+    }
+}

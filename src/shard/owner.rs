@@ -193,3 +193,31 @@ impl<T> Shard<T> {
         unsafe { self.push(owner, entry, place) };
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::Keeper;
+    use super::*;
+    use crate::doorbell::{Bell, Doorbell};
+
+    #[test]
+    fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
+        let pool = Pool::new(0, 1, None);
+        let bell = Doorbell::new(Bell::None);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
+        let mut keeper = Keeper::new(&pool);
+        let mut schedule = |now: Tick| {
+            keeper.schedule(&pool, &shard, Tick::new(1100), || now, (), false).unwrap();
+        };
+        let owner = &mut *shard.owner().lock().unwrap();
+        schedule(Tick::ZERO);
+        assert!(shard.has_notices(), "the bucket of level 3 is not armed");
+        shard.read_notices(owner);
+        let now = shard.begin(Tick::new(1024));
+        assert!(shard.open_due(owner, now) && shard.flush(owner, &pool, 1));
+        schedule(now);
+        assert!(!shard.has_notices(), "that of level 2 is, since the first was re-filed");
+        assert_eq!(shard.close(owner, &pool).len(), 2);
+        keeper.clear(&pool);
+    }
+}

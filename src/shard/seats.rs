@@ -175,3 +175,91 @@ fn give_away<T>(
     }
     shard
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn seat(opens: u64) -> Seat<()> {
+        Seat { entry: Entry::allocate(0), opens: Tick::new(opens) }
+    }
+
+    /// How many timers get no seat, from when others leave some in a depot that was found empty
+    /// so many times.
+    fn unserved(found_empty: usize) -> usize {
+        let pool = Pool::new(0, 1, None);
+        let mut seats = Seats::new(&pool);
+        for _ in 0..found_empty {
+            while seats.patience > 0 {
+                assert!(seats.pick(&pool, Tick::NEVER).is_none());
+            }
+            assert!(seats.pick(&pool, Tick::NEVER).is_none());
+        }
+        assert!(pool.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
+        let served = (0..).find_map(|n| Some((n, seats.pick(&pool, Tick::NEVER)?)));
+        let (unserved, entry) = served.expect("sooner or later it asks again");
+        // SAFETY: it is in no list, and ours.
+        unsafe { Entry::free(entry) };
+        assert!(pool.seats.leave(&mut seats.kept), "the pool frees the other");
+        unserved
+    }
+
+    #[test]
+    fn an_empty_depot_is_asked_again_after_eight_timers_and_then_ever_later() {
+        let patience: Vec<usize> = (0..8).map(unserved).collect();
+        assert_eq!(patience, [0, 8, 16, 32, 64, 128, 128, 128]);
+    }
+
+    #[test]
+    fn a_depot_that_had_seats_is_asked_again_as_soon_as_at_first() {
+        let pool = Pool::new(0, 1, None);
+        let mut seats = Seats::new(&pool);
+        for _ in 0..100 {
+            assert!(seats.pick(&pool, Tick::NEVER).is_none());
+        }
+        assert!(seats.next_patience > LEAST_PATIENCE);
+        seats.patience = 0;
+        assert!(pool.seats.leave(&mut Box::new(vec![seat(1)])));
+        let entry = seats.pick(&pool, Tick::NEVER).expect("it was left there");
+        // SAFETY: it is in no list, and ours.
+        unsafe { Entry::free(entry) };
+        assert_eq!(seats.next_patience, LEAST_PATIENCE);
+    }
+
+    #[test]
+    fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
+        let pool = Pool::new(0, 1, None);
+        let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
+        let tally = pool.tallies.claim();
+        let mut kept = 0;
+        // In no order: 37 generates the numbers below 101.
+        for i in 0..SEATS as u64 + 8 {
+            seats.is_used = true;
+            assert_eq!(seats.keep(seat(i * 37 % 101), &pool, &mut stock, &tally), None);
+            kept += 1;
+            assert_eq!(seats.kept.len() + seats.outbox.len(), kept);
+            assert!(seats.outbox.is_empty() || seats.kept.len() == SEATS);
+        }
+        let (newest, others) = seats.kept.split_last().expect("it is full");
+        assert_eq!(newest.opens, Tick::new((SEATS as u64 + 7) * 37 % 101));
+        let passed_on = seats.outbox.last().expect("there were too many").opens;
+        assert!(others.iter().all(|seat| seat.opens < passed_on));
+        assert_eq!(seats.clear(&pool, &mut stock, &tally), None, "the depot has room");
+        assert_eq!(seats.kept.len() + seats.outbox.len(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
+        let pool = Pool::new(0, 1, None);
+        let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
+        let tally = pool.tallies.claim();
+        for i in 0..=SEATS as u64 {
+            assert_eq!(seats.keep(seat(i), &pool, &mut stock, &tally), None);
+        }
+        assert_eq!((seats.kept.len(), seats.outbox.len()), (1, 0), "the last came after");
+        let mut fetched = pool.seats.magazine();
+        assert!(pool.seats.fetch(&mut fetched));
+        assert_eq!(fetched.len(), SEATS);
+        assert!(pool.seats.leave(&mut fetched) && pool.seats.leave(&mut seats.kept));
+    }
+}

@@ -123,8 +123,9 @@ impl Geometry {
     /// For this repository's models alone.
     #[doc(hidden)]
     #[must_use]
-    pub fn lowest(self, levels: u8) -> Geometry {
-        Geometry { levels: levels.min(self.levels), ..self }
+    pub fn lowest(mut self, levels: u8) -> Geometry {
+        self.levels = levels.min(self.levels);
+        self
     }
 
     /// Buckets per level.

@@ -1,0 +1,55 @@
+//! The reapers' threads, as the operating system sees them.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tickless::Engine;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The CPUs that the calling thread may run on, from the first.
+fn allowed_cpus() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let ranges =
+        list.trim().split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
+    let number = |digits: &str| digits.parse::<usize>().unwrap();
+    ranges.flat_map(|(first, last)| number(first)..=number(last)).collect()
+}
+
+/// Name and CPUs of each reaper of an engine of `shards` shards.
+fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> {
+    let builder = Engine::builder().shards(shards).thread_name("keeper").pinned(is_pinned);
+    let engine = builder.build().unwrap();
+    let ask = |shard: usize| {
+        let (sender, receiver) = mpsc::channel();
+        let tell = move || {
+            let name = thread::current().name().map(String::from);
+            sender.send((name, allowed_cpus())).unwrap();
+        };
+        engine.bind_thread(shard);
+        engine.schedule_detached(Duration::ZERO, tell).unwrap();
+        receiver.recv_timeout(PATIENCE).unwrap()
+    };
+    (0..shards).map(ask).collect()
+}
+
+#[test]
+fn reapers_have_the_name_that_was_asked_for_and_the_number_of_their_shard() {
+    let names: Vec<_> = reapers(3, false).into_iter().map(|(name, _)| name.unwrap()).collect();
+    assert_eq!(names, ["keeper-0", "keeper-1", "keeper-2"]);
+}
+
+#[test]
+fn pinned_reapers_have_a_cpu_each_in_turn_and_others_have_all() {
+    let cpus = allowed_cpus();
+    let shards = cpus.len() + 1;
+    for (index, (_, its)) in reapers(shards, true).into_iter().enumerate() {
+        assert_eq!(its, [cpus[index % cpus.len()]], "reaper {index}");
+    }
+    assert!(reapers(2, false).into_iter().all(|(_, its)| its == cpus));
+}
