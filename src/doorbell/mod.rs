@@ -119,7 +119,7 @@ impl fmt::Debug for Bell {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::sync::{Arc, AtomicU32};

@@ -81,7 +81,7 @@ impl<T> Entry<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::ptr::NonNull;
 

@@ -130,7 +130,7 @@ impl<N> fmt::Debug for Walk<N> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::super::{Lanes, OwnLanes};
     use super::*;

@@ -133,7 +133,7 @@ impl<T> Owner<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::super::{Bucket, Pool};
     use super::*;

@@ -320,7 +320,7 @@ impl<T> fmt::Debug for Keeper<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -205,7 +205,7 @@ impl<T> fmt::Debug for Shard<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::doorbell::Bell;

@@ -93,7 +93,7 @@ impl Notice {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::super::Bucket;
     use super::*;

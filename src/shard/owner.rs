@@ -194,7 +194,7 @@ impl<T> Shard<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::super::Keeper;
     use super::*;

@@ -176,7 +176,7 @@ fn give_away<T>(
     shard
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
