@@ -199,6 +199,29 @@ fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancell
 }
 
 #[test]
+fn what_a_bound_thread_schedules_is_in_its_shard_whatever_it_or_others_cancelled() {
+    let engine = manual_shards(2);
+    let shards = |engine: &TypedEngine<u64>| -> [usize; 2] {
+        [0, 1].map(|shard| engine.snapshot().iter().filter(|timer| timer.shard == shard).count())
+    };
+    engine.bind_thread(0);
+    let mut before = schedule_many(&engine, HOUR, 300);
+    let after = before.split_off(150);
+    cancel_all(before);
+    engine.bind_thread(1);
+    cancel_all(after);
+    assert_eq!(shards(&engine), [0, 0]);
+    let kept = schedule_many(&engine, HOUR, 300);
+    assert_eq!(shards(&engine), [0, 300]);
+    cancel_all(kept);
+    let seated = engine.stats().seated;
+    let _kept = schedule_many(&engine, HOUR, 300);
+    assert_eq!(shards(&engine), [0, 300]);
+    assert!(engine.stats().seated > seated, "it uses the seats of its own shard");
+    engine.check().unwrap();
+}
+
+#[test]
 fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
     let clock = ManualClock::new();
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);

@@ -210,6 +210,12 @@ impl<T> Local<T> {
         Local { keeper: Keeper::new(&core.pool), watch: Watch::new(), shard: core.route(), core }
     }
 
+    /// Binds the thread to a shard; answers one that ought to sweep.
+    pub(super) fn bind(&mut self, shard: u32) -> Option<u32> {
+        self.shard = shard;
+        self.keeper.bind(&self.core.pool, shard)
+    }
+
     /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`.
     #[inline(always)]
     pub(super) fn schedule(

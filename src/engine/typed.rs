@@ -136,14 +136,15 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     /// From now on, what the calling thread schedules goes to this shard: for threads that each
-    /// drive one. Threads that do not say so are spread over the shards. A timer that takes the
-    /// place of a cancelled one stays with the shard of that one, whose turns fire it.
+    /// drive one. Threads that do not say so are spread over the shards, and their timers may also
+    /// take the places of cancelled ones on any of them.
     ///
     /// # Panics
     /// There is no such shard.
     pub fn bind_thread(&self, shard: usize) {
         assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        local::of(self.core()).shard = shard as u32;
+        let sweep = local::of(self.core()).bind(shard as u32);
+        self.core().ask_for_sweep(sweep);
     }
 
     /// What the engine has counted so far. Takes no lock.

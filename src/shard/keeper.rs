@@ -183,6 +183,13 @@ impl<T> Keeper<T> {
         self.stock.put(pool, entry);
     }
 
+    /// From now on what the thread schedules stays in `shard`, if it is filed there: no seat of
+    /// another shard is used. Answers a shard that ought to sweep.
+    pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Option<u32> {
+        let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
+        dead.filter(|_| pool.wants_sweep())
+    }
+
     /// Gives everything that the thread keeps to others; answers a shard that ought to sweep.
     pub fn clear(&mut self, pool: &Pool<T>) -> Option<u32> {
         let dead = self.seats.clear(pool, &mut self.stock, &self.tally);

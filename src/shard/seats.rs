@@ -7,6 +7,10 @@
 //! every timer finds one at the first look. A thread that cancels and does not schedule has no use
 //! for any: it leaves the whole cache each time that it is full.
 //!
+//! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a shard
+//! therefore keeps the seats of that one only: others go to the outbox, and none are fetched, since
+//! nobody knows where they are.
+//!
 //! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
 
 use std::mem;
@@ -46,6 +50,8 @@ pub(super) struct Seats<T> {
     next_patience: usize,
     /// Whether somebody came for a seat since the cache was last full.
     is_used: bool,
+    /// The shard that the thread is bound to.
+    bound_to: Option<u32>,
 }
 
 // === impl Seats ===
@@ -59,7 +65,23 @@ impl<T> Seats<T> {
             patience: 0,
             next_patience: LEAST_PATIENCE,
             is_used: false,
+            bound_to: None,
         }
+    }
+
+    /// From now on no seat of another shard is used: gives away what there is. Answers as `keep`.
+    pub(super) fn bind(
+        &mut self,
+        shard: u32,
+        pool: &Pool<T>,
+        stock: &mut Stock<T>,
+        tally: &Tally,
+    ) -> Option<u32> {
+        if self.bound_to == Some(shard) {
+            return None;
+        }
+        self.bound_to = Some(shard);
+        self.clear(pool, stock, tally)
     }
 
     /// A seat for `deadline`.
@@ -98,6 +120,10 @@ impl<T> Seats<T> {
         stock: &mut Stock<T>,
         tally: &Tally,
     ) -> Option<u32> {
+        // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
+        if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
+            return self.pass_on(seat, pool, stock, tally);
+        }
         let dead = match self.kept.len() {
             SEATS => self.make_room(pool, stock, tally),
             _ => None,
@@ -119,6 +145,10 @@ impl<T> Seats<T> {
     }
 
     fn refill(&mut self, pool: &Pool<T>) -> bool {
+        if self.bound_to.is_some() {
+            self.patience = MOST_PATIENCE;
+            return false;
+        }
         if !self.outbox.is_empty() {
             mem::swap(&mut self.kept, &mut self.outbox);
         } else if pool.seats.fetch(&mut self.kept) {
@@ -139,12 +169,24 @@ impl<T> Seats<T> {
             // This thread cancels and does not schedule: others have more use for them all.
             return give_away(&mut self.kept, pool, stock, tally);
         }
+        let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
+        let latest = self.kept.swap_remove(latest.expect("a full cache has seats"));
+        self.pass_on(latest, pool, stock, tally)
+    }
+
+    /// Puts a seat on its way to other threads.
+    fn pass_on(
+        &mut self,
+        seat: Seat<T>,
+        pool: &Pool<T>,
+        stock: &mut Stock<T>,
+        tally: &Tally,
+    ) -> Option<u32> {
         let dead = match self.outbox.len() {
             SEATS => give_away(&mut self.outbox, pool, stock, tally),
             _ => None,
         };
-        let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
-        self.outbox.push(self.kept.swap_remove(latest.expect("a full cache has seats")));
+        self.outbox.push(seat);
         dead
     }
 }
