@@ -199,6 +199,20 @@ fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancell
 }
 
 #[test]
+fn shards_without_dead_entries_are_not_asked_to_sweep() {
+    let (sender, rung) = mpsc::channel();
+    let builder = Builder::new().shards(3).manual_clock(&ManualClock::new());
+    let hook = move |shard| sender.send(shard).unwrap();
+    let engine = builder.on_earlier(hook).build_typed(drop_all).unwrap();
+    engine.bind_thread(1);
+    let handles = schedule_many(&engine, HOUR, scaled(50_000));
+    settle(&engine);
+    rung.try_iter().for_each(drop);
+    cancel_all(handles);
+    assert_eq!(rung.try_iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
     let clock = ManualClock::new();
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);
