@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tickless::{Batch, ManualClock, Turn, TypedEngine};
+use tickless::{Batch, Engine, ManualClock, Turn, TypedEngine};
 
 /// Entries that an errand handles in one turn (`shard/ahead.rs`).
 const CHUNK: u64 = 1024;
@@ -142,6 +142,33 @@ fn a_bucket_of_the_same_slot_on_another_level_does_not_end_an_errand() {
     assert_eq!(turn(&engine).fired, 1);
     while turn(&engine).more {}
     assert_eq!(engine.stats().cascaded, CROWD, "all of it, and before it opens");
+}
+
+#[test]
+fn a_later_round_that_came_into_the_bucket_meanwhile_is_not_cascaded_with_it() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().manual_clock(&clock).shards(1).build().expect("it is valid");
+    let ms = Duration::from_millis;
+    clock.advance(ms(800));
+    // On level 2, in the bucket that opens at 1088 ms and is cascaded from 1080 on.
+    engine.schedule_detached(ms(300), || ()).expect("the engine runs");
+    // While the turn of 1080 ms runs, time goes on, and a timer for 3148 ms comes into the same
+    // slot: its bucket opens a round of the ring after the other.
+    let (inner, time) = (engine.clone(), clock.clone());
+    let slow_task = move || {
+        time.advance(ms(1120));
+        inner.schedule_detached(ms(948), || ()).expect("the engine runs");
+    };
+    engine.schedule_detached(ms(280), slow_task).expect("the engine runs");
+    clock.advance(ms(280));
+    assert_eq!(engine.turn(0).expect("the caller drives").fired, 1);
+    let mut levels: Vec<u8> = engine.snapshot().iter().map(|timer| timer.level).collect();
+    levels.sort_unstable();
+    assert_eq!(levels, [1, 2], "one was cascaded ahead");
+    assert_eq!(engine.stats().cascaded, 2, "that, and the slow task");
+    assert_eq!(engine.turn(0).expect("the caller drives").fired, 1);
+    assert_eq!(engine.advance(ms(947)), Ok(0));
+    assert_eq!(engine.advance(ms(1)), Ok(1));
 }
 
 #[test]

@@ -222,6 +222,20 @@ fn what_a_bound_thread_schedules_is_in_its_shard_whatever_it_or_others_cancelled
 }
 
 #[test]
+fn shards_without_dead_entries_are_not_asked_to_sweep() {
+    let (sender, rung) = mpsc::channel();
+    let builder = Builder::new().shards(3).manual_clock(&ManualClock::new());
+    let hook = move |shard| sender.send(shard).unwrap();
+    let engine = builder.on_earlier(hook).build_typed(drop_all).unwrap();
+    engine.bind_thread(1);
+    let handles = schedule_many(&engine, HOUR, scaled(50_000));
+    settle(&engine);
+    rung.try_iter().for_each(drop);
+    cancel_all(handles);
+    assert_eq!(rung.try_iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
     let clock = ManualClock::new();
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);

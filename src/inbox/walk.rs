@@ -227,4 +227,18 @@ mod tests {
         all.sort_unstable();
         assert!(all.into_iter().eq(0..3 * CHAINS));
     }
+
+    #[test]
+    fn what_is_added_in_the_place_of_a_chain_that_ended_stands_alone() {
+        let nodes = nodes(5);
+        let (given, added) = nodes.split_at(3);
+        let mut walk = Walk::new(chains(given, &[1, 1, 1]).into_iter());
+        assert!(walk.next().is_some() && walk.next().is_some());
+        for (left, node) in (2..).zip(added) {
+            // SAFETY: it is in no chain.
+            unsafe { walk.add(NonNull::from(node)) };
+            assert_eq!(walk.rest().count(), left);
+        }
+        assert_eq!(numbers(walk).len(), 3);
+    }
 }

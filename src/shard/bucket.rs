@@ -106,3 +106,20 @@ impl<T> Bucket<T> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_remembers_the_last_opening_that_went_on_the_agenda() {
+        let bucket = Bucket::<()>::new(1, 5);
+        let [first, second] = [5, 69].map(Tick::new);
+        assert!(bucket.set_queued(first) && !bucket.set_queued(first));
+        assert!(bucket.set_queued(second) && !bucket.set_queued(second));
+        bucket.clear_queued(first);
+        assert!(!bucket.set_queued(second), "that one is still on it");
+        bucket.clear_queued(second);
+        assert!(bucket.set_queued(second));
+    }
+}

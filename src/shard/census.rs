@@ -58,3 +58,31 @@ impl<T> Shard<T> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Keeper, Pool};
+    use super::*;
+    use crate::doorbell::{Bell, Doorbell};
+    use crate::entry::read;
+    use crate::time::Geometry;
+
+    #[test]
+    fn a_census_follows_no_more_links_than_it_may() {
+        let pool = Pool::new(0, 1, None);
+        let bell = Doorbell::new(Bell::None);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
+        let mut keeper = Keeper::new(&pool);
+        for deadline in [5, 5, 70, 7000] {
+            let due = Tick::new(deadline);
+            keeper.schedule(&pool, &shard, due, || Tick::ZERO, (), false).unwrap();
+        }
+        for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
+            let mut count = 0;
+            shard.census(&read(), steps, |_| count += 1);
+            assert_eq!(count, seen, "in {steps} steps");
+        }
+        assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &pool).len(), 4);
+        keeper.clear(&pool);
+    }
+}
