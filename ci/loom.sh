@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every handshake between threads, in all interleavings up to a number of preemptions that the
-# environment may raise. Arguments go to nextest: `ci/loom.sh doorbell` runs one model.
+# environment may raise. Arguments go to nextest: `ci/loom.sh --test doorbell` runs one file.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The models' bodies, and those that are too big for the model checker, under the random scheduler.
-# Arguments go to nextest: `ci/shuttle.sh crowd` runs one file. In the environment:
+# Arguments go to nextest: `ci/shuttle.sh --test crowd` runs one file. In the environment:
 #   TICKLESS_SCHEDULES   schedules of each kind for each body
 #   TICKLESS_SEED        what they are drawn from
 #   SHUTTLE_RANDOM_SEED  of one schedule, as a failure names it: runs that one first

@@ -4,10 +4,34 @@
 //! buries and sweeps. Asserted: each entry is freed once (the checker reports leaks, double
 //! frees, and uses after or beside a free), and never reused while another still uses it.
 
+use std::ptr::NonNull;
+
 use loom_tests::{Hand, World, check, has_run, wheel};
+use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::entry;
+use tickless::entry::{self, Entry, Phase};
 use tickless::sync::thread;
+
+/// One of an entry's two holders.
+struct Holder(NonNull<Entry<()>>);
+
+// SAFETY: the two decide by the entry's word who does what.
+unsafe impl Send for Holder {}
+
+impl Holder {
+    fn entry(&self) -> &Entry<()> {
+        // SAFETY: it is freed by whoever lets go last.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Frees the entry if its other holder has let go.
+    fn free_if(self, is_last: bool) {
+        if is_last {
+            // SAFETY: nobody else holds it.
+            unsafe { Entry::free(self.0) };
+        }
+    }
+}
 
 #[test]
 fn a_handle_is_dropped_while_its_timer_fires_and_the_memory_is_reused() {
@@ -160,5 +184,34 @@ fn a_handle_is_dropped_while_two_producers_file_there_and_another_cancels() {
         let (cancelled, _three) = canceller.join().unwrap();
         assert_eq!(has_run(1), !cancelled);
         world.pass(1, 2);
+    });
+}
+
+/// Nothing but the exchange of the two bits orders the other's last look before the end: here, no
+/// epoch stands in between.
+#[test]
+fn the_last_to_let_go_may_free_at_once() {
+    check(3, || {
+        let entry = Entry::allocate(0);
+        let [handle, list] = [Holder(entry), Holder(entry)];
+        // SAFETY: it is new, so it is held here alone.
+        unsafe { entry.as_ref().put_payload(()) };
+        let place = wheel(4, 1).place(Tick::new(1), Tick::ZERO);
+        // SAFETY: as above; the payload is put.
+        unsafe { entry.as_ref().arm(Tick::new(1), place, 0, true) };
+        let thread = thread::spawn(move || {
+            // SAFETY: this thread has the handle.
+            let is_last = unsafe { handle.entry().let_go() };
+            handle.free_if(is_last);
+        });
+        let taken = loop {
+            let word = list.entry().word();
+            // SAFETY: this thread has the list's bit, and the entry is pending.
+            if let Some(taken) = unsafe { list.entry().end(word, Phase::Fired) } {
+                break taken;
+            }
+        };
+        list.free_if(taken.mine);
+        thread.join().unwrap();
     });
 }
