@@ -7,9 +7,9 @@
 //! every timer finds one at the first look. A thread that cancels and does not schedule has no use
 //! for any: it leaves the whole cache each time that it is full.
 //!
-//! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a shard
-//! therefore keeps the seats of that one only: others go to the outbox, and none are fetched, since
-//! nobody knows where they are.
+//! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
+//! shard therefore keeps the seats of that one only: others go to the outbox, and none are
+//! fetched, since nobody knows where they are.
 //!
 //! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
 
