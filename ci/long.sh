@@ -2,14 +2,15 @@
 # The proofs at length: the stages that look for lost timers, races and wrong answers, in sizes
 # that continuous integration has no time for. Allow it a night. Arguments choose stages; without
 # any it runs them all and ends with a line that counts them. Sizes, in the environment:
-#   TICKLESS_TEST_SCALE   how much more the tests do than in CI (optimized; an eighth of it under
+#   TICKLESS_TEST_SCALE   how much more the tests do than in CI (200: ten million pending timers,
+#                         which takes 2 GB; an eighth of it under
 #                         the sanitizers)
 #   LOOM_MAX_PREEMPTIONS  preemptions per interleaving of the models
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-scale="${TICKLESS_TEST_SCALE:-100}"
+scale="${TICKLESS_TEST_SCALE:-200}"
 export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-4}"
 export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-100000}"
 export SECONDS_EACH="${SECONDS_EACH:-1800}"
