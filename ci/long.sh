@@ -3,8 +3,7 @@
 # that continuous integration has no time for. Allow it a night. Arguments choose stages; without
 # any it runs them all and ends with a line that counts them. Sizes, in the environment:
 #   TICKLESS_TEST_SCALE   how much more the tests do than in CI (200: ten million pending timers,
-#                         which takes 2 GB; an eighth of it under
-#                         the sanitizers)
+#                         which takes 2 GB; an eighth of it under the sanitizers)
 #   LOOM_MAX_PREEMPTIONS  preemptions per interleaving of the models
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
