@@ -4,6 +4,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
+need_command python3 python3
+# What shows that the models can fail still fits the sources.
+loom-tests/mutants.py --check
 # crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
 export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C debug-assertions"
 export CARGO_TARGET_DIR=target/loom

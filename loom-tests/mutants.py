@@ -4,7 +4,9 @@
 Each mutant is a change of a copy of the sources; the working tree is not touched. A mutant that
 no model catches is reported as MISSED and the exit status is 1.
 
-    loom-tests/mutants.py [--list] [part of a name]...
+    loom-tests/mutants.py [--list | --check] [part of a name]...
+
+`--check` only looks whether what each mutant changes is still there.
 """
 
 import os
@@ -374,11 +376,11 @@ MUTANTS = {
     "payload put after the seat is taken": (
         "seat",
         [(KEEPER, [
-            ("        // SAFETY: as above; `put_payload` is what both are for.\n        unsafe { this.put_payload(payload) };\n", ""),
+            ("        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n", ""),
             ("            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n",
-             "            // SAFETY: a mutant.\n            unsafe { this.put_payload(payload) };\n"
+             "            // SAFETY: a mutant.\n            unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"
              "            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n"
-             "        // SAFETY: a mutant.\n        unsafe { this.put_payload(payload) };\n"),
+             "        // SAFETY: a mutant.\n        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"),
         ])],
     ),
     "a seat is taken whatever its time": (
@@ -567,6 +569,26 @@ MUTANTS = {
 }
 
 
+def changed(path, edits):
+    """The file's text with the edits made, and which of them no longer fits."""
+    text = path.read_text()
+    for old, new in edits:
+        if text.count(old) != 1:
+            return text, f"STALE: {path} has {text.count(old)} times: {old!r}"
+        text = text.replace(old, new)
+    return text, None
+
+
+def check():
+    """Whether every mutant still fits."""
+    stale = [
+        f"{name}: {why}" for name, (_, changes) in MUTANTS.items() for file, edits in changes
+        if (why := changed(ROOT / file, edits)[1])
+    ]
+    print("\n".join(stale) or f"{len(MUTANTS)} mutants fit")
+    sys.exit(bool(stale))
+
+
 def run(name):
     models, changes = MUTANTS[name]
     for entry in ENTRIES:
@@ -577,13 +599,10 @@ def run(name):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
     for file, edits in changes:
-        path = COPY / file
-        text = path.read_text()
-        for old, new in edits:
-            if text.count(old) != 1:
-                return f"STALE: {file} has {text.count(old)} times: {old!r}", False
-            text = text.replace(old, new)
-        path.write_text(text)
+        text, stale = changed(COPY / file, edits)
+        if stale:
+            return stale, False
+        (COPY / file).write_text(text)
     world = "shuttle" if models in SCHEDULED else "loom"
     env = dict(
         os.environ,
@@ -613,6 +632,8 @@ def run(name):
 def main():
     if "--list" in sys.argv:
         return print("\n".join(MUTANTS))
+    if "--check" in sys.argv:
+        return check()
     wanted = [arg.lower() for arg in sys.argv[1:]]
     chosen = [
         name for name in MUTANTS

@@ -6,17 +6,18 @@
 mod common;
 #[path = "../fuzz/engine_model/mod.rs"]
 mod engine_model;
+#[path = "common/histories.rs"]
+mod histories;
 #[path = "../fuzz/when.rs"]
 mod when;
 
-use common::scaled;
 use engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
 use engine_model::run;
+use histories::{hold, when};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use when::When;
 
 /// How many histories a test draws, times the environment's TICKLESS_TEST_SCALE, and how long they
@@ -27,19 +28,6 @@ const LONG: (u64, usize) = (2, 1500);
 const FEW: (u64, usize) = (20, 100);
 
 // === times ===
-
-fn when() -> impl Strategy<Value = When> {
-    prop_oneof![
-        2 => (0..50_u16).prop_map(When::Ago),
-        6 => (0..100_u16).prop_map(When::Ahead),
-        2 => any::<u16>().prop_map(When::Ahead),
-        5 => (0..8_u8, 0..70_u8, -2..=2_i8)
-            .prop_map(|(level, buckets, offset)| When::Edge { level, buckets, offset }),
-        3 => (0..8_u8, -2..=2_i8).prop_map(|(level, offset)| When::Reach { level, offset }),
-        1 => any::<u64>().prop_map(When::Absolute),
-        1 => (0..4_u8).prop_map(When::End),
-    ]
-}
 
 /// Where to go: mostly not far, and now and then over everything that is pending.
 fn near() -> impl Strategy<Value = When> {
@@ -181,17 +169,7 @@ fn agree((slots, reach): (u32, u32), (cases, steps): (u64, usize)) {
         ops.extend(jam.into_iter().flatten());
         Case { config, start, helpers, ops }
     });
-    let config = ProptestConfig {
-        cases: scaled(cases) as u32,
-        failure_persistence: None,
-        ..Default::default()
-    };
-    TestRunner::new(config)
-        .run(&case, |case| {
-            run(&case);
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{slots} slots, reach {reach}: {failure}"));
+    hold(&format!("{slots} slots, reach {reach}"), cases, case, run);
 }
 
 #[test]

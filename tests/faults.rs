@@ -7,12 +7,14 @@ mod account;
 mod planned;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use account::{Book, Fate, Item};
 use planned::{Planned, panic_as_planned, quietly};
+// One that ThreadSanitizer can follow.
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError, TypedEngine};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,14 +1,16 @@
 //! Limits: bad input gets a typed error that names the bad value and gives the payload back.
 
 mod common;
+#[path = "common/threads.rs"]
+mod threads;
 
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use common::scaled;
+use threads::on_threads;
 use tickless::{
     Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleError,
     StopError, TurnError, TypedEngine,
@@ -80,7 +82,7 @@ fn a_task_finds_the_room_of_its_own_timer_free() {
 #[test]
 fn max_pending_is_never_exceeded_by_threads_that_schedule_cancel_and_fire() {
     const MAX: u64 = 50;
-    const THREADS: u64 = 4;
+    const THREADS: usize = 4;
     /// More than the limit, so that even a thread that is alone for a while meets it.
     const EACH: u64 = 60;
     // Of our own: timers that exist for sure, because they are counted after they were admitted
@@ -89,55 +91,48 @@ fn max_pending_is_never_exceeded_by_threads_that_schedule_cancel_and_fire() {
     let engine = Builder::new().max_pending(MAX).shards(2).build_typed(drop_all).unwrap();
     let (admitted, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     let far = Duration::from_secs(3600);
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for round in 0..scaled(300) {
-                    let mut mine = Vec::new();
-                    for n in 0..EACH {
-                        match engine.schedule(far, n) {
-                            Ok(handle) => {
-                                let now = alive.fetch_add(1, Ordering::SeqCst) + 1;
-                                most.fetch_max(now, Ordering::SeqCst);
-                                mine.push(handle);
-                            }
-                            Err(error) => {
-                                assert!(error.is_full());
-                                refused.fetch_add(1, Ordering::SeqCst);
-                            }
-                        }
+    let use_and_give_back = || {
+        for round in 0..scaled(300) {
+            let mut mine = Vec::new();
+            for n in 0..EACH {
+                match engine.schedule(far, n) {
+                    Ok(handle) => {
+                        let now = alive.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now, Ordering::SeqCst);
+                        mine.push(handle);
                     }
-                    admitted.fetch_add(mine.len() as u64, Ordering::SeqCst);
-                    for mut handle in mine {
-                        alive.fetch_sub(1, Ordering::SeqCst);
-                        if round % 2 == 0 {
-                            assert!(handle.cancel());
-                        } else {
-                            assert!(handle.reset(Duration::ZERO).unwrap());
-                        }
+                    Err(error) => {
+                        assert!(error.is_full());
+                        refused.fetch_add(1, Ordering::SeqCst);
                     }
                 }
-            });
+            }
+            admitted.fetch_add(mine.len() as u64, Ordering::SeqCst);
+            for mut handle in mine {
+                alive.fetch_sub(1, Ordering::SeqCst);
+                if round % 2 == 0 {
+                    assert!(handle.cancel());
+                } else {
+                    assert!(handle.reset(Duration::ZERO).unwrap());
+                }
+            }
         }
-    });
+    };
+    on_threads::<THREADS>(use_and_give_back);
     let most = most.into_inner();
     assert!(most <= MAX, "{most} at a time");
     assert!(most > MAX / 2, "the limit was put to the test: {most}");
     assert_eq!(admitted.load(Ordering::SeqCst), engine.stats().scheduled);
-    assert_eq!(admitted.into_inner() + refused.into_inner(), THREADS * scaled(300) * EACH);
+    assert_eq!(admitted.into_inner() + refused.into_inner(), THREADS as u64 * scaled(300) * EACH);
 }
 
 #[test]
 fn all_room_is_there_again_after_a_storm() {
     let (engine, _clock) = manual(64);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let handles: Vec<_> =
-                    (0..scaled(5000)).filter_map(|n| engine.schedule(SOON, n).ok()).collect();
-                assert!(handles.into_iter().all(|handle| handle.cancel()));
-            });
-        }
+    on_threads::<2>(|| {
+        let handles: Vec<_> =
+            (0..scaled(5000)).filter_map(|n| engine.schedule(SOON, n).ok()).collect();
+        assert!(handles.into_iter().all(|handle| handle.cancel()));
     });
     assert_eq!(engine.len(), 0);
     for n in 0..64 {

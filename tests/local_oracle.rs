@@ -3,38 +3,22 @@
 //! The model and its comparisons are `fuzz/ops_model.rs`; here histories are drawn so that
 //! every geometry gets its share and failures are made small.
 
+mod common;
+#[path = "common/histories.rs"]
+mod histories;
 #[path = "../fuzz/ops_model.rs"]
 mod ops_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
+use histories::{hold, when};
 use ops_model::{Case, Op, SHAPES, run};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use when::When;
 
-const CASES: u32 = 100;
+const CASES: u64 = 100;
 const STEPS: usize = 120;
-
-/// `CASES` times what the environment variable TICKLESS_TEST_SCALE says.
-fn cases() -> u32 {
-    let scale = std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    CASES * scale.unwrap_or(1).max(1)
-}
-
-fn when() -> impl Strategy<Value = When> {
-    prop_oneof![
-        1 => (0..50_u16).prop_map(When::Ago),
-        4 => (0..100_u16).prop_map(When::Ahead),
-        2 => any::<u16>().prop_map(When::Ahead),
-        4 => (0..8_u8, 0..70_u8, -2..=2_i8)
-            .prop_map(|(level, buckets, offset)| When::Edge { level, buckets, offset }),
-        2 => (0..8_u8, -2..=2_i8).prop_map(|(level, offset)| When::Reach { level, offset }),
-        1 => any::<u64>().prop_map(When::Absolute),
-        1 => (0..4_u8).prop_map(When::End),
-    ]
-}
 
 /// Where to go: mostly not far, and now and then over everything that is pending.
 fn step() -> impl Strategy<Value = When> {
@@ -73,13 +57,7 @@ fn agree(slots: u32, reach: u32) {
     let shape = shape.expect("a shape of the model") as u8;
     let case = (start(), vec(op(), 1..STEPS));
     let case = case.prop_map(move |(start, ops)| Case { shape, start, ops });
-    let config = ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() };
-    TestRunner::new(config)
-        .run(&case, |case| {
-            run(&case);
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{slots} slots, reach {reach}: {failure}"));
+    hold(&format!("{slots} slots, reach {reach}"), CASES, case, run);
 }
 
 #[test]

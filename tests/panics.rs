@@ -7,11 +7,13 @@ mod token;
 
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use planned::{Planned, panic_as_planned, quietly};
+// One that ThreadSanitizer can follow.
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
 use token::{Fates, Token};
 

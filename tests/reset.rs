@@ -4,12 +4,14 @@ mod common;
 #[path = "common/random.rs"]
 mod random;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::scaled;
 use random::Random;
+// One that ThreadSanitizer can follow.
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Geometry, Handle, ManualClock, State, TypedEngine};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];

@@ -1,12 +1,15 @@
 //! Seats: what a cancelled timer leaves serves the next, and what serves nobody is swept.
 
 mod common;
+#[path = "common/threads.rs"]
+mod threads;
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::scaled;
+use threads::on_threads;
 use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,11 +111,7 @@ fn a_storm_of_cancels_is_swept_without_time_going_by_or_anything_new() {
 #[test]
 fn the_reapers_sweep_a_storm_of_cancels_by_themselves() {
     let engine = threaded(2);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| cancel_all(schedule_many(&engine, HOUR, scaled(50_000))));
-        }
-    });
+    on_threads::<2>(|| cancel_all(schedule_many(&engine, HOUR, scaled(50_000))));
     let begin = Instant::now();
     while engine.stats().dead > DEAD_AT_MOST {
         assert!(begin.elapsed() < PATIENCE, "{:?}", engine.stats());
@@ -215,9 +214,19 @@ fn what_a_bound_thread_schedules_is_in_its_shard_whatever_it_or_others_cancelled
     assert_eq!(shards(&engine), [0, 300]);
     cancel_all(kept);
     let seated = engine.stats().seated;
-    let _kept = schedule_many(&engine, HOUR, 300);
+    let kept = schedule_many(&engine, HOUR, 300);
     assert_eq!(shards(&engine), [0, 300]);
     assert!(engine.stats().seated > seated, "it uses the seats of its own shard");
+    thread::scope(|scope| scope.spawn(|| cancel_all(kept)).join().unwrap());
+    engine.bind_thread(0);
+    let foreign = schedule_many(&engine, HOUR, 40);
+    assert_eq!(shards(&engine), [40, 0], "what others left may be of any shard");
+    cancel_all(foreign);
+    engine.bind_thread(1);
+    let seated = engine.stats().seated;
+    let _kept = schedule_many(&engine, HOUR, 300);
+    assert_eq!(shards(&engine), [0, 300]);
+    assert!(engine.stats().seated > seated, "it finds those of its own among them");
     engine.check().unwrap();
 }
 

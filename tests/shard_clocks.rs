@@ -3,31 +3,21 @@
 //! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
 
 mod common;
+#[path = "common/histories.rs"]
+mod histories;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
-use common::scaled;
+use histories::{hold, when};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use shard_model::{Case, Op, SHAPES, run};
 use when::When;
 
 const CASES: u64 = 200;
 const STEPS: usize = 80;
-
-fn when() -> impl Strategy<Value = When> {
-    prop_oneof![
-        3 => (0..50_u16).prop_map(When::Ago),
-        6 => (0..100_u16).prop_map(When::Ahead),
-        4 => (0..6_u8, 0..70_u8, -2..=2_i8)
-            .prop_map(|(level, buckets, offset)| When::Edge { level, buckets, offset }),
-        2 => (0..6_u8, -2..=2_i8).prop_map(|(level, offset)| When::Reach { level, offset }),
-        1 => (0..4_u8).prop_map(When::End),
-    ]
-}
 
 fn op() -> impl Strategy<Value = Op> {
     let turn_at =
@@ -56,15 +46,5 @@ fn a_shard_loses_nothing_and_fires_in_order_whatever_its_users_clocks_show() {
     ];
     let case = (0..SHAPES.len() as u8, start, vec(op(), 1..STEPS));
     let case = case.prop_map(|(shape, start, ops)| Case { shape, start, ops });
-    let config = ProptestConfig {
-        cases: scaled(CASES) as u32,
-        failure_persistence: None,
-        ..Default::default()
-    };
-    TestRunner::new(config)
-        .run(&case, |case| {
-            run(&case);
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    hold("a shard", CASES, case, run);
 }

@@ -109,7 +109,7 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for seed in 0..2 {
+        let threads = [0, 1].map(|seed| {
             let (engine, is_over) = (&engine, &is_over);
             scope.spawn(move || {
                 let random = &mut Random::new(seed);
@@ -126,9 +126,9 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
                         }
                     }
                 }
-            });
-        }
-        let _over = Over(&is_over);
+            })
+        });
+        let over = Over(&is_over);
         for _ in 0..scaled(50) {
             let snapshot = engine.snapshot();
             let mut seen = vec![0; stays];
@@ -142,6 +142,8 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
             let missing = seen.iter().skip(1).filter(|&&count| count == 0).count();
             assert_eq!(missing, 0, "of {} timers seen", snapshot.len());
         }
+        drop(over);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let returned = engine.stop().unwrap();
     assert!(returned.len() >= stays);

@@ -135,7 +135,6 @@ impl<E: Timers> Stage<E> {
     }
 
     fn of(engine: E, clock: ManualClock) -> Stage<E> {
-        engine.typed().bind_thread(0);
         Stage {
             clock,
             engine,

@@ -7,11 +7,11 @@
 //! due fires on its tick; the shard's own check finds every invariant in place.
 #![cfg(not(loom))]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use loom_tests::{Hand, TOO_BIG, Timer, World, check, fate, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, JoinHandle, Ordering, thread};
+use tickless::sync::{AtomicBool, JoinHandle, Mutex, Ordering, thread};
 
 /// One of a crowd: comes, goes, moves, takes its own seats, and leaves timers behind. Its clock
 /// stands still, as that of a thread that is slow.

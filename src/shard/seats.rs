@@ -8,8 +8,7 @@
 //! for any: it leaves the whole cache each time that it is full.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
-//! shard therefore keeps the seats of that one only: others go to the outbox, and none are
-//! fetched, since nobody knows where they are.
+//! shard therefore keeps the seats of that one only: others go to the outbox.
 //!
 //! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
 
@@ -52,6 +51,8 @@ pub(super) struct Seats<T> {
     is_used: bool,
     /// The shard that the thread is bound to.
     bound_to: Option<u32>,
+    /// Up to so many, seats are kept without a look: a bound thread looks at each.
+    at_once: usize,
 }
 
 // === impl Seats ===
@@ -66,6 +67,7 @@ impl<T> Seats<T> {
             next_patience: LEAST_PATIENCE,
             is_used: false,
             bound_to: None,
+            at_once: SEATS,
         }
     }
 
@@ -80,7 +82,7 @@ impl<T> Seats<T> {
         if self.bound_to == Some(shard) {
             return None;
         }
-        self.bound_to = Some(shard);
+        (self.bound_to, self.at_once) = (Some(shard), 0);
         self.clear(pool, stock, tally)
     }
 
@@ -120,6 +122,21 @@ impl<T> Seats<T> {
         stock: &mut Stock<T>,
         tally: &Tally,
     ) -> Option<u32> {
+        if self.kept.len() < self.at_once {
+            self.kept.push(seat);
+            return None;
+        }
+        self.keep_with_care(seat, pool, stock, tally)
+    }
+
+    #[cold]
+    fn keep_with_care(
+        &mut self,
+        seat: Seat<T>,
+        pool: &Pool<T>,
+        stock: &mut Stock<T>,
+        tally: &Tally,
+    ) -> Option<u32> {
         // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
             return self.pass_on(seat, pool, stock, tally);
@@ -145,25 +162,38 @@ impl<T> Seats<T> {
     }
 
     fn refill(&mut self, pool: &Pool<T>) -> bool {
-        if self.bound_to.is_some() {
-            self.patience = MOST_PATIENCE;
-            return false;
-        }
-        if !self.outbox.is_empty() {
+        if !self.outbox.is_empty() && self.bound_to.is_none() {
             mem::swap(&mut self.kept, &mut self.outbox);
-        } else if pool.seats.fetch(&mut self.kept) {
-            self.next_patience = LEAST_PATIENCE;
+            return true;
+        }
+        // A bound thread needs its outbox for what it fetches and cannot use.
+        let has_room = self.outbox.is_empty() || pool.seats.leave(&mut self.outbox);
+        if has_room && pool.seats.fetch(&mut self.kept) {
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
-        } else {
+            self.pass_on_foreign();
+        }
+        if self.kept.is_empty() {
             self.patience = self.next_patience;
             self.next_patience = (2 * self.next_patience).min(MOST_PATIENCE);
             return false;
         }
+        self.next_patience = LEAST_PATIENCE;
         true
     }
 
-    #[cold]
+    /// Moves what a bound thread cannot use of what it fetched to the outbox, which is empty.
+    fn pass_on_foreign(&mut self) {
+        let Some(home) = self.bound_to else { return };
+        debug_assert!(self.outbox.is_empty());
+        for at in (0..self.kept.len()).rev() {
+            // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
+            if unsafe { self.kept[at].entry.as_ref() }.shard() != home {
+                self.outbox.push(self.kept.swap_remove(at));
+            }
+        }
+    }
+
     fn make_room(&mut self, pool: &Pool<T>, stock: &mut Stock<T>, tally: &Tally) -> Option<u32> {
         if !mem::take(&mut self.is_used) {
             // This thread cancels and does not schedule: others have more use for them all.

@@ -1,0 +1,44 @@
+//! Random histories for the oracles: the times that they tell of, and how they are run.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use crate::common::scaled;
+use crate::when::When;
+
+/// When something is due: mostly soon, and on every boundary there is.
+pub(crate) fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        2 => (0..50_u16).prop_map(When::Ago),
+        6 => (0..100_u16).prop_map(When::Ahead),
+        2 => any::<u16>().prop_map(When::Ahead),
+        5 => (0..8_u8, 0..70_u8, -2..=2_i8)
+            .prop_map(|(level, buckets, offset)| When::Edge { level, buckets, offset }),
+        3 => (0..8_u8, -2..=2_i8).prop_map(|(level, offset)| When::Reach { level, offset }),
+        1 => any::<u64>().prop_map(When::Absolute),
+        1 => (0..4_u8).prop_map(When::End),
+    ]
+}
+
+/// Runs so many histories, times the environment's `TICKLESS_TEST_SCALE`. One that fails is made
+/// small before it is told, beside `what`.
+pub(crate) fn hold<C: Debug>(
+    what: &str,
+    histories: u64,
+    case: impl Strategy<Value = C>,
+    run: fn(&C),
+) {
+    let config = ProptestConfig {
+        cases: scaled(histories) as u32,
+        failure_persistence: None,
+        ..Default::default()
+    };
+    TestRunner::new(config)
+        .run(&case, |case| {
+            run(&case);
+            Ok(())
+        })
+        .unwrap_or_else(|failure| panic!("{what}: {failure}"));
+}
