@@ -38,4 +38,12 @@ impl<T> Mutex<T> {
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         self.0.try_lock()
     }
+
+    /// What is inside: whoever has the lock itself is alone with it.
+    ///
+    /// # Errors
+    /// Somebody panicked inside; the value is in the error.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.0.into_inner()
+    }
 }
