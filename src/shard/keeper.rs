@@ -183,8 +183,8 @@ impl<T> Keeper<T> {
         self.stock.put(pool, entry);
     }
 
-    /// From now on what the thread schedules stays in `shard`, if it is filed there: no seat of
-    /// another shard is used. Answers a shard that ought to sweep.
+    /// From now on only seats of `shard` are used, where the caller files as well. Answers a shard
+    /// that ought to sweep.
     pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Option<u32> {
         let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
         dead.filter(|_| pool.wants_sweep())
