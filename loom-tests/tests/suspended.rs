@@ -56,6 +56,18 @@ fn move_about(hand: &mut Hand) -> Expected {
     vec![(moved, 3), (near, 1)]
 }
 
+/// Leaves more seats than a cache holds: what is too much is passed on or dead.
+fn fill_caches(hand: &mut Hand) {
+    let timers = [(); 4].map(|()| hand.schedule(1, 0));
+    assert!(timers.into_iter().all(|timer| hand.cancel(timer)));
+}
+
+/// Gives up all that the hand keeps.
+fn clear_caches(hand: &mut Hand, (): ()) -> Option<Timer> {
+    hand.clear();
+    None
+}
+
 /// Stops the victim in `call`; the others' timers fire on their ticks.
 fn delays_nobody<P: Send + 'static>(
     world: fn() -> Arc<World>,
@@ -118,9 +130,7 @@ fn who_takes_a_seat() {
 #[test]
 fn who_fetches_seats_from_the_depot() {
     let leave = |hand: &mut Hand| {
-        let mut giver = Hand::new(hand.world());
-        let timers = [(); 4].map(|()| giver.schedule(1, 0));
-        assert!(timers.into_iter().all(|timer| giver.cancel(timer)));
+        fill_caches(&mut Hand::new(hand.world()));
     };
     delays_nobody(world, leave, |hand, ()| hand.schedule(3, 0));
 }
@@ -181,26 +191,12 @@ fn who_gives_its_caches_away_in_its_end() {
         world.make_levels();
         world
     };
-    let fill = |hand: &mut Hand| {
-        let timers = [(); 4].map(|()| hand.schedule(1, 0));
-        assert!(timers.into_iter().all(|timer| hand.cancel(timer)));
-    };
-    delays_nobody(without_depot, fill, |hand, ()| {
-        hand.clear();
-        None
-    });
+    delays_nobody(without_depot, fill_caches, clear_caches);
 }
 
 #[test]
 fn who_leaves_its_caches_in_the_depot() {
-    let fill = |hand: &mut Hand| {
-        let timers = [(); 4].map(|()| hand.schedule(1, 0));
-        assert!(timers.into_iter().all(|timer| hand.cancel(timer)));
-    };
-    delays_nobody(world, fill, |hand, ()| {
-        hand.clear();
-        None
-    });
+    delays_nobody(world, fill_caches, clear_caches);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub fn pin_to(_index: usize) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, target_os = "linux", not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::sync::thread;
