@@ -35,7 +35,7 @@ STEADY, WAKEUPS, SINGLE = "-w steady", "-w wakeups", "-w single"
 
 def size(file, name, usual, other):
     """Another value for a constant that model checkers have a value of their own for."""
-    kind = f"const {name}: usize = if cfg!(any(loom, shuttle)) {{ 2 }} else {{ "
+    kind = f"const {name}: usize = if IS_CHECKED {{ 2 }} else {{ "
     return (file, [(kind + f"{usual} }}", kind + f"{other} }}")])
 
 
@@ -85,7 +85,7 @@ ABLATIONS = {
     "four lists of the owner's": (
         [W2],
         [
-            (OWN, [("OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 }", "OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 }")]),
+            (OWN, [("OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 }", "OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 }")]),
             (BUCKET, [("size_of::<Bucket<[usize; 4]>>() == 256", "size_of::<Bucket<[usize; 4]>>() <= 256")]),
         ],
     ),

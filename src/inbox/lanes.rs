@@ -10,11 +10,12 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::entry::Linked;
+use crate::sync::IS_CHECKED;
 
 use super::{Closed, Stack};
 
 /// Lists of a bucket. Model checkers get two: enough for every race, few enough to finish.
-pub const LANES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
+pub const LANES: usize = if IS_CHECKED { 2 } else { 8 };
 
 /// A bucket's lists. Pushers pick a lane; the taker always takes them all.
 #[repr(align(64))]

@@ -15,11 +15,11 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
 
 /// Lists of the taker per bucket. Twice as many as the shared ones: most of what a bucket holds
 /// when it opens was re-filed into it, and more chains hide more of the memory's latency.
-pub const OWN_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+pub const OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// A bucket's lists of what its owner filed.
 #[repr(align(64))]

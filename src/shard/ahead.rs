@@ -16,12 +16,13 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
 use crate::inbox::Walk;
+use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
 use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Entries that an errand handles before it looks for due buckets again.
-const CHUNK: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1024 };
+const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
 
 /// Pending timers from which a shard wakes up for the sole purpose of cascading ahead: fewer
 /// are re-filed in no time when their bucket opens.

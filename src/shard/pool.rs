@@ -5,21 +5,21 @@ use std::ptr::NonNull;
 
 use crate::depot::Depot;
 use crate::entry::Entry;
-use crate::sync::{AtomicU64, Counter, Ordering, Padded};
+use crate::sync::{AtomicU64, Counter, IS_CHECKED, Ordering, Padded};
 
 use super::Tallies;
 use super::seats::{SEATS, Seat};
 use super::stock::MAGAZINE;
 
 /// Magazines of seats that wait in the depot at most, per shard.
-const SEAT_MAGAZINES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
 
 /// Magazines of free memory that wait in the depot at most, per shard.
-const MEMORY_MAGAZINES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 32 };
+const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// Dead entries are swept when there are more of them than living ones, and more than this: so
 /// few are not worth a walk.
-const DEAD_AT_LEAST: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 4096 };
+const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// Shared by all shards and all threads of an engine.
 pub struct Pool<T> {

@@ -17,13 +17,13 @@ use std::ptr::NonNull;
 
 use crate::depot::Magazine;
 use crate::entry::Entry;
-use crate::sync::prefetch;
+use crate::sync::{IS_CHECKED, prefetch};
 use crate::time::Tick;
 
 use super::{Count, Pool, Stock, Tally};
 
 /// Seats in a cache, and in a magazine of seats.
-pub(super) const SEATS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 32 };
+pub(super) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// Timers for which a depot that was empty is not asked again: at first, and in the end.
 const LEAST_PATIENCE: usize = 8;

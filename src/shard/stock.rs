@@ -10,16 +10,16 @@ use std::ptr::NonNull;
 
 use crate::depot::Magazine;
 use crate::entry::{Entry, after_readers};
-use crate::sync::prefetch;
+use crate::sync::{IS_CHECKED, prefetch};
 
 use super::Pool;
 use super::pool::Memory;
 
 /// Entries in a full magazine of memory.
-pub(super) const MAGAZINE: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+pub(super) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
 
 /// Entries that a thread asks the allocator for at a time.
-const FRESH: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// How many entries ahead of its use the cache line of one is asked for: it was last written by
 /// the core that fired it.

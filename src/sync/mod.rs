@@ -13,6 +13,10 @@ mod prefetch;
 pub use padded::Padded;
 pub use prefetch::prefetch;
 
+/// Whether a checker runs the engine. Its constants are small then: enough for every race, few
+/// enough to finish.
+pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
+
 // The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
 // is not part of any model's races.
 pub use std::sync::{Arc, OnceLock, Weak};
