@@ -1,10 +1,9 @@
 //! Turns for callers: engines without threads, and clocks that are moved by hand.
 
-use std::cell::Cell;
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::error::TurnError;
+use crate::sync::Nesting;
 use crate::time::{Tick, saturating_ns};
 
 use super::TypedEngine;
@@ -23,43 +22,18 @@ pub struct Turn {
 }
 
 thread_local! {
-    /// The innermost turn that this thread is inside of. Nothing here needs a destructor, so
-    /// that a thread may drive an engine to its very end.
-    static INSIDE: Cell<*const Frame> = const { Cell::new(ptr::null()) };
-}
-
-/// A turn of engine `number` that is under way further up the stack.
-struct Frame {
-    number: u32,
-    outer: *const Frame,
+    /// The numbers of the engines that this thread is inside a turn of.
+    static TURNS: Nesting<u32> = const { Nesting::new() };
 }
 
 /// Runs `f` as a part of a turn of engine `number`.
 pub(super) fn inside<R>(number: u32, f: impl FnOnce() -> R) -> R {
-    struct Back(*const Frame);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            INSIDE.set(self.0);
-        }
-    }
-    let frame = Frame { number, outer: INSIDE.get() };
-    let _back = Back(frame.outer);
-    INSIDE.set(&raw const frame);
-    f()
+    TURNS.with(|turns| turns.inside(number, f))
 }
 
 /// Whether the calling thread is inside a turn of engine `number`.
 pub(super) fn is_inside(number: u32) -> bool {
-    let mut frame = INSIDE.get();
-    // SAFETY: what can be reached from here are frames of calls to `inside` that are further up
-    // this thread's stack: each takes its frame out before it returns.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        if this.number == number {
-            return true;
-        }
-        frame = this.outer;
-    }
-    false
+    TURNS.with(|turns| turns.is_inside(&number))
 }
 
 // === impl Turn ===

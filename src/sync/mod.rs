@@ -7,9 +7,11 @@
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
 
+mod nesting;
 mod padded;
 mod prefetch;
 
+pub use nesting::Nesting;
 pub use padded::Padded;
 pub use prefetch::prefetch;
 

@@ -1,0 +1,101 @@
+//! Which calls the current thread is inside of.
+//!
+//! *Owner*: one thread; it lives in a `thread_local!`, and needs no destructor, so that it can be
+//! asked to the very end of the thread.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+
+/// A stack of keys in frames on the thread's own stack: no allocation, and nothing to clean up.
+pub struct Nesting<K> {
+    innermost: Cell<*const Frame<K>>,
+}
+
+/// A call that is under way further up the stack.
+struct Frame<K> {
+    key: K,
+    outer: *const Frame<K>,
+}
+
+// === impl Nesting ===
+
+impl<K: PartialEq> Nesting<K> {
+    /// Inside of nothing.
+    pub const fn new() -> Nesting<K> {
+        Nesting { innermost: Cell::new(ptr::null()) }
+    }
+
+    /// Runs `f` as a call for `key`.
+    #[inline]
+    pub fn inside<R>(&self, key: K, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, K>(&'a Nesting<K>, *const Frame<K>);
+        impl<K> Drop for Back<'_, K> {
+            fn drop(&mut self) {
+                self.0.innermost.set(self.1);
+            }
+        }
+        let frame = Frame { key, outer: self.innermost.get() };
+        let _back = Back(self, frame.outer);
+        self.innermost.set(&raw const frame);
+        f()
+    }
+
+    /// Whether the thread is inside a call for `key`.
+    pub fn is_inside(&self, key: &K) -> bool {
+        let mut frame = self.innermost.get();
+        // SAFETY: what can be reached from here are frames of calls to `inside` that are further
+        // up this thread's stack (a `Cell` keeps others away): each takes its frame out before it
+        // returns, also when it unwinds.
+        while let Some(this) = unsafe { frame.as_ref() } {
+            if this.key == *key {
+                return true;
+            }
+            frame = this.outer;
+        }
+        false
+    }
+}
+
+impl<K: PartialEq> Default for Nesting<K> {
+    fn default() -> Nesting<K> {
+        Nesting::new()
+    }
+}
+
+impl<K> fmt::Debug for Nesting<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nesting").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_thread_is_inside_of_each_call_that_has_not_returned() {
+        let nesting = Nesting::new();
+        nesting.inside(1, || {
+            nesting.inside(2, || {
+                assert!(nesting.is_inside(&1) && nesting.is_inside(&2));
+                assert!(!nesting.is_inside(&3));
+            });
+            assert!(nesting.is_inside(&1) && !nesting.is_inside(&2));
+        });
+        assert!(!nesting.is_inside(&1));
+    }
+
+    #[test]
+    fn a_call_that_panics_is_left() {
+        let nesting = Nesting::new();
+        nesting.inside(1, || {
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                nesting.inside(2, || panic!("planned"));
+            }));
+            assert!(panicked.is_err());
+            assert!(nesting.is_inside(&1) && !nesting.is_inside(&2));
+        });
+    }
+}
