@@ -38,6 +38,7 @@ POOL = "src/shard/pool.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
+TRIAL = "src/purgatory/trial.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
@@ -550,6 +551,49 @@ MUTANTS = {
         "crowd",
         [(KEEPER, [("        pool.discharge(1);\n        self.keep(pool, Seat { entry, opens })\n",
                     "        self.keep(pool, Seat { entry, opens })\n")])],
+    ),
+    # TRIAL
+    "a trial's exchange without Acquire": (
+        "trial", [(TRIAL, [("fetch_update(Ordering::AcqRel, Ordering::Acquire, next)",
+                             "fetch_update(Ordering::Release, Ordering::Relaxed, next)")])],
+    ),
+    "a trial's exchange without Release": (
+        "trial", [(TRIAL, [("fetch_update(Ordering::AcqRel, Ordering::Acquire, next)",
+                             "fetch_update(Ordering::Acquire, Ordering::Acquire, next)")])],
+    ),
+    "a check relies on the word that another left": (
+        "trial", [(TRIAL, [("                Some(word | AGAIN)\n",
+                             "                (word & AGAIN == 0).then_some(word | AGAIN)\n")])],
+    ),
+    "a check at a held operation leaves no word": (
+        "trial", [(TRIAL, [("                Some(word | AGAIN)\n", "                None\n")])],
+    ),
+    "the holder lets go although somebody asked": (
+        "trial", [(TRIAL, [("None if word & AGAIN != 0 => Some(word & !AGAIN),",
+                             "None if word & AGAIN != 0 => Some(word & !AGAIN & !HELD),"),
+                            ("if before & AGAIN == 0 {", "if before & HELD != 0 {")])],
+    ),
+    "the holder lets go of what was decided": (
+        "trial", [(TRIAL, [("                Some(_) => None,\n                None if", "                None if"),
+                            ("                None => Some(word & !HELD),", "                _ => Some(word & !HELD),"),
+                            ("            if let Some(decision) = decision(before) {\n"
+                             "                return Outcome::Finish { decision, by_holder: false };\n            }\n", "")])],
+    ),
+    "a try that succeeded overrides what was decided": (
+        "trial", [(TRIAL, [("            None => Outcome::Finish { decision: decision_made, by_holder: true },\n"
+                             "            Some(decision) => Outcome::Finish { decision, by_holder: false },",
+                             "            _ => Outcome::Finish { decision: decision_made, by_holder: true },")])],
+    ),
+    "a decided operation may be taken": (
+        "trial", [(TRIAL, [("if decision(word).is_some() || (word & HELD != 0 && is_own()) {",
+                             "if word & HELD != 0 && is_own() {"),
+                            ("            word if decision(word).is_some() => Asked::Over,\n", "")])],
+    ),
+    "the maker of a decision leaves a free operation to nobody": (
+        "trial", [(TRIAL, [("            _ => Decided::Finish,", "            _ => Decided::Noted,")])],
+    ),
+    "two decisions stand": (
+        "trial", [(TRIAL, [("            word if decision(word).is_some() => Decided::Late,\n", "")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

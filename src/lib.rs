@@ -4,6 +4,7 @@
 mod engine;
 mod error;
 pub mod local;
+pub mod purgatory;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.

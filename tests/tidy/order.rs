@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 10] = [
+const HANDSHAKES: [&str; 11] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -16,6 +16,7 @@ const HANDSHAKES: [&str; 10] = [
     "DEPOT",
     "BUCKET-READ",
     "STOP",
+    "TRIAL",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];

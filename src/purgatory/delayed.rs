@@ -1,0 +1,68 @@
+//! A ticket for an operation that waits.
+
+use std::fmt;
+
+use crate::sync::Arc;
+
+use super::node::Node;
+use super::{Decision, Operation};
+
+/// A ticket for an operation that waits: force it, cancel it, ask how it ended.
+///
+/// One word in size; clones lead to the same operation. Dropping it changes nothing. While it is
+/// kept it keeps the operation allocated, also when that has ended.
+pub struct Delayed<K, O> {
+    node: Arc<Node<K, O>>,
+}
+
+// === impl Delayed ===
+
+impl<K, O> Delayed<K, O>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    pub(super) fn new(node: Arc<Node<K, O>>) -> Delayed<K, O> {
+        Delayed { node }
+    }
+
+    /// Completes the operation whatever `try_complete` would say. `true`: this call decided it,
+    /// and `on_complete` has returned; or, if another call was inside `try_complete` right then,
+    /// `on_complete` follows there. `false`: it was decided before.
+    ///
+    /// From inside the operation's own `try_complete` it does the same as answering `true`.
+    ///
+    /// O(number of its keys).
+    pub fn force_complete(&self) -> bool {
+        self.node.decide(Decision::Completed)
+    }
+
+    /// Ends the operation without calling it back. `false`: it was decided before.
+    ///
+    /// O(number of its keys).
+    pub fn cancel(&self) -> bool {
+        self.node.decide(Decision::Cancelled)
+    }
+
+    /// How the operation ended; `None`: it waits. Its callbacks may still be running.
+    pub fn decision(&self) -> Option<Decision> {
+        self.node.decision()
+    }
+
+    /// The operation.
+    pub fn operation(&self) -> &Arc<O> {
+        self.node.operation()
+    }
+}
+
+impl<K, O> Clone for Delayed<K, O> {
+    fn clone(&self) -> Delayed<K, O> {
+        Delayed { node: self.node.clone() }
+    }
+}
+
+impl<K, O> fmt::Debug for Delayed<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delayed").field("node", &self.node).finish()
+    }
+}

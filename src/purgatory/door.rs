@@ -1,0 +1,339 @@
+//! The purgatory itself: who comes in, who is checked, who goes.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::{BuildError, ScheduleError};
+use crate::sync::Arc;
+
+use super::lists::Walk;
+use super::node::{Hold, Lists, Node};
+use super::trial::Outcome;
+use super::{Decision, Delayed, Operation, Stats, WatchError};
+
+/// Where operations wait under keys until they complete or time out: see the
+/// [module](crate::purgatory).
+///
+/// Clones are cheap and share the purgatory. When the last clone is dropped, what waits is
+/// cancelled and dropped; [`stop`](Purgatory::stop) returns it instead.
+///
+/// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer; an
+/// end cancels the timer and takes the same locks: O(1) per key, whatever else waits. Keys are
+/// spread over 64 locks, none of which is held during a callback or while a list is gone through.
+/// `Eq` of keys is the one thing of the user's that runs under such a lock: it must not use the
+/// purgatory.
+pub struct Purgatory<K, O, S = RandomState>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    inner: Arc<Inner<K, O, S>>,
+}
+
+struct Inner<K, O, S>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    lists: Arc<Lists<K, O>>,
+    engine: Engine,
+    hasher: S,
+}
+
+/// What became of an operation that came in.
+#[derive(Clone)]
+pub enum Arrival<K, O> {
+    /// It completed, by a try of this very call: `on_complete` has returned.
+    Completed,
+    /// It waits, or was decided by somebody else meanwhile.
+    Delayed(Delayed<K, O>),
+}
+
+// === impl Purgatory ===
+
+impl<K, O> Purgatory<K, O>
+where
+    K: Hash + Eq + Send + 'static,
+    O: Operation,
+{
+    /// A purgatory with an engine of its own, with default settings.
+    ///
+    /// # Errors
+    /// The engine's threads could not be started.
+    pub fn new() -> Result<Purgatory<K, O>, BuildError> {
+        Ok(Purgatory::with_engine(&Engine::new()?))
+    }
+
+    /// A purgatory whose timers are on `engine`, which may serve others besides. The tick, the
+    /// number of shards, the clock and `max_pending` are that engine's, and so is who drives it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::purgatory::{Operation, Purgatory};
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// struct Never;
+    /// impl Operation for Never {
+    ///     fn try_complete(&self) -> bool {
+    ///         false
+    ///     }
+    ///     fn on_complete(&self) {}
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// let purgatory = Purgatory::with_engine(&engine);
+    /// purgatory.try_complete_else_watch(Never.into(), [7], Duration::from_secs(1))?;
+    /// engine.advance(Duration::from_secs(1))?;
+    /// assert_eq!(purgatory.stats().expired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_engine(engine: &Engine) -> Purgatory<K, O> {
+        Purgatory::with_hasher(engine, RandomState::new())
+    }
+}
+
+impl<K, O, S> Purgatory<K, O, S>
+where
+    K: Hash + Eq + Send + 'static,
+    O: Operation,
+    S: BuildHasher,
+{
+    /// As [`with_engine`](Purgatory::with_engine), with another hash of keys. All 64 bits of it
+    /// should be good: the upper half chooses the lock.
+    pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
+        let inner = Inner { lists: Arc::new(Lists::new()), engine: engine.clone(), hasher };
+        Purgatory { inner: Arc::new(inner) }
+    }
+
+    /// Completes `operation` if it can, else lets it wait under each of `keys`, until a check of
+    /// one of them, or force, completes it, or until `timeout` from now: never earlier, and later
+    /// by less than a tick of the engine. A timeout too long to represent never comes.
+    ///
+    /// The operation is tried here once before it is watched and once after, so that no change
+    /// between is missed. A key that comes twice counts twice.
+    ///
+    /// # Errors
+    /// There is no key, the engine is full, or the purgatory or its engine has stopped. The
+    /// operation comes back in the error, and waits nowhere.
+    ///
+    /// # Panics
+    /// The iterator over keys, their `Hash` or their `Eq` panicked: the operation waits nowhere.
+    pub fn try_complete_else_watch(
+        &self,
+        operation: Arc<O>,
+        keys: impl IntoIterator<Item = K>,
+        timeout: Duration,
+    ) -> Result<Arrival<K, O>, WatchError<O>> {
+        let Inner { lists, engine, hasher } = &*self.inner;
+        let mut keys = keys.into_iter();
+        let Some(first) = keys.next() else { return Err(WatchError::NoKeys(operation)) };
+        let mut completes = false;
+        lists.contained(|| completes = operation.try_complete());
+        if completes {
+            lists.contained(|| operation.on_complete());
+            return Ok(Arrival::Completed);
+        }
+
+        let node = Node::new_held(operation, lists.clone());
+        let mut hold = Hold::of_new(&node);
+        for key in std::iter::once(first).chain(keys) {
+            if node.decision().is_some() {
+                break;
+            }
+            let hash = hasher.hash_one(&key);
+            if !hold.watch(key, hash) {
+                return refuse(hold, &node, WatchError::Stopped);
+            }
+        }
+        let expiring = node.clone();
+        let expire = move || {
+            expiring.decide(Decision::Expired);
+        };
+        match engine.schedule(timeout, expire) {
+            Ok(timer) => hold.keep(timer),
+            Err(ScheduleError::Full(_)) => return refuse(hold, &node, WatchError::Full),
+            Err(ScheduleError::Stopped(_)) => return refuse(hold, &node, WatchError::Stopped),
+        }
+        Ok(match hold.work() {
+            Outcome::COMPLETED => Arrival::Completed,
+            _ => Arrival::Delayed(Delayed::new(node)),
+        })
+    }
+
+    /// Tries each operation that waits under `key`, in the order in which they came, and answers
+    /// how many this call completed. To be called whenever something has changed that operations
+    /// under `key` wait for, after the change.
+    ///
+    /// An operation that another thread is just trying is left to that thread, which tries it
+    /// again; one that was registered after the call began may not be tried by it.
+    ///
+    /// O(operations under the key), with one lock for each 32 of them.
+    ///
+    /// # Panics
+    /// The key's `Hash` or `Eq` panicked.
+    pub fn check_and_complete<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.walk(key).filter(|node| node.check()).count()
+    }
+
+    /// Cancels every operation that waits under `key`: none of its callbacks will be called, its
+    /// timer is cancelled, and all its keys let go of it. Returns those that this call cancelled.
+    ///
+    /// O(operations under the key).
+    ///
+    /// # Panics
+    /// The key's `Hash` or `Eq` panicked.
+    pub fn cancel_for_key<Q>(&self, key: &Q) -> Vec<Arc<O>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        cancel_all(self.walk(key))
+    }
+
+    /// Stops the purgatory: no operation is let in any more (one that completes at once still
+    /// does), and everything that waits is cancelled and returned, each operation once. Stopping
+    /// again returns nothing.
+    ///
+    /// Waits for nobody: callbacks that other threads are inside of go on. May be called from
+    /// callbacks. The engine goes on: whoever built it stops it, and that of
+    /// [`new`](Purgatory::new) ends with the last clone.
+    pub fn stop(&self) -> Vec<Arc<O>> {
+        cancel_all(self.inner.lists.close().into_iter())
+    }
+
+    /// How many operations wait. O(1), but not free: adds up 64 parts, each under its lock.
+    pub fn len(&self) -> usize {
+        self.inner.lists.counts().delayed
+    }
+
+    /// Whether no operation waits. As [`len`](Purgatory::len).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many operations wait, each counted once for each of its keys. As
+    /// [`len`](Purgatory::len).
+    pub fn watched(&self) -> usize {
+        self.inner.lists.counts().watched
+    }
+
+    /// What the purgatory has counted. As [`len`](Purgatory::len).
+    pub fn stats(&self) -> Stats {
+        Stats::new(self.inner.lists.counts(), self.inner.lists.panicked())
+    }
+
+    /// The engine that has the timers.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// Walks every invariant of the lists: for tests and fuzzing. O(n).
+    ///
+    /// # Panics
+    /// One does not hold.
+    pub fn check(&self) {
+        self.inner.lists.check();
+    }
+
+    fn walk<Q>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.inner.lists.walk(self.inner.hasher.hash_one(key), key)
+    }
+}
+
+impl<K, O, S> Clone for Purgatory<K, O, S>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    fn clone(&self) -> Purgatory<K, O, S> {
+        Purgatory { inner: self.inner.clone() }
+    }
+}
+
+impl<K, O, S> fmt::Debug for Purgatory<K, O, S>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = self.inner.lists.counts();
+        f.debug_struct("Purgatory").field("len", &counts.delayed).finish_non_exhaustive()
+    }
+}
+
+// === impl Inner ===
+
+impl<K, O, S> Drop for Inner<K, O, S>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    fn drop(&mut self) {
+        for operation in cancel_all(self.lists.close().into_iter()) {
+            self.lists.contained(|| drop(operation));
+        }
+    }
+}
+
+// === impl Arrival ===
+
+impl<K, O> Arrival<K, O> {
+    /// Whether this call completed the operation.
+    pub fn is_completed(&self) -> bool {
+        matches!(self, Arrival::Completed)
+    }
+
+    /// The ticket, if the operation waits.
+    pub fn into_delayed(self) -> Option<Delayed<K, O>> {
+        match self {
+            Arrival::Completed => None,
+            Arrival::Delayed(delayed) => Some(delayed),
+        }
+    }
+}
+
+impl<K, O> fmt::Debug for Arrival<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arrival::Completed => f.write_str("Completed"),
+            Arrival::Delayed(delayed) => f.debug_tuple("Delayed").field(delayed).finish(),
+        }
+    }
+}
+
+/// Gives an operation back that cannot be let in, unless somebody has decided it meanwhile.
+fn refuse<K, O>(
+    hold: Hold<'_, K, O>,
+    node: &Arc<Node<K, O>>,
+    error: impl FnOnce(Arc<O>) -> WatchError<O>,
+) -> Result<Arrival<K, O>, WatchError<O>>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    match hold.give_up() {
+        Outcome::Finish { by_holder: true, .. } => Err(error(node.operation().clone())),
+        _ => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
+    }
+}
+
+fn cancel_all<K, O>(nodes: impl Iterator<Item = Arc<Node<K, O>>>) -> Vec<Arc<O>>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    let cancelled = nodes.filter(|node| node.decide(Decision::Cancelled));
+    cancelled.map(|node| node.operation().clone()).collect()
+}

@@ -1,0 +1,173 @@
+//! Which operations wait under which keys, for everybody.
+//!
+//! Keys are spread over parts by their hashes; each part is under a lock of its own. A lock is
+//! held for one watch, one leave, or the collection of one batch, whatever the length of the list,
+//! and never while an operation is tried or told anything, nor while a key or an operation is
+//! dropped. (Only [`WatchLists::close`] copies a whole part.)
+//!
+//! *Invariant*: a thread that has a lock here takes no other, and runs no code of the user but `Eq`
+//! of keys.
+//!
+//! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_oracle.rs`, `tests/purgatory_races.rs`.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::DerefMut;
+use std::vec;
+
+use crate::reaper::contained;
+use crate::sync::{Counter, Mutex, Ordering, Padded};
+
+use super::trial::Decision;
+use super::watchers::{BATCH, Bookmark, Counts, Place, Watchers};
+
+/// Into how many parts keys are spread.
+const PARTS: usize = 64;
+
+type Part<K, N> = Padded<Mutex<Watchers<K, N>>>;
+
+/// The lists of all keys.
+pub(super) struct WatchLists<K, N> {
+    parts: Box<[Part<K, N>]>,
+    panicked: Counter,
+}
+
+/// Goes through the operations that waited under one key when it began, in the order in which
+/// they came, and a batch at a time.
+pub(super) struct Walk<'a, K, N: Clone> {
+    lists: &'a WatchLists<K, N>,
+    part: usize,
+    bookmark: Option<Bookmark>,
+    batch: vec::IntoIter<N>,
+}
+
+// === impl WatchLists ===
+
+impl<K, N: Clone> WatchLists<K, N> {
+    pub(super) fn new() -> WatchLists<K, N> {
+        let parts = (0..PARTS).map(|_| Padded(Mutex::new(Watchers::new()))).collect();
+        WatchLists { parts, panicked: Counter::new(0) }
+    }
+
+    /// Watches `node` under `key`; `earlier` is where it was watched last. `None`: closed.
+    pub(super) fn watch(&self, node: N, key: K, hash: u64, earlier: Option<Place>) -> Option<Place>
+    where
+        K: Eq,
+    {
+        let part = part_of(hash);
+        let watched = self.lock(part).watch(node, (key, hash), part as u32, earlier);
+        // Unlocked: the key is dropped here, if it is not needed.
+        let (place, key) = match watched {
+            Ok((place, key)) => (Some(place), key),
+            Err(key) => (None, Some(key)),
+        };
+        self.contained(|| drop(key));
+        place
+    }
+
+    /// Takes an operation out everywhere, from the place where it was watched last on.
+    pub(super) fn leave(&self, mut latest: Option<Place>, decision: Option<Decision>) {
+        while let Some(place) = latest {
+            let left = self.lock(place.part as usize).leave(place, decision);
+            latest = left.earlier;
+            self.contained(|| drop((left.node, left.key)));
+        }
+    }
+
+    /// The operations that wait under `key` now.
+    pub(super) fn walk<Q>(&self, hash: u64, key: &Q) -> Walk<'_, K, N>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let (part, mut batch) = (part_of(hash), Vec::new());
+        let bookmark = self.lock(part).begin(hash, key, &mut batch);
+        Walk { lists: self, part, bookmark, batch: batch.into_iter() }
+    }
+
+    /// Lets nobody in any more, and answers everybody who is there, once for each key.
+    pub(super) fn close(&self) -> Vec<N> {
+        (0..PARTS).flat_map(|part| self.lock(part).close()).collect()
+    }
+
+    /// Runs `f`, and counts it if it panics.
+    pub(super) fn contained(&self, f: impl FnOnce()) {
+        if !contained(f) {
+            // ORDER: Relaxed - a number that nothing is decided on.
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often [`contained`](WatchLists::contained) was needed.
+    pub(super) fn panicked(&self) -> u64 {
+        // ORDER: Relaxed - as above.
+        self.panicked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        (0..PARTS).map(|part| self.lock(part).counts()).sum()
+    }
+
+    /// Walks every invariant. O(n).
+    pub(super) fn check(&self) {
+        (0..PARTS).for_each(|part| self.lock(part).check());
+    }
+
+    /// A key's `Eq` that panics leaves the part as it was.
+    fn lock(&self, part: usize) -> impl DerefMut<Target = Watchers<K, N>> {
+        match self.parts[part].lock() {
+            Ok(part) => part,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+impl<K, N> fmt::Debug for WatchLists<K, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchLists").field("panicked", &self.panicked).finish_non_exhaustive()
+    }
+}
+
+/// The table of a part uses a hash's lowest and highest bits.
+fn part_of(hash: u64) -> usize {
+    (hash >> 32) as usize % PARTS
+}
+
+// === impl Walk ===
+
+impl<K, N: Clone> Walk<'_, K, N> {
+    /// Collects the next batch; `false`: there is none.
+    fn go_on(&mut self) -> bool {
+        let Some(bookmark) = self.bookmark.take() else { return false };
+        let mut batch = Vec::with_capacity(BATCH);
+        let (bookmark, key) = self.lists.lock(self.part).go_on(bookmark, &mut batch);
+        self.lists.contained(|| drop(key));
+        self.bookmark = bookmark;
+        self.batch = batch.into_iter();
+        true
+    }
+}
+
+impl<K, N: Clone> Iterator for Walk<'_, K, N> {
+    type Item = N;
+
+    fn next(&mut self) -> Option<N> {
+        loop {
+            if let Some(node) = self.batch.next() {
+                return Some(node);
+            }
+            if !self.go_on() {
+                return None;
+            }
+        }
+    }
+}
+
+impl<K, N: Clone> Drop for Walk<'_, K, N> {
+    fn drop(&mut self) {
+        if let Some(bookmark) = self.bookmark.take() {
+            let key = self.lists.lock(self.part).close_book(bookmark);
+            self.lists.contained(|| drop(key));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! One operation in the purgatory: its word, and what its holder keeps beside it.
+//!
+//! *Owner*: everybody who can lead to it, by reference count: the lists of its keys, its timer, its
+//! tickets, and calls under way. The lists and the timer let go of it when it ends, so that then
+//! only tickets keep it.
+//!
+//! *Invariant*: what is kept beside the word is touched by a [`Hold`] alone, and there is at most
+//! one (TRIAL).
+//!
+//! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_races.rs`; the word by
+//! `loom-tests/tests/trial.rs`.
+
+use std::fmt;
+use std::mem;
+
+use crate::engine::Handle;
+use crate::sync::{Arc, Nesting, UnsafeCell};
+
+use super::Operation;
+use super::lists::WatchLists;
+use super::trial::{Asked, Decided, Decision, Outcome, Trial};
+use super::watchers::Place;
+
+/// The lists that nodes are in.
+pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
+
+/// An operation and everything about it.
+pub(super) struct Node<K, O> {
+    trial: Trial,
+    kept: UnsafeCell<Kept>,
+    operation: Arc<O>,
+    lists: Arc<Lists<K, O>>,
+}
+
+/// What the holder alone touches.
+struct Kept {
+    /// Where the operation was watched last; the lists know where before.
+    latest: Option<Place>,
+    timer: Option<Handle>,
+}
+
+/// The hold of a node. One that is dropped gives the operation up: a key or its hash panicked
+/// while the operation was being registered.
+pub(super) struct Hold<'a, K, O>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    node: &'a Arc<Node<K, O>>,
+}
+
+thread_local! {
+    /// The nodes that this thread is inside a try of.
+    static TRIES: Nesting<*const ()> = const { Nesting::new() };
+}
+
+// SAFETY: the trial's word, the reference counts and the lists' locks may be shared. What is kept
+// is touched by the one holder, and the hold passes from thread to thread by exchanges that
+// release and acquire (TRIAL); a `Handle` may be sent. The operation is `Send + Sync`.
+unsafe impl<K: Send, O: Send + Sync> Sync for Node<K, O> {}
+
+// === impl Node ===
+
+impl<K, O> Node<K, O>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    /// A node that its maker [holds](Hold::of_new).
+    pub(super) fn new_held(operation: Arc<O>, lists: Arc<Lists<K, O>>) -> Arc<Node<K, O>> {
+        let kept = UnsafeCell::new(Kept { latest: None, timer: None });
+        Arc::new(Node { trial: Trial::new_held(), kept, operation, lists })
+    }
+
+    pub(super) fn operation(&self) -> &Arc<O> {
+        &self.operation
+    }
+
+    pub(super) fn decision(&self) -> Option<Decision> {
+        self.trial.decision()
+    }
+
+    /// Sees to it that the operation is tried once more. `true`: that was here, and it completed.
+    pub(super) fn check(self: &Arc<Self>) -> bool {
+        match self.trial.check(|| self.is_tried_here()) {
+            Asked::Hold => Hold { node: self }.work() == Outcome::COMPLETED,
+            Asked::Noted | Asked::Over => false,
+        }
+    }
+
+    /// Decides how the operation ends; `false`: somebody else has.
+    pub(super) fn decide(self: &Arc<Self>, decision: Decision) -> bool {
+        match self.trial.decide(decision) {
+            Decided::Finish => {
+                let mut hold = Hold { node: self };
+                hold.finish(decision);
+                mem::forget(hold);
+                true
+            }
+            Decided::Noted => true,
+            Decided::Late => false,
+        }
+    }
+
+    fn try_complete(&self) -> bool {
+        let mut answer = false;
+        let call = || self.lists.contained(|| answer = self.operation.try_complete());
+        TRIES.with(|tries| tries.inside(self.address(), call));
+        answer
+    }
+
+    fn is_tried_here(&self) -> bool {
+        TRIES.with(|tries| tries.is_inside(&self.address()))
+    }
+
+    fn address(&self) -> *const () {
+        (&raw const *self).cast()
+    }
+}
+
+impl<K, O> fmt::Debug for Node<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("trial", &self.trial).finish_non_exhaustive()
+    }
+}
+
+// === impl Hold ===
+
+impl<'a, K, O> Hold<'a, K, O>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    /// The hold of a new node, which nobody else knows yet.
+    pub(super) fn of_new(node: &'a Arc<Node<K, O>>) -> Hold<'a, K, O> {
+        Hold { node }
+    }
+
+    /// Watches the operation under one more key. `false`: the lists are closed.
+    pub(super) fn watch(&mut self, key: K, hash: u64) -> bool
+    where
+        K: Eq,
+    {
+        let earlier = self.kept(|kept| kept.latest);
+        let place = self.node.lists.watch(self.node.clone(), key, hash, earlier);
+        if place.is_some() {
+            self.kept(|kept| kept.latest = place);
+        }
+        place.is_some()
+    }
+
+    /// Keeps the handle of the operation's timer.
+    pub(super) fn keep(&mut self, timer: Handle) {
+        self.kept(|kept| kept.timer = Some(timer));
+    }
+
+    /// Tries the operation, and lets go of it or finishes it.
+    pub(super) fn work(mut self) -> Outcome {
+        let outcome = self.node.trial.hold(|| self.node.try_complete());
+        if let Outcome::Finish { decision, .. } = outcome {
+            self.finish(decision);
+        }
+        // If the operation waits, somebody else may hold it by now.
+        mem::forget(self);
+        outcome
+    }
+
+    /// Ends the operation without a word to it, unless it is decided already.
+    pub(super) fn give_up(mut self) -> Outcome {
+        let outcome = self.abandon();
+        mem::forget(self);
+        outcome
+    }
+
+    fn abandon(&mut self) -> Outcome {
+        let outcome = self.node.trial.conclude(Decision::Cancelled);
+        match outcome {
+            Outcome::Finish { by_holder: false, decision } => self.finish(decision),
+            _ => self.let_go(None),
+        }
+        outcome
+    }
+
+    /// Lets everything go that leads to the operation, then tells it.
+    fn finish(&mut self, decision: Decision) {
+        self.let_go(Some(decision));
+        let Node { lists, operation, .. } = &**self.node;
+        if decision != Decision::Cancelled {
+            lists.contained(|| operation.on_complete());
+        }
+        if decision == Decision::Expired {
+            lists.contained(|| operation.on_expire());
+        }
+    }
+
+    /// Lets go of the timer, and of the operation under each of its keys.
+    fn let_go(&mut self, counted: Option<Decision>) {
+        let (latest, timer) = self.kept(|kept| (kept.latest.take(), kept.timer.take()));
+        if let Some(timer) = timer {
+            timer.cancel();
+        }
+        self.node.lists.leave(latest, counted);
+    }
+
+    fn kept<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> R {
+        // SAFETY: this is the one hold of the node, and it is lent exclusively.
+        self.node.kept.with_mut(|kept| f(unsafe { &mut *kept }))
+    }
+}
+
+impl<K, O> Drop for Hold<'_, K, O>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
