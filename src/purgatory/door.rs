@@ -211,7 +211,7 @@ where
 
     /// How many operations wait. O(1), but not free: adds up 64 parts, each under its lock.
     pub fn len(&self) -> usize {
-        self.inner.lists.counts().delayed
+        self.inner.lists.stats().delayed
     }
 
     /// Whether no operation waits. As [`len`](Purgatory::len).
@@ -222,12 +222,12 @@ where
     /// How many operations wait, each counted once for each of its keys. As
     /// [`len`](Purgatory::len).
     pub fn watched(&self) -> usize {
-        self.inner.lists.counts().watched
+        self.inner.lists.stats().watched
     }
 
     /// What the purgatory has counted. As [`len`](Purgatory::len).
     pub fn stats(&self) -> Stats {
-        Stats::new(self.inner.lists.counts(), self.inner.lists.panicked())
+        self.inner.lists.stats()
     }
 
     /// The engine that has the timers.
@@ -268,8 +268,8 @@ where
     O: Operation,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = self.inner.lists.counts();
-        f.debug_struct("Purgatory").field("len", &counts.delayed).finish_non_exhaustive()
+        let stats = self.inner.lists.stats();
+        f.debug_struct("Purgatory").field("len", &stats.delayed).finish_non_exhaustive()
     }
 }
 

@@ -18,8 +18,10 @@ use std::vec;
 use crate::reaper::contained;
 use crate::sync::{Counter, Mutex, Ordering, Padded};
 
+use super::Stats;
+use super::chain::BATCH;
 use super::trial::Decision;
-use super::watchers::{BATCH, Bookmark, Counts, Place, Watchers};
+use super::watchers::{Bookmark, Place, Watchers};
 
 /// Into how many parts keys are spread.
 const PARTS: usize = 64;
@@ -98,14 +100,12 @@ impl<K, N: Clone> WatchLists<K, N> {
         }
     }
 
-    /// How often [`contained`](WatchLists::contained) was needed.
-    pub(super) fn panicked(&self) -> u64 {
+    pub(super) fn stats(&self) -> Stats {
         // ORDER: Relaxed - as above.
-        self.panicked.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        (0..PARTS).map(|part| self.lock(part).counts()).sum()
+        let panicked = self.panicked.load(Ordering::Relaxed);
+        (0..PARTS)
+            .map(|part| self.lock(part).counts())
+            .fold(Stats { panicked, ..Stats::NONE }, Stats::plus)
     }
 
     /// Walks every invariant. O(n).

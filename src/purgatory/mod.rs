@@ -50,12 +50,14 @@
 //! ```
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `delayed` a ticket;
-//! `trial` is the word that decides, `node` an operation with its word; `lists` and `watchers` say
-//! who waits under which key.
+//! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers` and
+//! `chain` say who waits under which key.
 
 #[doc(hidden)]
 pub mod trial;
 
+#[cfg(not(any(loom, shuttle)))]
+mod chain;
 #[cfg(not(any(loom, shuttle)))]
 mod delayed;
 #[cfg(not(any(loom, shuttle)))]

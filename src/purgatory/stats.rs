@@ -1,7 +1,5 @@
 //! What a purgatory has counted.
 
-use super::watchers::Counts;
-
 /// What a purgatory has counted since it was made: operations that waited. (What completes on the
 /// spot, before it waits, is not among them.)
 ///
@@ -26,8 +24,27 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new(counts: Counts, panicked: u64) -> Stats {
-        let Counts { keys, watched, delayed, completed, expired, cancelled } = counts;
-        Stats { delayed, watched, keys, completed, expired, cancelled, panicked }
+    /// Nothing.
+    pub(super) const NONE: Stats = Stats {
+        delayed: 0,
+        watched: 0,
+        keys: 0,
+        completed: 0,
+        expired: 0,
+        cancelled: 0,
+        panicked: 0,
+    };
+
+    /// Both together.
+    pub(super) fn plus(self, other: Stats) -> Stats {
+        Stats {
+            delayed: self.delayed + other.delayed,
+            watched: self.watched + other.watched,
+            keys: self.keys + other.keys,
+            completed: self.completed + other.completed,
+            expired: self.expired + other.expired,
+            cancelled: self.cancelled + other.cancelled,
+            panicked: self.panicked + other.panicked,
+        }
     }
 }

@@ -1,78 +1,47 @@
 //! Which operations wait under which keys: one part of the keys, for whoever has its lock.
 //!
-//! Each key has a list of *watches*, in the order in which they were made, threaded through one
-//! slab, so that a watch that is known by its number leaves in constant time. A key whose last
-//! watch leaves is taken out, and memory that a burst needed goes back when it is over.
+//! Each key has a list of *watches*, in the order in which they were made. A watch that is known
+//! by its number leaves in constant time; a key whose last watch leaves is taken out, and memory
+//! that a burst needed goes back when it is over.
 //!
 //! *Owner*: whoever has the lock. No code of the user runs here but `Eq` of a key that is looked
 //! up: if that panics, nothing has changed yet. Keys and operations are handed out to be dropped.
 //!
-//! *Invariants*: a list is not empty; its ends are `first` and `last`; the numbers `since` of its
-//! watches grow; the counts are the sums over all lists.
+//! *Invariants*: a list is not empty, and in the table under its key's hash; the counts are sums
+//! over all lists.
 //!
-//! *Tested by*: the unit tests beside this, `tests/purgatory_oracle.rs`.
+//! *Tested by*: the unit tests below, `tests/purgatory_oracle.rs`.
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::iter::Sum;
-use std::mem;
 
 use hashbrown::HashTable;
 use slab::Slab;
 
+use super::Stats;
+use super::chain::{Chains, Ends, NONE, Watch, number};
 use super::trial::Decision;
 
-/// No watch: where a list ends.
-const NONE: u32 = u32::MAX;
-
 /// Memory for so many is kept whatever happens.
-const KEPT: usize = 64;
-
-/// As many operations are collected under the lock at a time.
-pub(super) const BATCH: usize = 32;
+pub(super) const KEPT: usize = 64;
 
 /// Keys, and who waits under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
     /// Numbers of lists, by the hashes of their keys.
     table: HashTable<u32>,
     lists: Slab<List<K>>,
-    watches: Slab<Watch<N>>,
-    counts: Counts,
+    chains: Chains<N>,
+    /// Sums over all lists.
+    counts: Stats,
     is_closed: bool,
-}
-
-/// Sums over watchers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) keys: usize,
-    /// Operations, once for each of their keys.
-    pub(super) watched: usize,
-    /// Operations, at the place that was their first.
-    pub(super) delayed: usize,
-    pub(super) completed: u64,
-    pub(super) expired: u64,
-    pub(super) cancelled: u64,
 }
 
 struct List<K> {
     key: K,
     hash: u64,
-    first: u32,
-    last: u32,
+    ends: Ends,
     /// The number of the next watch here.
     next_since: u64,
-}
-
-struct Watch<N> {
-    /// `None`: a bookmark, where somebody who goes through the list goes on.
-    node: Option<N>,
-    list: u32,
-    before: u32,
-    after: u32,
-    /// Counts the watches of the list.
-    since: u64,
-    /// Where the operation was watched before it was here too.
-    earlier: Option<Place>,
 }
 
 /// Where an operation is watched.
@@ -103,12 +72,12 @@ pub(super) struct Bookmark {
 // === impl Watchers ===
 
 impl<K, N: Clone> Watchers<K, N> {
-    pub(super) fn new() -> Watchers<K, N> {
+    pub(super) const fn new() -> Watchers<K, N> {
         Watchers {
             table: HashTable::new(),
             lists: Slab::new(),
-            watches: Slab::new(),
-            counts: Counts::default(),
+            chains: Chains::new(),
+            counts: Stats::NONE,
             is_closed: false,
         }
     }
@@ -128,30 +97,23 @@ impl<K, N: Clone> Watchers<K, N> {
         if self.is_closed {
             return Err(key);
         }
-        let (list, spare_key) = match self.find(hash, &key) {
-            Some(list) => (list, Some(key)),
+        let (number, spare_key) = match self.find(hash, &key) {
+            Some(number) => (number, Some(key)),
             None => (self.insert_key(key, hash), None),
         };
-        let since = self.lists[list as usize].next_since;
-        self.lists[list as usize].next_since += 1;
         self.counts.watched += 1;
         self.counts.delayed += usize::from(earlier.is_none());
-        let watch = self.insert(Watch {
-            node: Some(node),
-            list,
-            before: NONE,
-            after: NONE,
-            since,
-            earlier,
-        });
-        self.link(watch, NONE);
+        let list = &mut self.lists[number as usize];
+        let watch = Watch::new(node, number, list.next_since, earlier);
+        list.next_since += 1;
+        let watch = self.chains.append(&mut list.ends, watch);
         Ok((Place { part, watch }, spare_key))
     }
 
     /// Takes the watch at `place` out; `decision` is how its operation ended, if that counts.
     pub(super) fn leave(&mut self, place: Place, decision: Option<Decision>) -> Left<K, N> {
         self.counts.watched -= 1;
-        if self.watches[place.watch as usize].earlier.is_none() {
+        if self.chains.get(place.watch).earlier.is_none() {
             self.counts.delayed -= 1;
             match decision {
                 Some(Decision::Completed) => self.counts.completed += 1,
@@ -163,40 +125,39 @@ impl<K, N: Clone> Watchers<K, N> {
         self.remove(place.watch)
     }
 
-    /// Begins to go through a key's list: collects the first operations, at most [`BATCH`]. The
-    /// bookmark says where more are.
+    /// Begins to go through a key's list: collects the first operations, as many as fit into a
+    /// batch. The bookmark says where more are.
     pub(super) fn begin<Q>(&mut self, hash: u64, key: &Q, batch: &mut Vec<N>) -> Option<Bookmark>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let list = self.find(hash, key)?;
-        let List { first, next_since: until, .. } = self.lists[list as usize];
-        let next = self.collect(first, until, batch);
-        if next == NONE {
-            return None;
+        let number = self.find(hash, key)?;
+        let List { ends, next_since: until, .. } = &mut self.lists[number as usize];
+        match self.chains.collect(ends.first, *until, batch) {
+            NONE => None,
+            next => {
+                let watch = self.chains.insert_bookmark(ends, next);
+                Some(Bookmark { watch, until: *until })
+            }
         }
-        let (earlier, since) = (None, 0);
-        let mark = Watch { node: None, list, before: NONE, after: NONE, since, earlier };
-        let watch = self.insert(mark);
-        self.link(watch, next);
-        Some(Bookmark { watch, until })
     }
 
-    /// Goes on where `mark` is.
+    /// Goes on where `mark` is. Answers the key if nobody waits there any more.
     pub(super) fn go_on(
         &mut self,
         mark: Bookmark,
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
-        let after = self.watches[mark.watch as usize].after;
-        let next = self.collect(after, mark.until, batch);
-        if next == NONE {
-            return (None, self.close_book(mark));
+        match self.chains.collect(mark.watch, mark.until, batch) {
+            NONE => (None, self.close_book(mark)),
+            next => {
+                let number = self.chains.get(mark.watch).list;
+                let List { ends, .. } = &mut self.lists[number as usize];
+                self.chains.move_bookmark(ends, mark.watch, next);
+                (Some(mark), None)
+            }
         }
-        self.unlink(mark.watch);
-        self.link(mark.watch, next);
-        (Some(mark), None)
     }
 
     /// Takes a bookmark out. Answers the key if nobody waits there any more.
@@ -207,11 +168,11 @@ impl<K, N: Clone> Watchers<K, N> {
     /// Lets nobody in any more, and answers everybody who is there, once for each key.
     pub(super) fn close(&mut self) -> Vec<N> {
         self.is_closed = true;
-        self.watches.iter().filter_map(|(_, watch)| watch.node.clone()).collect()
+        self.chains.nodes()
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts { keys: self.lists.len(), ..self.counts }
+    pub(super) fn counts(&self) -> Stats {
+        Stats { keys: self.lists.len(), ..self.counts }
     }
 
     fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
@@ -227,31 +188,25 @@ impl<K, N: Clone> Watchers<K, N> {
     }
 
     fn insert_key(&mut self, key: K, hash: u64) -> u32 {
-        let list = List { key, hash, first: NONE, last: NONE, next_since: 0 };
+        let list = List { key, hash, ends: Ends::new(), next_since: 0 };
         let list = number(self.lists.insert(list));
         let lists = &self.lists;
         self.table.insert_unique(hash, list, |&list| lists[list as usize].hash);
         list
     }
 
-    fn insert(&mut self, watch: Watch<N>) -> u32 {
-        number(self.watches.insert(watch))
-    }
-
     /// Takes a watch or bookmark out, and its list if that is empty now.
     fn remove(&mut self, watch: u32) -> Left<K, N> {
-        self.unlink(watch);
-        let Watch { node, list, earlier, .. } = self.watches.remove(watch as usize);
-        if self.watches.is_empty() && self.watches.capacity() > KEPT {
-            self.watches = Slab::new();
-        }
-        let is_empty = self.lists[list as usize].first == NONE;
-        Left { node, earlier, key: is_empty.then(|| self.remove_key(list)) }
+        let number = self.chains.get(watch).list;
+        let List { ends, .. } = &mut self.lists[number as usize];
+        let Watch { node, earlier, .. } = self.chains.remove(ends, watch);
+        let key = ends.is_empty().then(|| self.remove_key(number));
+        Left { node, earlier, key }
     }
 
-    fn remove_key(&mut self, list: u32) -> K {
-        let List { key, hash, .. } = self.lists.remove(list as usize);
-        let entry = self.table.find_entry(hash, |&other| other == list);
+    fn remove_key(&mut self, number: u32) -> K {
+        let List { key, hash, .. } = self.lists.remove(number as usize);
+        let entry = self.table.find_entry(hash, |&other| other == number);
         entry.expect("every list is in the table").remove();
         if self.lists.is_empty() && self.lists.capacity() > KEPT {
             self.lists = Slab::new();
@@ -264,78 +219,23 @@ impl<K, N: Clone> Watchers<K, N> {
         key
     }
 
-    /// Clones the operations from `watch` on. Answers the first that there was no room for, or
-    /// `NONE` if there is none that was watched before `until`.
-    fn collect(&self, mut watch: u32, until: u64, batch: &mut Vec<N>) -> u32 {
-        while watch != NONE {
-            let Watch { node, since, after, .. } = &self.watches[watch as usize];
-            if let Some(node) = node {
-                if *since >= until {
-                    return NONE;
-                }
-                if batch.len() == BATCH {
-                    return watch;
-                }
-                batch.push(node.clone());
-            }
-            watch = *after;
-        }
-        NONE
-    }
-
-    /// Links a watch into its list: before `after`, or at the end.
-    fn link(&mut self, watch: u32, after: u32) {
-        let list = &mut self.lists[self.watches[watch as usize].list as usize];
-        let before = match after {
-            NONE => mem::replace(&mut list.last, watch),
-            after => mem::replace(&mut self.watches[after as usize].before, watch),
-        };
-        match before {
-            NONE => list.first = watch,
-            before => self.watches[before as usize].after = watch,
-        }
-        let this = &mut self.watches[watch as usize];
-        (this.before, this.after) = (before, after);
-    }
-
-    fn unlink(&mut self, watch: u32) {
-        let Watch { list, before, after, .. } = self.watches[watch as usize];
-        let list = &mut self.lists[list as usize];
-        match before {
-            NONE => list.first = after,
-            before => self.watches[before as usize].after = after,
-        }
-        match after {
-            NONE => list.last = before,
-            after => self.watches[after as usize].before = before,
-        }
-    }
-
     /// Walks every invariant. O(n).
     pub(super) fn check(&self) {
-        let mut counts = Counts { keys: self.table.len(), ..self.counts };
-        (counts.watched, counts.delayed) = (0, 0);
-        let mut seen = 0;
-        for (number, list) in &self.lists {
-            assert!(self.table.find(list.hash, |&other| other as usize == number).is_some());
-            assert_ne!(list.first, NONE, "a list is not empty");
-            let (mut before, mut watch, mut since) = (NONE, list.first, None);
-            while watch != NONE {
-                let this = &self.watches[watch as usize];
-                assert_eq!((this.list as usize, this.before), (number, before));
-                if this.node.is_some() {
-                    assert!(Some(this.since) > since && this.since < list.next_since);
-                    since = Some(this.since);
-                    counts.watched += 1;
-                    counts.delayed += usize::from(this.earlier.is_none());
-                }
-                seen += 1;
-                (before, watch) = (watch, this.after);
-            }
-            assert_eq!(list.last, before, "a list ends where it says");
+        let mut counts = Stats { watched: 0, delayed: 0, ..self.counts };
+        let mut len = 0;
+        for (key, list) in &self.lists {
+            let number = number(key);
+            assert!(!list.ends.is_empty(), "list {number} is not empty");
+            let is_listed = self.table.find(list.hash, |&other| other == number).is_some();
+            assert!(is_listed, "list {number} is in the table");
+            let (watched, delayed, marks) = self.chains.check(number, list.ends, list.next_since);
+            counts.watched += watched;
+            counts.delayed += delayed;
+            len += watched + marks;
         }
-        assert_eq!(seen, self.watches.len(), "each watch is in a list");
-        assert_eq!(counts, self.counts());
+        assert_eq!(len, self.chains.len(), "each watch is in a list");
+        assert_eq!(self.lists.len(), self.table.len(), "the table has no more than the lists");
+        assert_eq!(counts, self.counts, "the counts are sums");
     }
 }
 
@@ -345,20 +245,128 @@ impl<K, N> fmt::Debug for Watchers<K, N> {
     }
 }
 
-impl Sum for Counts {
-    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
-        all.fold(Counts::default(), |a, b| Counts {
-            keys: a.keys + b.keys,
-            watched: a.watched + b.watched,
-            delayed: a.delayed + b.delayed,
-            completed: a.completed + b.completed,
-            expired: a.expired + b.expired,
-            cancelled: a.cancelled + b.cancelled,
-        })
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::super::chain::BATCH;
+    use super::*;
 
-/// A slab's number in half a word.
-fn number(key: usize) -> u32 {
-    u32::try_from(key).ok().filter(|&key| key != NONE).expect("over 4,000,000,000 watches")
+    type Few = Watchers<&'static str, usize>;
+
+    /// Watches `node` under `key`, which is its own hash as far as tests care.
+    fn watch(few: &mut Few, node: usize, key: &'static str) -> Place {
+        let hash = key.len() as u64;
+        few.watch(node, (key, hash), 7, None).unwrap().0
+    }
+
+    /// Everybody under `key`, batch by batch; `between` runs between two.
+    fn walk(few: &mut Few, key: &str, mut between: impl FnMut(&mut Few)) -> Vec<Vec<usize>> {
+        let mut batch = Vec::new();
+        let mut mark = few.begin(key.len() as u64, key, &mut batch);
+        let mut batches = vec![batch];
+        while let Some(bookmark) = mark {
+            few.check();
+            between(few);
+            let mut batch = Vec::new();
+            (mark, _) = few.go_on(bookmark, &mut batch);
+            batches.push(batch);
+        }
+        few.check();
+        batches
+    }
+
+    #[test]
+    fn operations_come_in_the_order_in_which_they_were_watched() {
+        let mut few = Few::new();
+        let places = [1, 2, 3, 4].map(|node| watch(&mut few, node, "a"));
+        watch(&mut few, 9, "b");
+        few.leave(places[1], None);
+        assert_eq!(walk(&mut few, "a", |_| ()), [[1, 3, 4]]);
+        assert_eq!(few.begin(5, "other", &mut Vec::new()).map(|_| ()), None);
+    }
+
+    #[test]
+    fn keys_of_one_hash_are_told_apart() {
+        let mut few = Few::new();
+        let place = watch(&mut few, 1, "a");
+        watch(&mut few, 2, "b");
+        assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
+        assert_eq!(few.leave(place, None).key, Some("a"));
+        assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
+    }
+
+    #[test]
+    fn an_emptied_key_is_handed_out_and_leaves_nothing() {
+        let mut few = Few::new();
+        let places = [1, 2].map(|node| watch(&mut few, node, "a"));
+        assert_eq!(few.leave(places[0], None).key, None);
+        assert_eq!(few.leave(places[1], None).key, Some("a"));
+        assert_eq!(few.counts(), Stats::NONE);
+        few.check();
+    }
+
+    #[test]
+    fn a_long_list_comes_in_batches_with_nobody_twice_or_left_out() {
+        let mut few = Few::new();
+        (0..3 * BATCH).for_each(|node| _ = watch(&mut few, node, "a"));
+        let batches = walk(&mut few, "a", |_| ());
+        assert!(batches.iter().all(|batch| batch.len() <= BATCH));
+        assert_eq!(batches.concat(), (0..3 * BATCH).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_comes_later_is_not_part_of_a_walk() {
+        let mut few = Few::new();
+        (0..BATCH + 1).for_each(|node| _ = watch(&mut few, node, "a"));
+        let batches = walk(&mut few, "a", |few| _ = watch(few, 999, "a"));
+        assert_eq!(batches.concat(), (0..BATCH + 1).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_walk_survives_that_all_others_leave() {
+        let mut few = Few::new();
+        let mut places: Vec<Place> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
+        let batches = walk(&mut few, "a", |few| {
+            for place in places.drain(..) {
+                assert_eq!(few.leave(place, None).key, None, "the bookmark keeps the key");
+            }
+        });
+        assert_eq!(batches.concat(), (0..BATCH).collect::<Vec<_>>());
+        assert_eq!(few.counts(), Stats::NONE, "the bookmark was the last under the key");
+    }
+
+    #[test]
+    fn two_walks_do_not_see_each_others_bookmarks() {
+        let mut few = Few::new();
+        (0..2 * BATCH).for_each(|node| _ = watch(&mut few, node, "a"));
+        let mut inner = Vec::new();
+        let batches = walk(&mut few, "a", |few| inner.push(walk(few, "a", |_| ()).concat()));
+        let all: Vec<usize> = (0..2 * BATCH).collect();
+        assert_eq!((batches.concat(), inner), (all.clone(), vec![all]));
+    }
+
+    #[test]
+    fn memory_of_a_burst_goes_back() {
+        let mut many: Watchers<u64, u64> = Watchers::new();
+        let places: Vec<Place> =
+            (0..10_000).map(|n| many.watch(n, (n, n << 57 | n), 0, None).unwrap().0).collect();
+        assert!(many.table.capacity() >= 10_000);
+        for (left, place) in places.into_iter().enumerate() {
+            many.leave(place, Some(Decision::Completed));
+            if left % 1_000 == 0 {
+                many.check();
+            }
+        }
+        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::NONE });
+        assert!(many.table.capacity() <= KEPT && many.lists.capacity() <= KEPT);
+        assert_eq!(many.chains.len(), 0);
+    }
+
+    #[test]
+    fn what_is_closed_lets_nobody_in() {
+        let mut few = Few::new();
+        let _ = [1, 2].map(|node| watch(&mut few, node, "a"));
+        assert_eq!(few.close(), [1, 2]);
+        assert_eq!(few.watch(3, ("a", 1), 0, None).unwrap_err(), "a");
+        assert_eq!(few.counts().watched, 2);
+    }
 }
