@@ -18,7 +18,12 @@ use super::{Decision, Delayed, Operation, Stats, WatchError};
 /// [module](crate::purgatory).
 ///
 /// Clones are cheap and share the purgatory. When the last clone is dropped, what waits is
-/// cancelled and dropped; [`stop`](Purgatory::stop) returns it instead.
+/// cancelled and dropped; [`stop`](Purgatory::stop) returns it instead. (An operation that holds a
+/// clone, to register its successor for example, keeps the purgatory for as long as it waits.)
+///
+/// *Threads.* `on_complete` and `on_expire` of an operation whose timeout came run on the engine's
+/// reaper, one after another: they should be short, as every task of an engine. Others run where
+/// the check or the force is.
 ///
 /// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer; an
 /// end cancels the timer and takes the same locks: O(1) per key, whatever else waits. Keys are
@@ -69,6 +74,10 @@ where
 
     /// A purgatory whose timers are on `engine`, which may serve others besides. The tick, the
     /// number of shards, the clock and `max_pending` are that engine's, and so is who drives it.
+    ///
+    /// If the engine is stopped first, what waits does so without a timeout from then on, and
+    /// nothing more is let in. (Of the tasks that `Engine::stop` returns, those that are the
+    /// purgatory's expire their operations when they are run.)
     ///
     /// ```
     /// use std::time::Duration;
