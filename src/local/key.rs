@@ -132,6 +132,18 @@ impl Keys {
         self.free.last().copied()
     }
 
+    /// The same, once there is room for it.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 indices in use.
+    #[inline]
+    pub(super) fn next_or_make(&mut self) -> Key {
+        if self.free.is_empty() {
+            self.make_room();
+        }
+        self.free[self.free.len() - 1]
+    }
+
     /// Puts some new keys on the stack.
     ///
     /// # Panics
@@ -230,10 +242,7 @@ mod tests {
     use super::*;
 
     fn give(keys: &mut Keys) -> Key {
-        if keys.next().is_none() {
-            keys.make_room();
-        }
-        let key = keys.next().unwrap();
+        let key = keys.next_or_make();
         keys.give(7);
         assert_eq!(keys.home(key), Some(7));
         key
