@@ -7,7 +7,7 @@
 //! that of what never fires. No timer in a slot is due before `next`, and `next` is `now` or the
 //! tick after it.
 //!
-//! *Tested by*: `tests/hashed_wheel.rs`, `tests/local_oracle.rs`, `fuzz/`.
+//! *Tested by*: `tests/hashed_wheel.rs`, `tests/both_wheels.rs`, `tests/local_oracle.rs`, `fuzz/`.
 
 use std::fmt;
 

@@ -3,7 +3,8 @@
 //! That direction is what taking timers out on the way needs: what moves into the place of one
 //! that leaves comes from behind, and so has been looked at.
 //!
-//! *Tested by*: the tests below, `tests/hashed_wheel.rs`, `tests/local_oracle.rs`.
+//! *Tested by*: `tests/hashed_wheel.rs`, `tests/both_wheels.rs` (lists of many blocks),
+//! `tests/local_oracle.rs`.
 
 use crate::time::Tick;
 
