@@ -4,7 +4,7 @@
 //! Every round builds a wheel of the size in the name and times one operation on all of its
 //! timers; what criterion calls an iteration is one timer. Deadlines are uniform over a minute
 //! of milliseconds, in an order fixed by a seed. How the two designs are compared is told in
-//! `common/designs.rs`; those benches are called `designs/...`.
+//! `benches/common/designs.rs`; those benches are called `designs`.
 //!
 //! `cargo bench --bench wheel`, or a part of it: `cargo bench --bench wheel -- designs/short`.
 

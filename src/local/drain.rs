@@ -11,7 +11,8 @@ use super::lists::Lists;
 use super::occupancy::Occupancy;
 use super::wheel::Wheel;
 
-/// What [`Wheel::drain`] and [`HashedWheel::drain`] return: an iterator over deadlines and payloads.
+/// What [`Wheel::drain`] and [`HashedWheel::drain`] return: an iterator over deadlines and
+/// payloads.
 ///
 /// ```
 /// use tickless::local::{Drain, Wheel};

@@ -5,8 +5,8 @@
 //! that long timers go round several times. [`TimingWheel`] is what both can do, and says when
 //! which is the better one; when in doubt, `Wheel` is.
 //!
-//! The loop asks [`Wheel::next_expiration`] how long it may sleep and calls [`Wheel::advance`] when it
-//! wakes. Time is a [`Tick`](crate::Tick): what a tick means is the caller's business.
+//! The loop asks [`Wheel::next_expiration`] how long it may sleep and calls [`Wheel::advance`]
+//! when it wakes. Time is a [`Tick`](crate::Tick): what a tick means is the caller's business.
 //!
 //! ```
 //! use tickless::local::Wheel;

@@ -13,21 +13,25 @@ use super::wheel::Wheel;
 /// A timing wheel for one thread, with payloads `T`: [`Wheel`] or [`HashedWheel`].
 ///
 /// Both make the same promises: no timer fires early, each leaves exactly once, keys of timers that
-/// have left reach nobody, timers fire in order of their deadlines. They differ in what that
-/// costs. With *n* timers pending, *s* slots, *l* levels in use (each *s* slots wide):
+/// have left reach nobody, and timers fire in order of their deadlines. They differ in what that
+/// costs. With *n* timers pending, *s* slots to a ring, and *l* levels, each *s* times as wide as
+/// the one below:
 ///
-/// | | [`Wheel`]: a hierarchy of rings | [`HashedWheel`]: one ring, several rounds |
+/// | | [`Wheel`] | [`HashedWheel`] |
 /// |---|---|---|
+/// | design | a hierarchy of rings | one ring, several rounds |
 /// | `insert`, `cancel`, `reset` | O(1) | O(1) |
-/// | a timer's way to its deadline | is moved once per level, *l* times at most | is looked at once per round: delay / *s* times |
-/// | a tick on which nothing is due | O(1) | O(1 + *n* / *s*) on average: the timers in one slot |
-/// | `advance` over *t* ticks on which nothing is due | O(*l*), and the timers that come down | O(min(*t*, *s*)), and the timers in so many slots |
-/// | a timer that fires | O(1) | O(1); O(log *n*) where time leaps by more than a round |
-/// | `next_expiration` | O(*l*); may be before the earliest deadline | up to O(*s* + *n*); is the earliest deadline |
-/// | memory beside timers | 4 bytes per slot of each level in use | 4 bytes per slot |
+/// | until a timer fires, it is | moved once per level | looked at once per round |
+/// | firing it | O(1) | O(1); in a leap O(log *n*) |
+/// | one tick, nothing due | O(1) | O(1 + *n* / *s*) on average |
+/// | *t* ticks at once, nothing due | O(*l*), and what comes down | what min(*t*, *s*) slots hold |
+/// | `next_expiration` | O(*l*) | O(*s* + *n*), unless it is soon |
+/// | what that says | at most the earliest deadline | the earliest deadline |
+/// | memory beside timers, bytes | 4 *s* *l* | 4 *s* |
 ///
-/// So the hashed wheel does for timers that are due within a round, or for so few that to look at
-/// them all does not matter, if it is advanced tick by tick; the hierarchy for everything else.
+/// A *leap* is an `advance` by more ticks than there are slots. The hashed wheel is good for
+/// timers that are due within a round or a few, in a loop that wakes at every tick; or for so few
+/// timers that it does not matter to look at them all. For everything else there is the hierarchy.
 /// Figures are in the repository's `PERF.md`.
 ///
 /// The trait is sealed: it may gain methods.
@@ -139,8 +143,8 @@ pub trait TimingWheel<T>: sealed::Sealed {
     /// nothing. What it takes is where the wheels differ: see [above](TimingWheel).
     ///
     /// # Panics
-    /// When the sink does. The timer that it was given is gone then; all others are still there, and
-    /// the next `advance` goes on.
+    /// When the sink does. The timer that it was given is gone then; all others are still there,
+    /// and the next `advance` goes on.
     ///
     /// ```
     /// use tickless::local::TimingWheel;
