@@ -53,8 +53,9 @@ impl<T> Lists<T> {
             let first = number << Self::BLOCK_SHIFT;
             let cells = &self.cells[first as usize..end as usize];
             end = self.below(number);
-            if end > 0 {
-                // While this one is read, the next comes.
+            if end > 0 && cells.len() == Self::BLOCK as usize {
+                // While this one is read, the next comes. (A walk that takes timers out comes by
+                // for each of them, with less than a whole block left.)
                 self.prefetch_block(end);
             }
             Some((first, cells))
