@@ -7,7 +7,8 @@
 //! that of what never fires. No timer in a slot is due before `next`, and `next` is `now` or the
 //! tick after it.
 //!
-//! *Tested by*: `tests/hashed_wheel.rs`, `tests/both_wheels.rs`, `tests/local_oracle.rs`, `fuzz/`.
+//! *Tested by*: the tests below, `tests/hashed_wheel.rs`, `tests/both_wheels.rs`,
+//! `tests/local_oracle.rs`, `tests/local_memory.rs`, `fuzz/`.
 
 use std::fmt;
 
@@ -311,5 +312,35 @@ impl<T> fmt::Debug for HashedWheel<T> {
             .field("len", &self.len())
             .field("slots", &self.slots)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successive_ticks_go_through_successive_slots_round_and_round() {
+        for slots in [2, 3, 8, 512, 1000] {
+            let wheel = HashedWheel::<()>::new(slots).unwrap();
+            let mut expected = 0;
+            for at in 0..3_000 {
+                assert_eq!(wheel.slot(Tick::new(at)), expected);
+                expected = if expected + 1 < slots { expected + 1 } else { 0 };
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_late_and_what_never_fires_is_in_no_slot() {
+        let wheel = HashedWheel::<()>::with_start(8, Tick::new(100)).unwrap();
+        for late in [0, 3, 99, 100] {
+            assert_eq!(wheel.list_for(Tick::new(late)), wheel.late());
+        }
+        assert_eq!(wheel.list_for(Tick::new(101)), wheel.slot(Tick::new(101)));
+        assert_eq!(wheel.list_for(Tick::LAST), wheel.slot(Tick::LAST));
+        assert_eq!(wheel.list_for(Tick::NEVER), wheel.parked());
+        assert_eq!([wheel.late(), wheel.parked()], [8, 9]);
+        assert_eq!(wheel.list_count(), 10);
     }
 }
