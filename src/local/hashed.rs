@@ -7,7 +7,7 @@
 //! that of what never fires. No timer in a slot is due before `next`, and `next` is `now` or the
 //! tick after it.
 //!
-//! *Tested by*: the tests below, `tests/hashed_wheel.rs`, `tests/both_wheels.rs`,
+//! *Tested by*: the tests below, `tests/local_hashed.rs`, `tests/local_both.rs`,
 //! `tests/local_oracle.rs`, `tests/local_memory.rs`, `fuzz/`.
 
 use std::fmt;

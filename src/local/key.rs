@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 
 use super::prefetch::prefetch;
 
-/// Names one timer of one [`Wheel`](super::Wheel).
+/// Names one timer of one [`Wheel`](super::Wheel) or [`HashedWheel`](super::HashedWheel).
 ///
 /// A key is 8 bytes (so is an `Option<Key>`), is free to copy, and dies with its timer: once the
 /// timer fired or was cancelled every use of the key says so (`None`, `false`) and never reaches

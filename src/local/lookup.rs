@@ -4,7 +4,7 @@
 //! that is meant, and a timer that leaves makes its list's last one move into its place. What a
 //! wheel has to do besides, where a bucket loses a block by that, is its own business.
 //!
-//! *Tested by*: `tests/local_wheel.rs`, `tests/hashed_wheel.rs`, `tests/local_oracle.rs`.
+//! *Tested by*: `tests/local_wheel.rs`, `tests/local_hashed.rs`, `tests/local_oracle.rs`.
 
 use super::entry::{Entry, Removed};
 use super::key::{Key, Keys};

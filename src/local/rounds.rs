@@ -4,7 +4,7 @@
 //! sink is given, and a walk from `next` on finds whatever else is due. So a sink that panics
 //! loses nothing else.
 //!
-//! *Tested by*: `tests/hashed_wheel.rs` (order, leaps, panics), `tests/local_oracle.rs`.
+//! *Tested by*: `tests/local_hashed.rs` (order, leaps, panics), `tests/local_oracle.rs`.
 
 use crate::time::Tick;
 

@@ -1,6 +1,6 @@
 //! What both wheels of this module can do, so that one can be held against the other.
 //!
-//! *Tested by*: `tests/both_wheels.rs`, `tests/local_oracle.rs` (every call that the model makes
+//! *Tested by*: `tests/local_both.rs`, `tests/local_oracle.rs` (every call that the model makes
 //! goes through the trait), `benches/wheel.rs`.
 
 use crate::time::Tick;

@@ -1,6 +1,6 @@
 //! What can be read of a hashed wheel.
 //!
-//! *Tested by*: `tests/hashed_wheel.rs`, `tests/local_oracle.rs`.
+//! *Tested by*: `tests/local_hashed.rs`, `tests/local_oracle.rs`.
 
 use crate::time::Tick;
 

@@ -3,7 +3,7 @@
 //! That direction is what taking timers out on the way needs: what moves into the place of one
 //! that leaves comes from behind, and so has been looked at.
 //!
-//! *Tested by*: `tests/hashed_wheel.rs`, `tests/both_wheels.rs` (lists of many blocks),
+//! *Tested by*: `tests/local_hashed.rs`, `tests/local_both.rs` (lists of many blocks),
 //! `tests/local_oracle.rs`.
 
 use crate::time::Tick;

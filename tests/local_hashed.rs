@@ -1,5 +1,5 @@
 //! The hashed wheel, scenario by scenario. What it has in common with the hierarchical one is in
-//! `both_wheels.rs`.
+//! `local_both.rs`.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
