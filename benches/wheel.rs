@@ -1,12 +1,15 @@
-//! The local wheel, operation by operation, and a sorted map of the standard library beside it:
-//! nanoseconds per timer.
+//! The local wheel, operation by operation, with a sorted map of the standard library and the
+//! other classic design, the hashed wheel, beside it: nanoseconds per timer.
 //!
 //! Every round builds a wheel of the size in the name and times one operation on all of its
 //! timers; what criterion calls an iteration is one timer. Deadlines are uniform over a minute
-//! of milliseconds, in an order fixed by a seed.
+//! of milliseconds, in an order fixed by a seed. How the two designs are compared is told in
+//! `benches/common/designs.rs`; those benches are called `designs`.
 //!
-//! `cargo bench --bench wheel`, or a part of it: `cargo bench --bench wheel -- expire`.
+//! `cargo bench --bench wheel`, or a part of it: `cargo bench --bench wheel -- designs/short`.
 
+#[path = "common/designs.rs"]
+mod designs;
 #[path = "common/rounds.rs"]
 mod rounds;
 
@@ -17,8 +20,9 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use tickless::Tick;
-use tickless::local::{Key, Wheel};
+use tickless::local::{Key, TimingWheel};
 
+use designs::{Design, Hierarchy, designs};
 use rounds::per_item;
 
 #[global_allocator]
@@ -40,8 +44,8 @@ impl Random {
         (((self.0 >> 32) * below) >> 32).min(below - 1)
     }
 
-    fn deadlines(&mut self, count: usize) -> Vec<Tick> {
-        (0..count).map(|_| Tick::new(1 + self.next(SPAN_TICKS))).collect()
+    fn deadlines(&mut self, count: usize, span_ticks: u64) -> Vec<Tick> {
+        (0..count).map(|_| Tick::new(1 + self.next(span_ticks))).collect()
     }
 }
 
@@ -49,15 +53,15 @@ fn random() -> Random {
     Random(0x9e37_79b9_7f4a_7c15)
 }
 
-/// An empty wheel of the default geometry with room for `capacity` timers.
-fn empty(capacity: usize) -> Wheel<u64> {
-    Wheel::with_capacity(Wheel::<u64>::default().geometry(), capacity)
-}
-
-fn filled(deadlines: &[Tick]) -> (Wheel<u64>, Vec<Key>) {
-    let mut wheel = empty(deadlines.len());
+fn filled<D: Design>(deadlines: &[Tick]) -> (D::Wheel, Vec<Key>) {
+    let mut wheel = D::empty(deadlines.len());
     let keys = deadlines.iter().map(|at| wheel.insert(*at, at.get())).collect();
     (wheel, keys)
+}
+
+/// The latest of all, at which nothing is pending any more.
+fn last(deadlines: &[Tick]) -> Tick {
+    deadlines.iter().copied().max().unwrap_or(Tick::ZERO)
 }
 
 /// How much of a processor the calling thread takes for `work`. The time on the wall would count
@@ -89,25 +93,26 @@ fn processor_time() -> Duration {
 type Round = fn(&[Tick]) -> Duration;
 
 /// Into an empty wheel whose memory was reserved, but never touched.
-fn insert(deadlines: &[Tick]) -> Duration {
-    let mut wheel = empty(deadlines.len());
+fn insert<D: Design>(deadlines: &[Tick]) -> Duration {
+    let mut wheel = D::empty(deadlines.len());
     timed(|| deadlines.iter().for_each(|at| _ = wheel.insert(*at, at.get())))
 }
 
 /// Into the memory that as many timers left, in the order in which they fired.
-fn insert_recycled(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, _) = filled(deadlines);
-    wheel.advance(Tick::new(SPAN_TICKS), |_, _, _| {});
+fn insert_recycled<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, _) = filled::<D>(deadlines);
+    let last = last(deadlines);
+    wheel.advance(last, |_, _, _| {});
     timed(|| {
         for at in deadlines {
-            wheel.insert(at.saturating_add(SPAN_TICKS), at.get());
+            wheel.insert(at.saturating_add(last.get()), at.get());
         }
     })
 }
 
 /// A timer that is cancelled at once, beside those that are pending.
-fn insert_cancel(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, _) = filled(deadlines);
+fn insert_cancel<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, _) = filled::<D>(deadlines);
     timed(|| {
         for at in deadlines {
             let key = wheel.insert(*at, at.get());
@@ -118,8 +123,8 @@ fn insert_cancel(deadlines: &[Tick]) -> Duration {
 
 /// Of as many timers as there are, the oldest is cancelled and a new one comes in its place, round
 /// and round.
-fn replace_oldest(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, mut keys) = filled(deadlines);
+fn replace_oldest<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, mut keys) = filled::<D>(deadlines);
     timed(|| {
         for (oldest, at) in keys.iter_mut().zip(deadlines.iter().rev()) {
             black_box(wheel.cancel(*oldest));
@@ -128,15 +133,25 @@ fn replace_oldest(deadlines: &[Tick]) -> Duration {
     })
 }
 
-/// Every pending timer, in an order unlike that of their deadlines.
-fn cancel(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, keys) = filled(deadlines);
+/// Every pending timer in the order of insertion, which is unlike that of their deadlines.
+fn cancel<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, keys) = filled::<D>(deadlines);
+    timed(|| keys.iter().for_each(|key| _ = black_box(wheel.cancel(*key))))
+}
+
+/// Every pending timer in any order.
+fn cancel_random<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, mut keys) = filled::<D>(deadlines);
+    let mut random = random();
+    for end in (2..=keys.len()).rev() {
+        keys.swap(end - 1, random.next(end as u64) as usize);
+    }
     timed(|| keys.iter().for_each(|key| _ = black_box(wheel.cancel(*key))))
 }
 
 /// Every pending timer in the order of insertion, to another deadline of the same minute.
-fn reset(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, keys) = filled(deadlines);
+fn reset<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, keys) = filled::<D>(deadlines);
     timed(|| {
         for (key, at) in keys.iter().zip(deadlines.iter().rev()) {
             wheel.reset(*key, *at);
@@ -144,12 +159,14 @@ fn reset(deadlines: &[Tick]) -> Duration {
     })
 }
 
-/// Sixty thousand advances by one tick. With fewer timers than ticks most of them find nothing.
-fn expire_by_tick(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, _) = filled(deadlines);
+/// Advances by one tick until all have fired. With fewer timers than ticks most of them find
+/// nothing.
+fn expire_by_tick<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, _) = filled::<D>(deadlines);
+    let last = last(deadlines).get();
     timed(|| {
         let mut sum = 0_u64;
-        for now in 1..=SPAN_TICKS {
+        for now in 1..=last {
             wheel.advance(Tick::new(now), |_, _, payload| sum += payload);
         }
         assert!(wheel.is_empty());
@@ -157,9 +174,21 @@ fn expire_by_tick(deadlines: &[Tick]) -> Duration {
     })
 }
 
+/// One advance at which all are due.
+fn expire_by_leap<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, _) = filled::<D>(deadlines);
+    let last = last(deadlines);
+    timed(|| {
+        let mut sum = 0_u64;
+        wheel.advance(last, |_, _, payload| sum += payload);
+        assert!(wheel.is_empty());
+        sum
+    })
+}
+
 /// From one expiration to the next. The sparser the timers, the more they come down alone.
-fn expire_by_next(deadlines: &[Tick]) -> Duration {
-    let (mut wheel, _) = filled(deadlines);
+fn expire_by_next<D: Design>(deadlines: &[Tick]) -> Duration {
+    let (mut wheel, _) = filled::<D>(deadlines);
     timed(|| {
         let mut sum = 0_u64;
         while let Some(now) = wheel.next_expiration() {
@@ -209,37 +238,39 @@ fn map_expire_by_tick(deadlines: &[Tick]) -> Duration {
     })
 }
 
-fn measure(criterion: &mut Criterion, operations: &[(&str, Round)], sizes: &[usize]) {
-    for (name, round) in operations {
-        let mut group = criterion.benchmark_group(*name);
-        for size in sizes {
-            let deadlines = random().deadlines(*size);
-            group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
-                bencher.iter_custom(|wanted| per_item(wanted, *size as u64, || round(&deadlines)));
-            });
-        }
+fn measure(criterion: &mut Criterion, name: &str, round: Round, span_ticks: u64, sizes: &[usize]) {
+    let mut group = criterion.benchmark_group(name);
+    for size in sizes {
+        let deadlines = random().deadlines(*size, span_ticks);
+        group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
+            bencher.iter_custom(|wanted| per_item(wanted, *size as u64, || round(&deadlines)));
+        });
     }
 }
 
 fn operations(criterion: &mut Criterion) {
     let wheel: [(&str, Round); 8] = [
-        ("insert", insert),
-        ("insert_recycled", insert_recycled),
-        ("insert_cancel", insert_cancel),
-        ("replace_oldest", replace_oldest),
-        ("cancel", cancel),
-        ("reset", reset),
-        ("expire_by_tick", expire_by_tick),
-        ("expire_by_next", expire_by_next),
+        ("insert", insert::<Hierarchy>),
+        ("insert_recycled", insert_recycled::<Hierarchy>),
+        ("insert_cancel", insert_cancel::<Hierarchy>),
+        ("replace_oldest", replace_oldest::<Hierarchy>),
+        ("cancel", cancel::<Hierarchy>),
+        ("reset", reset::<Hierarchy>),
+        ("expire_by_tick", expire_by_tick::<Hierarchy>),
+        ("expire_by_next", expire_by_next::<Hierarchy>),
     ];
-    measure(criterion, &wheel, &SIZES);
+    for (name, round) in wheel {
+        measure(criterion, name, round, SPAN_TICKS, &SIZES);
+    }
     let map: [(&str, Round); 3] = [
         ("map_insert", map_insert),
         ("map_replace_oldest", map_replace_oldest),
         ("map_expire_by_tick", map_expire_by_tick),
     ];
-    // With ten million nobody would wait for it.
-    measure(criterion, &map, &SIZES[..4]);
+    for (name, round) in map {
+        // With ten million nobody would wait for it.
+        measure(criterion, name, round, SPAN_TICKS, &SIZES[..4]);
+    }
 }
 
 criterion_group! {
@@ -249,6 +280,6 @@ criterion_group! {
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(500))
         .without_plots();
-    targets = operations
+    targets = operations, designs
 }
 criterion_main!(wheel);

@@ -1,8 +1,8 @@
-//! The local wheel and a sorted map side by side: the body of the fuzz target `wheel_vs_oracle`,
-//! of `tests/local_oracle.rs` and of the corpus replay.
+//! Each of the local wheels and a sorted map side by side: the body of the fuzz target
+//! `wheel_vs_oracle`, of `tests/local_oracle.rs` and of the corpus replay.
 //!
 //! After every step both must agree on everything that can be observed, and the wheel must pass
-//! its own `check`.
+//! its own `check`. Every history is run on the hierarchical wheel and on the hashed one.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use arbitrary::Arbitrary;
-use tickless::local::{Key, Wheel};
+use tickless::local::{HashedWheel, Key, TimingWheel, Wheel};
 use tickless::{Geometry, Tick};
 
 use crate::when::When;
 
-/// The geometries that are tried: slots and reach.
+/// The geometries that are tried: slots and reach, of which a hashed wheel has the slots only.
 pub(crate) const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (256, 256), (512, 512), (1000, 999)];
 
@@ -48,9 +48,15 @@ pub(crate) enum Op {
     Shrink,
 }
 
-/// Runs a history and then time to its end.
+/// Runs a history on each wheel.
 pub(crate) fn run(case: &Case) {
-    let mut pair = Pair::new(case);
+    run_on::<Wheel<Token>>(case);
+    run_on::<HashedWheel<Token>>(case);
+}
+
+/// Runs a history and then time to its end.
+fn run_on<W: Subject>(case: &Case) {
+    let mut pair = Pair::<W>::new(case);
     for op in &case.ops {
         pair.step(op);
         pair.compare();
@@ -60,8 +66,20 @@ pub(crate) fn run(case: &Case) {
     pair.compare();
 }
 
-struct Pair {
-    wheel: Wheel<Token>,
+/// A wheel, and what the model needs of it beyond what the wheels have in common.
+trait Subject: TimingWheel<Token> {
+    /// Whether the next expiration is that of the earliest timer itself.
+    const EXACT: bool;
+
+    fn with_start(geometry: Geometry, now: Tick) -> Self;
+    fn clear(&mut self);
+    fn shrink_to_fit(&mut self);
+    fn check(&self);
+}
+
+struct Pair<W> {
+    wheel: W,
+    geometry: Geometry,
     now: Tick,
     /// Everything that was ever inserted; payloads are positions in here.
     timers: Vec<Timer>,
@@ -88,6 +106,37 @@ struct Token {
 /// What panicking sinks throw.
 struct Injected;
 
+// === impl Subject ===
+
+macro_rules! subject {
+    ($wheel:ident, exact: $exact:expr, with_start: $with_start:expr) => {
+        impl Subject for $wheel<Token> {
+            const EXACT: bool = $exact;
+
+            fn with_start(geometry: Geometry, now: Tick) -> Self {
+                $with_start(geometry, now)
+            }
+
+            fn clear(&mut self) {
+                $wheel::clear(self);
+            }
+
+            fn shrink_to_fit(&mut self) {
+                $wheel::shrink_to_fit(self);
+            }
+
+            fn check(&self) {
+                $wheel::check(self);
+            }
+        }
+    };
+}
+
+subject!(Wheel, exact: false, with_start: Wheel::with_start);
+subject!(HashedWheel, exact: true, with_start: |geometry: Geometry, now| {
+    HashedWheel::with_start(geometry.slots(), now).expect("the shapes are valid")
+});
+
 // === impl Token ===
 
 impl Token {
@@ -105,13 +154,14 @@ impl Drop for Token {
 
 // === impl Pair ===
 
-impl Pair {
-    fn new(case: &Case) -> Pair {
+impl<W: Subject> Pair<W> {
+    fn new(case: &Case) -> Pair<W> {
         let (slots, reach) = SHAPES[usize::from(case.shape) % SHAPES.len()];
         let geometry = Geometry::new(slots, reach).expect("the shapes are valid");
         let now = case.start.resolve(&geometry, Tick::ZERO).min(Tick::LAST);
-        let wheel = Wheel::with_start(geometry, now);
-        Pair { wheel, now, timers: vec![], pending: BTreeSet::new(), alive: Rc::default() }
+        let wheel = W::with_start(geometry, now);
+        let (timers, pending, alive) = (vec![], BTreeSet::new(), Rc::default());
+        Pair { wheel, geometry, now, timers, pending, alive }
     }
 
     fn step(&mut self, op: &Op) {
@@ -137,7 +187,7 @@ impl Pair {
     }
 
     fn at(&self, when: When) -> Tick {
-        when.resolve(&self.wheel.geometry(), self.now)
+        when.resolve(&self.geometry, self.now)
     }
 
     fn pick(&self, pick: u16) -> Option<usize> {
@@ -264,12 +314,13 @@ impl Pair {
         assert_eq!(next.is_some(), due.is_some());
         assert!(next <= due, "sleeping until {next:?} is too long for {due:?}");
         assert!(next.is_none_or(|next| next >= self.now));
+        assert!(!W::EXACT || next == due, "{next:?} is not {due:?}");
     }
 
     /// From expiration to expiration until nothing is left that will ever fire.
     fn run_dry(&mut self) {
-        let levels = usize::from(self.wheel.geometry().levels());
-        let most = self.pending.len() * levels;
+        let levels = if W::EXACT { 1 } else { self.geometry.levels() };
+        let most = self.pending.len() * usize::from(levels);
         for _ in 0..most {
             self.step(&Op::AdvanceToNext);
         }

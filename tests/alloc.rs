@@ -1,5 +1,7 @@
 //! Allocation: a steady state allocates nothing, and memory is bounded by what is live.
 
+#[path = "common/alone.rs"]
+mod alone;
 mod common;
 #[path = "common/counting.rs"]
 mod counting;
@@ -7,10 +9,11 @@ mod counting;
 mod random;
 
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use alone::alone;
 use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
@@ -30,15 +33,6 @@ const AT_HAND: i64 = 4096;
 /// Dead entries are let be while they are no more than the pending timers, or than 4096; and a
 /// thread looks only after every 32 of them.
 const DEAD_AT_MOST: i64 = 4096 + 128;
-
-/// Only one of these tests at a time: what lives is counted over all threads. What the others left
-/// to the epoch is gone when it begins, but for what their threads give up while they end.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    free_what_waits_for_readers();
-    alone
-}
 
 fn closures() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()

@@ -1,4 +1,4 @@
-//! The local wheel against a sorted map, through random histories.
+//! The local wheels against a sorted map, through random histories.
 //!
 //! The model and its comparisons are `fuzz/ops_model.rs`; here histories are drawn so that
 //! every geometry gets its share and failures are made small.

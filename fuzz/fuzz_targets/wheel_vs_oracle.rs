@@ -1,4 +1,4 @@
-//! Fuzzes the local wheel against a sorted map: see `fuzz/ops_model.rs`.
+//! Fuzzes the local wheels against a sorted map: see `fuzz/ops_model.rs`.
 
 #![no_main]
 

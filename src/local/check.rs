@@ -1,11 +1,12 @@
-//! Walking everything that a wheel promises itself.
+//! Walking everything that the wheels promise themselves.
 //!
-//! *Tested by*: whoever calls it; that it notices what is wrong was seen by breaking the wheel on
+//! *Tested by*: whoever calls it; that it notices what is wrong was seen by breaking the wheels on
 //! purpose, line by line.
 
 use crate::time::Tick;
 
 use super::entry::Entry;
+use super::hashed::HashedWheel;
 use super::wheel::Wheel;
 
 // === impl Wheel ===
@@ -41,6 +42,34 @@ impl<T> Wheel<T> {
             let width = self.rings.geometry().width(place.level);
             let end = place.expiration.saturating_add(width);
             assert!((place.expiration..end).contains(&deadline), "{key:?} is misplaced");
+        }
+    }
+}
+
+// === impl HashedWheel ===
+
+impl<T> HashedWheel<T> {
+    /// Asserts every invariant of the wheel. For tests and fuzzing: takes time for every timer
+    /// and every slot.
+    ///
+    /// # Panics
+    /// If one does not hold, which is a bug of this crate.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        let after = self.now.saturating_add(1);
+        assert!([self.now, after].contains(&self.next), "{:?} at {:?}", self.next, self.now);
+        self.lists.check();
+        self.keys.check(self.lists.iter().map(|(cell, entry)| (entry.key, cell)));
+        for (cell, Entry { deadline, key, .. }) in self.lists.iter() {
+            let list = self.lists.list_of(cell);
+            if list == self.late() {
+                assert!(*deadline <= self.now, "{key:?} would fire early");
+            } else if list == self.parked() {
+                assert_eq!(*deadline, Tick::NEVER, "{key:?} would not fire");
+            } else {
+                assert_eq!(list, self.slot(*deadline), "{key:?} is misplaced");
+                assert!((self.next..Tick::NEVER).contains(deadline), "{key:?} was passed over");
+            }
         }
     }
 }

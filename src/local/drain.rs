@@ -5,9 +5,14 @@ use std::iter::FusedIterator;
 
 use crate::time::Tick;
 
+use super::hashed::HashedWheel;
+use super::key::{Key, Keys};
+use super::lists::Lists;
+use super::occupancy::Occupancy;
 use super::wheel::Wheel;
 
-/// What [`Wheel::drain`] returns: an iterator over deadlines and payloads.
+/// What [`Wheel::drain`] and [`HashedWheel::drain`] return: an iterator over deadlines and
+/// payloads.
 ///
 /// ```
 /// use tickless::local::{Drain, Wheel};
@@ -20,7 +25,10 @@ use super::wheel::Wheel;
 /// assert_eq!(drain.len(), 2);
 /// ```
 pub struct Drain<'a, T> {
-    wheel: &'a mut Wheel<T>,
+    keys: &'a mut Keys,
+    lists: &'a mut Lists<T>,
+    /// Where the wheel notes which lists are not empty, if it does.
+    occupied: Option<&'a mut Occupancy>,
     /// Cells before this one are vacant.
     cell: u32,
 }
@@ -44,7 +52,8 @@ impl<T> Wheel<T> {
     /// assert!(wheel.is_empty());
     /// ```
     pub fn drain(&mut self) -> Drain<'_, T> {
-        Drain::new(self)
+        let (lists, occupied) = self.rings.parts();
+        Drain { keys: &mut self.keys, lists, occupied: Some(occupied), cell: 0 }
     }
 
     /// Drops every pending timer. Keys go stale, time and memory stay.
@@ -63,11 +72,59 @@ impl<T> Wheel<T> {
     }
 }
 
+// === impl HashedWheel ===
+
+impl<T> HashedWheel<T> {
+    /// Takes every pending timer out, in no order.
+    ///
+    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
+    /// left. Takes time for every timer that there is room for.
+    ///
+    /// ```
+    /// use tickless::local::HashedWheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = HashedWheel::default();
+    /// wheel.insert(Tick::new(7), "tea");
+    /// let left: Vec<_> = wheel.drain().collect();
+    /// assert_eq!(left, [(Tick::new(7), "tea")]);
+    /// assert!(wheel.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Drain<'_, T> {
+        Drain { keys: &mut self.keys, lists: &mut self.lists, occupied: None, cell: 0 }
+    }
+
+    /// Drops every pending timer. Keys go stale, time and memory stay.
+    ///
+    /// Takes time for every timer that there is room for.
+    ///
+    /// ```
+    /// use tickless::local::HashedWheel;
+    /// use tickless::Tick;
+    ///
+    /// let mut wheel = HashedWheel::default();
+    /// let key = wheel.insert(Tick::new(7), "tea");
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+}
+
 // === impl Drain ===
 
-impl<'a, T> Drain<'a, T> {
-    fn new(wheel: &'a mut Wheel<T>) -> Drain<'a, T> {
-        Drain { wheel, cell: 0 }
+impl<T> Drain<'_, T> {
+    /// Takes out the timer of `key`, which is pending.
+    fn take(&mut self, key: Key) -> Option<(Tick, T)> {
+        let (entry, left) = self.lists.take_out(self.keys, key)?;
+        self.keys.take(key);
+        if let Some(list) = left.filter(|list| self.lists.leave_block(*list)) {
+            if let Some(occupied) = &mut self.occupied {
+                occupied.clear(list as usize);
+            }
+        }
+        Some((entry.deadline, entry.payload))
     }
 }
 
@@ -75,11 +132,10 @@ impl<T> Iterator for Drain<'_, T> {
     type Item = (Tick, T);
 
     fn next(&mut self) -> Option<(Tick, T)> {
-        while (self.cell as usize) < self.wheel.rings.lists.end() {
-            if let Some(entry) = self.wheel.rings.lists.get(self.cell) {
+        while (self.cell as usize) < self.lists.end() {
+            if let Some(entry) = self.lists.get(self.cell) {
                 // What moves into the cell is met next.
-                let (key, deadline) = (entry.key, entry.deadline);
-                return self.wheel.cancel(key).map(|payload| (deadline, payload));
+                return self.take(entry.key);
             }
             self.cell += 1;
         }
@@ -87,7 +143,7 @@ impl<T> Iterator for Drain<'_, T> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.wheel.len(), Some(self.wheel.len()))
+        (self.keys.len(), Some(self.keys.len()))
     }
 }
 
@@ -103,6 +159,6 @@ impl<T> Drop for Drain<'_, T> {
 
 impl<T> fmt::Debug for Drain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drain").field("left", &self.wheel.len()).finish_non_exhaustive()
+        f.debug_struct("Drain").field("left", &self.keys.len()).finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 
 use super::prefetch::prefetch;
 
-/// Names one timer of one [`Wheel`](super::Wheel).
+/// Names one timer of one [`Wheel`](super::Wheel) or [`HashedWheel`](super::HashedWheel).
 ///
 /// A key is 8 bytes (so is an `Option<Key>`), is free to copy, and dies with its timer: once the
 /// timer fired or was cancelled every use of the key says so (`None`, `false`) and never reaches
@@ -132,6 +132,18 @@ impl Keys {
         self.free.last().copied()
     }
 
+    /// The same, once there is room for it.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 indices in use.
+    #[inline]
+    pub(super) fn next_or_make(&mut self) -> Key {
+        if self.free.is_empty() {
+            self.make_room();
+        }
+        self.free[self.free.len() - 1]
+    }
+
     /// Puts some new keys on the stack.
     ///
     /// # Panics
@@ -230,10 +242,7 @@ mod tests {
     use super::*;
 
     fn give(keys: &mut Keys) -> Key {
-        if keys.next().is_none() {
-            keys.make_room();
-        }
-        let key = keys.next().unwrap();
+        let key = keys.next_or_make();
         keys.give(7);
         assert_eq!(keys.home(key), Some(7));
         key

@@ -29,10 +29,10 @@ use super::prefetch::prefetch;
 pub(super) struct Lists<T> {
     /// Every block's cells, block by block. A key is never zero and so tells a vacant cell from
     /// an occupied one in no extra space.
-    cells: Vec<Option<Entry<T>>>,
-    blocks: Blocks,
+    pub(super) cells: Vec<Option<Entry<T>>>,
+    pub(super) blocks: Blocks,
     /// Where each list ends.
-    ends: Vec<u32>,
+    pub(super) ends: Vec<u32>,
 }
 
 // With an 8-byte payload 32 timers fill twelve cache lines; this is what the figures rest on.
@@ -42,14 +42,14 @@ const _: () = assert!(size_of::<Option<Entry<u64>>>() == 24);
 
 impl<T> Lists<T> {
     /// Cells of a block, as a power of two. A block takes up to a kilobyte, while it can.
-    const BLOCK_SHIFT: u32 = match size_of::<Option<Entry<T>>>() {
+    pub(super) const BLOCK_SHIFT: u32 = match size_of::<Option<Entry<T>>>() {
         0..=32 => 5,
         33..=64 => 4,
         65..=128 => 3,
         129..=256 => 2,
         _ => 1,
     };
-    const BLOCK: u32 = 1 << Self::BLOCK_SHIFT;
+    pub(super) const BLOCK: u32 = 1 << Self::BLOCK_SHIFT;
 
     pub(super) const fn new() -> Lists<T> {
         Lists { cells: Vec::new(), blocks: Blocks::new(), ends: Vec::new() }
@@ -234,7 +234,7 @@ impl<T> Lists<T> {
 
     /// Starts loading a block up to `end`, which is not its start.
     #[inline(never)]
-    fn prefetch_block(&self, end: u32) {
+    pub(super) fn prefetch_block(&self, end: u32) {
         let first = (end - 1) >> Self::BLOCK_SHIFT << Self::BLOCK_SHIFT;
         let bytes = size_of::<Option<Entry<T>>>() * (end - first) as usize;
         for line in 0..bytes.div_ceil(64).min(16) {
@@ -308,10 +308,7 @@ mod tests {
         }
 
         fn push(&mut self, list: u32) -> Key {
-            if self.keys.next().is_none() {
-                self.keys.make_room();
-            }
-            let key = self.keys.next().unwrap();
+            let key = self.keys.next_or_make();
             let entry = Entry { deadline: Tick::ZERO, key, payload: [key_byte(key); N] };
             let cell = self.lists.push(list, entry);
             let cell = cell.unwrap_or_else(|entry| {

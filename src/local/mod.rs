@@ -1,8 +1,12 @@
-//! A wheel for one thread: no clock, no atomics, driven by its owner.
+//! Wheels for one thread: no clock, no atomics, driven by their owner.
 //!
-//! For event loops that already know the time and only need to be told what is due. The loop
-//! asks [`Wheel::next_expiration`] how long it may sleep and calls [`Wheel::advance`] when it
-//! wakes. Time is a [`Tick`](crate::Tick): what a tick means is the caller's business.
+//! For event loops that already know the time and only need to be told what is due. There are
+//! two, of the two classic designs: [`Wheel`], a hierarchy of rings, and [`HashedWheel`], one ring
+//! that long timers go round several times. [`TimingWheel`] is what both can do, and says when
+//! which is the better one; when in doubt, `Wheel` is.
+//!
+//! The loop asks [`Wheel::next_expiration`] how long it may sleep and calls [`Wheel::advance`]
+//! when it wakes. Time is a [`Tick`](crate::Tick): what a tick means is the caller's business.
 //!
 //! ```
 //! use tickless::local::Wheel;
@@ -29,13 +33,21 @@ mod check;
 mod drain;
 mod entry;
 mod filing;
+mod hashed;
 mod key;
 mod lists;
+mod lookup;
 mod occupancy;
 mod prefetch;
 mod rings;
+mod rounds;
+mod timing_wheel;
+mod view;
+mod walk;
 mod wheel;
 
 pub use drain::Drain;
+pub use hashed::HashedWheel;
 pub use key::Key;
+pub use timing_wheel::TimingWheel;
 pub use wheel::Wheel;

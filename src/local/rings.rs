@@ -104,6 +104,11 @@ impl<T> Rings<T> {
         cell
     }
 
+    /// The lists, and where it is noted which of them are not empty.
+    pub(super) fn parts(&mut self) -> (&mut Lists<T>, &mut Occupancy) {
+        (&mut self.lists, &mut self.occupied)
+    }
+
     /// The list of the bucket `number` has to leave its last block.
     #[inline(never)]
     pub(super) fn leave_block(&mut self, number: u32) {
@@ -232,9 +237,8 @@ mod tests {
 
     fn push(rings: &mut Rings<()>, place: Place) {
         let mut keys = Keys::new();
-        keys.make_room();
         let bucket = Bucket { number: rings.number(place), expiration: place.expiration };
-        let key = keys.next().unwrap();
+        let key = keys.next_or_make();
         rings.push_into(bucket, Entry { deadline: place.expiration, key, payload: () });
     }
 

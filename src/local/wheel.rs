@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::time::{Geometry, Tick};
 
-use super::entry::{Entry, Removed};
+use super::entry::Entry;
 use super::key::{Key, Keys};
 use super::rings::Rings;
 
@@ -150,11 +150,7 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
-        let cell = self.keys.home(key)?;
-        let Removed { entry, moved, left } = self.rings.lists.remove(cell, key)?;
-        if let Some(moved) = moved {
-            self.keys.moved(moved, cell);
-        }
+        let (entry, left) = self.rings.lists.take_out(&mut self.keys, key)?;
         self.keys.take(key);
         match left {
             None => Some(entry.payload),
@@ -180,13 +176,9 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
-        let Some(cell) = self.keys.home(key) else { return false };
-        let Some(Removed { entry, moved, left }) = self.rings.lists.remove(cell, key) else {
+        let Some((entry, left)) = self.rings.lists.take_out(&mut self.keys, key) else {
             return false;
         };
-        if let Some(moved) = moved {
-            self.keys.moved(moved, cell);
-        }
         if let Some(list) = left {
             self.rings.leave_block(list);
         }
@@ -206,7 +198,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.get(key), Some(&42));
     /// ```
     pub fn get(&self, key: Key) -> Option<&T> {
-        self.find(key).map(|entry| &entry.payload)
+        self.rings.lists.find(&self.keys, key).map(|entry| &entry.payload)
     }
 
     /// The payload of `key`'s timer, while that is pending. Takes constant time.
@@ -221,9 +213,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.cancel(key), Some(43));
     /// ```
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let cell = self.keys.home(key)?;
-        let entry = self.rings.lists.get_mut(cell).filter(|entry| entry.key == key);
-        entry.map(|entry| &mut entry.payload)
+        self.rings.lists.find_mut(&self.keys, key).map(|entry| &mut entry.payload)
     }
 
     /// The deadline of `key`'s timer as it was given, while that is pending. Takes constant time.
@@ -237,7 +227,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.deadline(key), Some(Tick::new(7)));
     /// ```
     pub fn deadline(&self, key: Key) -> Option<Tick> {
-        self.find(key).map(|entry| entry.deadline)
+        self.rings.lists.find(&self.keys, key).map(|entry| entry.deadline)
     }
 
     /// Whether `key`'s timer is pending. Takes constant time.
@@ -252,7 +242,7 @@ impl<T> Wheel<T> {
     /// assert!(!wheel.contains(key));
     /// ```
     pub fn contains(&self, key: Key) -> bool {
-        self.find(key).is_some()
+        self.rings.lists.find(&self.keys, key).is_some()
     }
 
     /// The number of pending timers, those for [`Tick::NEVER`] included.
@@ -323,20 +313,10 @@ impl<T> Wheel<T> {
         self.rings.lists.shrink();
     }
 
-    /// The timer of `key`, while that is pending.
-    #[inline]
-    fn find(&self, key: Key) -> Option<&Entry<T>> {
-        let cell = self.keys.home(key)?;
-        self.rings.lists.get(cell).filter(|entry| entry.key == key)
-    }
-
     /// An insert that needs a new key, a new block or a level that nothing was filed on yet.
     #[inline(never)]
     fn insert_slow(&mut self, deadline: Tick, payload: T) -> Key {
-        if self.keys.next().is_none() {
-            self.keys.make_room();
-        }
-        let key = self.keys.next().expect("there is room");
+        let key = self.keys.next_or_make();
         let cell = self.rings.push_slow(Entry { deadline, key, payload }, self.now);
         self.keys.give(cell);
         key
