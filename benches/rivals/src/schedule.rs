@@ -61,6 +61,7 @@ fn plan(
         scale: request.scale,
         tick_us: request.tick_us,
         variant,
+        operations: request.operations,
         limit_s: request.limit_s,
     }
 }

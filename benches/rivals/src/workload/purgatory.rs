@@ -30,7 +30,6 @@ use crate::purgatories::{KEYS_EACH, Purgatory};
 use crate::random::Random;
 use crate::sink;
 
-const OPERATIONS: u64 = 1_000_000;
 const TIMEOUT: Duration = Duration::from_millis(200);
 const KEYS: u64 = 100;
 
@@ -73,7 +72,7 @@ struct Load<'a, P: Purgatory> {
 
 /// Measures a purgatory from the first operation that comes until the last one is over.
 pub(crate) fn run<P: Purgatory>(plan: &Plan, latency: Latency) -> Result<Outcome, BenchError> {
-    let count = plan.count(OPERATIONS, 500);
+    let count = plan.count(plan.operations, 500);
     let arrivals = arrivals(count, plan.variant, latency, &mut Random::new(1));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     sink::stamp(count);
