@@ -17,9 +17,11 @@
 //! - With two threads or more, the time of a hand-off between two threads is taken before and
 //!   after; a run during which it changed by more than half is marked unsteady.
 //! - `purgatory-..` is an open load of one thread, which sleeps between two milliseconds: to spin
-//!   would be counted as CPU time. Its own cost is that of `purgatory-floor`, to be subtracted. Peak
-//!   memory is what the process had in memory at most, beyond what it had before the first
-//!   operation. On how many cores it ran is up to who started it (`taskset -c 0` for one).
+//!   would be counted as CPU time. What it costs itself is `purgatory-floor`, to be subtracted.
+//!   Peak memory is the most that was in memory beyond what was before the first operation; it
+//!   comes in huge pages where the system has them, and its first touch is part of the CPU time:
+//!   more `--operations` make that less. On how many cores it runs is up to whoever starts it
+//!   (`taskset -c 0` for one).
 //! - tokio is built with `test-util`, for the wheel whose clock stands still: reading its clock
 //!   costs one load more than without.
 
