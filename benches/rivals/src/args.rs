@@ -36,6 +36,9 @@ What to measure:
                           with another than the default, others are left out
       --pending COUNTS    for `scale`: how many timers are pending
                           (default 1000,100000,1000000,10000000)
+      --rates RATES       for `purgatory-..`: how many operations come per second
+                          (default 10000,50000,100000,500000,1000000)
+      --operations N      for `purgatory-..`: how many come (default 1000000)
       --limit-s N         stop a measurement after so long (default 300)
 
 What to do with it:
@@ -60,6 +63,8 @@ pub(crate) struct Request {
     pub(crate) scale: f64,
     pub(crate) tick_us: u64,
     pub(crate) pending: Vec<u64>,
+    pub(crate) rates: Vec<u64>,
+    pub(crate) operations: u64,
     pub(crate) limit_s: u64,
     pub(crate) json: Option<PathBuf>,
 }
@@ -119,6 +124,8 @@ impl Raw {
             "--scale" => request.scale = scale(&text(parser)?)?,
             "--tick-us" => request.tick_us = number(option, &text(parser)?, 1, 1_000_000)?,
             "--pending" => request.pending = numbers(option, &text(parser)?, 1, 100_000_000)?,
+            "--rates" => request.rates = numbers(option, &text(parser)?, 1, 100_000_000)?,
+            "--operations" => request.operations = number(option, &text(parser)?, 1, 100_000_000)?,
             "--limit-s" => request.limit_s = number(option, &text(parser)?, 1, 86_400)?,
             "-j" | "--json" => request.json = Some(text(parser)?.into()),
             "--out" => self.out = Some(text(parser)?.into()),
@@ -166,6 +173,8 @@ impl Default for Raw {
                 scale: 1.0,
                 tick_us: registry::DEFAULT_TICK_US,
                 pending: Vec::new(),
+                rates: Vec::new(),
+                operations: 1_000_000,
                 limit_s: 300,
                 json: None,
             },
@@ -243,14 +252,15 @@ mod tests {
     #[test]
     fn every_option_is_heard() {
         let line = "-w all -c tokio,floor -t 1,2 -r 5 --scale 0.25 --tick-us 100 \
-                    --pending 10,20 --limit-s 9 -j a.jsonl";
+                    --pending 10,20 --rates 30 --operations 40 --limit-s 9 -j a.jsonl";
         let request = request(line);
         assert_eq!(request.workloads, Workload::ALL);
         let names: Vec<_> = request.contenders.iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["tokio", "floor"]);
         assert_eq!((request.threads, request.runs), (vec![1, 2], 5));
         assert_eq!((request.scale, request.tick_us), (0.25, 100));
-        assert_eq!((request.pending, request.limit_s), (vec![10, 20], 9));
+        assert_eq!((request.pending, request.rates), (vec![10, 20], vec![30]));
+        assert_eq!((request.operations, request.limit_s), (40, 9));
         assert_eq!(request.json, Some("a.jsonl".into()));
     }
 
@@ -287,6 +297,8 @@ mod tests {
             "--scale",
             "--tick-us",
             "--pending",
+            "--rates",
+            "--operations",
             "--limit-s",
             "--json",
             "--plots",

@@ -38,10 +38,19 @@ impl Lateness {
         self.fired.push((deadline_ns, fired_ns as i64 - deadline_ns as i64));
     }
 
+    /// How many have fired.
+    pub(crate) fn len(&self) -> usize {
+        self.fired.len()
+    }
+
+    /// How many of them did so before their deadline.
+    pub(crate) fn early(&self) -> usize {
+        self.fired.iter().filter(|(_, late)| *late < 0).count()
+    }
+
     /// Adds what there is to say.
     pub(crate) fn report(&self, extra: &mut Extra) {
         let late = Sample::new(self.fired.iter().map(|&(_, late)| late).collect());
-        let early = self.fired.iter().filter(|(_, late)| *late < 0).count();
         let levels: Vec<Value> = self.widths_ns.iter().map(|&width| self.level(width)).collect();
         let distribution: Vec<_> =
             SHARES.iter().map(|&share| json!([share, us(late.quantile(share))])).collect();
@@ -55,7 +64,7 @@ impl Lateness {
                 "max": us(late.max()),
             }),
         );
-        extra.insert("early".to_owned(), early.into());
+        extra.insert("early".to_owned(), self.early().into());
         extra.insert("late_distribution_us".to_owned(), distribution.into());
         extra.insert("levels".to_owned(), levels.into());
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::registry::{ALL, DEFAULT_TICK_US};
-use crate::workload::{Threads, Workload};
+use crate::workload::{Kind, Threads, Workload};
 
 /// The workloads, the contenders, and why some of them cannot do some of those.
 pub(crate) fn list() -> String {
@@ -14,14 +14,11 @@ pub(crate) fn list() -> String {
             Threads::Fixed(1) => "1 thread",
             Threads::Fixed(_) => "2 threads",
         };
-        let _ = writeln!(text, "  {:<13} {} ({threads})", workload.name(), workload.about());
+        let _ = writeln!(text, "  {:<15} {} ({threads})", workload.name(), workload.about());
     }
-    for (is_wheel, heading) in [
-        (false, "contenders, for every workload but `wheel`"),
-        (true, "contenders that are wheels for one thread, for `wheel` only"),
-    ] {
-        let _ = writeln!(text, "\n{heading}");
-        for entry in ALL.iter().filter(|entry| entry.is_wheel() == is_wheel) {
+    for kind in Kind::ALL {
+        let _ = writeln!(text, "\n{}", kind.heading());
+        for entry in ALL.iter().filter(|entry| entry.kind == kind) {
             let _ = writeln!(text, "  {:<24} {}", entry.name, entry.about);
         }
     }
@@ -40,8 +37,8 @@ pub(crate) fn list() -> String {
 /// headings say.
 fn reasons() -> Vec<(&'static str, Vec<&'static str>, Vec<&'static str>)> {
     let mut reasons: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
-    for entry in ALL.iter().filter(|entry| !entry.is_wheel()) {
-        for workload in Workload::ALL.into_iter().filter(|&w| w != Workload::Wheel) {
+    for entry in ALL {
+        for workload in Workload::ALL.into_iter().filter(|w| w.kind() == entry.kind) {
             let Some(why) = entry.lacks(workload, DEFAULT_TICK_US) else { continue };
             let at = reasons.iter().position(|(known, ..)| *known == why).unwrap_or_else(|| {
                 reasons.push((why, Vec::new(), Vec::new()));

@@ -2,8 +2,8 @@
 //!
 //! A request is expanded into measurements (`schedule`), each made by a process of its own
 //! (`child`) that runs one workload with one contender and prints one record. Contenders stand
-//! behind the traits of `contender` and `wheels`, and are listed in `registry`; workloads are
-//! written once, for any of them, in `workload`.
+//! behind the traits of `contender`, `wheels` and `purgatories`, and are listed in `registry`;
+//! workloads are written once, for any of them, in `workload`.
 //!
 //! What to know of the figures:
 //!
@@ -16,6 +16,12 @@
 //!   before.
 //! - With two threads or more, the time of a hand-off between two threads is taken before and
 //!   after; a run during which it changed by more than half is marked unsteady.
+//! - `purgatory-..` is an open load of one thread, which sleeps between two milliseconds: to spin
+//!   would be counted as CPU time. What it costs itself is `purgatory-floor`, to be subtracted.
+//!   Peak memory is the most that was in memory beyond what was before the first operation; it
+//!   comes in huge pages where the system has them, and its first touch is part of the CPU time:
+//!   more `--operations` make that less. On how many cores it runs is up to whoever starts it
+//!   (`taskset -c 0` for one).
 //! - tokio is built with `test-util`, for the wheel whose clock stands still: reading its clock
 //!   costs one load more than without.
 
@@ -24,11 +30,13 @@ mod child;
 mod contender;
 mod drive;
 mod error;
+mod heap;
 mod lateness;
 mod list;
 mod machine;
 mod plan;
 mod plot;
+mod purgatories;
 mod random;
 mod record;
 mod registry;

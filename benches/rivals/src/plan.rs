@@ -17,8 +17,10 @@ pub(crate) struct Plan {
     pub(crate) scale: f64,
     pub(crate) tick_us: u64,
     /// What is varied within the workload: timers pending (`scale`), jitter in microseconds
-    /// (`wakeups`); else 0.
+    /// (`wakeups`), operations per second (`purgatory-..`); else 0.
     pub(crate) variant: u64,
+    /// How many operations come (`purgatory-..`).
+    pub(crate) operations: u64,
     /// Seconds after which the measurement is stopped.
     pub(crate) limit_s: u64,
 }
@@ -78,6 +80,7 @@ mod tests {
             scale,
             tick_us: 1_000,
             variant: 0,
+            operations: 3,
             limit_s: 1,
         }
     }

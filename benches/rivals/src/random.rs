@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The 0.75 quantile of the standard normal distribution.
+const UPPER_QUARTILE: f64 = 0.674_489_750_196_082;
+
 /// A splitmix64 generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -44,6 +47,28 @@ impl Random {
         let span_ns = end.saturating_sub(least).as_nanos() as u64;
         least + Duration::from_nanos(self.below(span_ns.max(1)))
     }
+
+    /// Exponential, with mean 1: a gap of a Poisson process.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        -self.unit().ln()
+    }
+
+    /// Log-normal, with this median and upper quartile.
+    pub(crate) fn log_normal(&mut self, median: f64, upper_quartile: f64) -> f64 {
+        let sigma = (upper_quartile / median).ln() / UPPER_QUARTILE;
+        median * (sigma * self.normal()).exp()
+    }
+
+    /// Standard normal, by the transform of Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.unit().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Uniform above 0, up to 1.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
 }
 
 #[test]
@@ -62,4 +87,19 @@ fn delays_keep_to_their_bounds_and_repeat() {
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
     assert_eq!(Random::new(1).between(least, least), least);
+}
+
+#[test]
+fn what_is_drawn_has_the_moments_of_its_distribution() {
+    const DRAWS: usize = 100_000;
+    let mut random = Random::new(3);
+    let mean = |draws: &[f64]| draws.iter().sum::<f64>() / DRAWS as f64;
+    let units: Vec<_> = (0..DRAWS).map(|_| random.unit()).collect();
+    assert!(units.iter().all(|&unit| unit > 0.0 && unit <= 1.0));
+    assert!((mean(&units) - 0.5).abs() < 0.01);
+    let gaps: Vec<_> = (0..DRAWS).map(|_| random.exponential()).collect();
+    assert!(gaps.iter().all(|&gap| gap >= 0.0) && (mean(&gaps) - 1.0).abs() < 0.02);
+    let normals: Vec<_> = (0..DRAWS).map(|_| random.normal()).collect();
+    let squares: Vec<_> = normals.iter().map(|normal| normal * normal).collect();
+    assert!(mean(&normals).abs() < 0.02 && (mean(&squares) - 1.0).abs() < 0.03);
 }

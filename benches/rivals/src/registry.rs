@@ -3,9 +3,10 @@
 use crate::contender::{self, Contender, floor, shared_inbox, tokio_sleep};
 use crate::error::BenchError;
 use crate::plan::Plan;
+use crate::purgatories::{self, Purgatory};
 use crate::record::Record;
 use crate::wheels::{self, Wheel};
-use crate::workload::{self, Workload};
+use crate::workload::{self, Kind, Workload};
 
 /// A contender as the command line knows it.
 pub(crate) struct Entry {
@@ -13,6 +14,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// What it is.
     pub(crate) about: &'static str,
+    /// What sort of thing it is.
+    pub(crate) kind: Kind,
     /// Whether its tick can be set.
     pub(crate) has_tick: bool,
     /// Measures it.
@@ -42,6 +45,9 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of_wheel::<wheels::delay_queue::Queue>(),
     Entry::of_wheel::<wheels::nexus::Nexus>(),
     Entry::of_wheel::<wheels::btreemap::Map>(),
+    Entry::of_purgatory::<purgatories::tickless_purgatory::Tickless>(),
+    Entry::of_purgatory::<purgatories::mutex_purge::MutexPurge>(),
+    Entry::of_purgatory::<purgatories::floor::Floor>(),
 ];
 
 // === impl Entry ===
@@ -51,12 +57,10 @@ impl Entry {
         Entry {
             name: C::NAME,
             about: C::ABOUT,
+            kind: Kind::Engine,
             has_tick: C::HAS_TICK,
             run: workload::run::<C>,
-            lacks: |workload| match workload {
-                Workload::Wheel => Some("no wheel on its own"),
-                other => C::lacks(other),
-            },
+            lacks: C::lacks,
         }
     }
 
@@ -64,12 +68,21 @@ impl Entry {
         Entry {
             name: W::NAME,
             about: W::ABOUT,
+            kind: Kind::Wheel,
             has_tick: false,
             run: workload::run_wheel::<W>,
-            lacks: |workload| match workload {
-                Workload::Wheel => None,
-                _ => Some("a wheel for one thread, without a clock"),
-            },
+            lacks: |_| None,
+        }
+    }
+
+    const fn of_purgatory<P: Purgatory>() -> Entry {
+        Entry {
+            name: P::NAME,
+            about: P::ABOUT,
+            kind: Kind::Purgatory,
+            has_tick: false,
+            run: workload::run_purgatory::<P>,
+            lacks: |_| None,
         }
     }
 
@@ -87,17 +100,15 @@ impl Entry {
     /// The contender of that name that can do a workload.
     pub(crate) fn able(name: &str, workload: Workload) -> Result<&'static Entry, BenchError> {
         let mut named = Entry::named(name)?.into_iter();
-        let able = named.find(|entry| (entry.lacks)(workload).is_none());
+        let able = named.find(|entry| entry.lacks(workload, DEFAULT_TICK_US).is_none());
         able.ok_or(BenchError::NothingToDo { workload: workload.name() })
-    }
-
-    /// Whether it is a wheel for one thread.
-    pub(crate) fn is_wheel(&self) -> bool {
-        (self.lacks)(Workload::Wheel).is_none()
     }
 
     /// Why it cannot do a workload at a tick, if it cannot.
     pub(crate) fn lacks(&self, workload: Workload, tick_us: u64) -> Option<&'static str> {
+        if self.kind != workload.kind() {
+            return Some(self.kind.limit());
+        }
         let no_tick = (tick_us != DEFAULT_TICK_US && !self.has_tick).then_some("no tick to set");
         (self.lacks)(workload).or(no_tick)
     }

@@ -4,7 +4,7 @@ use crate::args::Request;
 use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::registry::Entry;
-use crate::workload::{Threads, Workload};
+use crate::workload::{Kind, Threads, Workload};
 
 /// Every measurement that was asked for, in order.
 pub(crate) fn plans(request: &Request) -> Result<Vec<Plan>, BenchError> {
@@ -39,10 +39,12 @@ fn threads(request: &Request, workload: Workload) -> Vec<usize> {
 }
 
 fn variants(request: &Request, workload: Workload) -> &[u64] {
-    match (workload, request.pending.as_slice()) {
-        (Workload::Scale, pending @ [_, ..]) => pending,
-        _ => workload.variants(),
-    }
+    let chosen = match (workload, workload.kind()) {
+        (Workload::Scale, _) => request.pending.as_slice(),
+        (_, Kind::Purgatory) => request.rates.as_slice(),
+        _ => &[],
+    };
+    if chosen.is_empty() { workload.variants() } else { chosen }
 }
 
 fn plan(
@@ -59,6 +61,7 @@ fn plan(
         scale: request.scale,
         tick_us: request.tick_us,
         variant,
+        operations: request.operations,
         limit_s: request.limit_s,
     }
 }
@@ -104,5 +107,7 @@ mod tests {
         assert_eq!(usual, Workload::Scale.variants());
         let chosen: Vec<_> = pending("-w scale -c tickless -r 1 --pending 5,6");
         assert_eq!(chosen, [5, 6]);
+        let rates: Vec<_> = pending("-w purgatory-long -c purgatory-floor -r 1 --rates 7,8");
+        assert_eq!(rates, [7, 8]);
     }
 }

@@ -14,7 +14,7 @@ use crate::machine::clock;
 pub(crate) const FLUSH: u64 = u64::MAX;
 
 /// Between two looks at what takes seconds, so that looking does not show in the CPU time.
-const SELDOM: Duration = Duration::from_millis(5);
+pub(crate) const SELDOM: Duration = Duration::from_millis(5);
 
 /// Between two looks at what takes a millisecond.
 const OFTEN: Duration = Duration::from_micros(300);
@@ -82,7 +82,7 @@ pub(crate) fn wait_for_fired(count: u64, limit: Duration) -> bool {
 }
 
 /// Looks now and then until it is done, or the limit has passed.
-fn wait(limit: Duration, pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait(limit: Duration, pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_done() {

@@ -8,7 +8,7 @@ use crate::sample::Sample;
 use crate::workload::Workload;
 
 /// Whom the others are compared with, if they take part.
-const BASES: [&str; 2] = ["tickless", "tickless-wheel"];
+const BASES: [&str; 3] = ["tickless", "tickless-wheel", "tickless-purgatory"];
 
 /// One table: one workload, one number of threads, one variant.
 #[derive(Debug)]

@@ -19,6 +19,19 @@ pub(crate) enum Workload {
     Single,
     Stall,
     Wheel,
+    PurgatoryShort,
+    PurgatoryLong,
+}
+
+/// What sort of contender a workload is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Timers for many threads.
+    Engine,
+    /// Wheels for one thread, without a clock.
+    Wheel,
+    /// Where operations wait.
+    Purgatory,
 }
 
 /// How many threads a workload has.
@@ -30,11 +43,36 @@ pub(crate) enum Threads {
     Fixed(usize),
 }
 
+// === impl Kind ===
+
+impl Kind {
+    /// All there are, in the order in which they are listed.
+    pub(crate) const ALL: [Kind; 3] = [Kind::Engine, Kind::Wheel, Kind::Purgatory];
+
+    /// What stands above the list of such contenders.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Kind::Engine => "contenders, for every workload but those below",
+            Kind::Wheel => "contenders that are wheels for one thread, for `wheel` only",
+            Kind::Purgatory => "contenders that are purgatories, for `purgatory-..` only",
+        }
+    }
+
+    /// Why such a contender cannot do a workload for others.
+    pub(crate) fn limit(self) -> &'static str {
+        match self {
+            Kind::Engine => "a timer, neither a wheel on its own nor a purgatory",
+            Kind::Wheel => "a wheel for one thread, without a clock",
+            Kind::Purgatory => "a purgatory, whose timers are its own",
+        }
+    }
+}
+
 // === impl Workload ===
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 11] = [
+    pub(crate) const ALL: [Workload; 13] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
@@ -46,6 +84,8 @@ impl Workload {
         Workload::Single,
         Workload::Stall,
         Workload::Wheel,
+        Workload::PurgatoryShort,
+        Workload::PurgatoryLong,
     ];
 
     /// What it is called.
@@ -62,6 +102,8 @@ impl Workload {
             Workload::Single => "single",
             Workload::Stall => "stall",
             Workload::Wheel => "wheel",
+            Workload::PurgatoryShort => "purgatory-short",
+            Workload::PurgatoryLong => "purgatory-long",
         }
     }
 
@@ -88,6 +130,19 @@ impl Workload {
             Workload::Single => "one timer at a time, nothing else",
             Workload::Stall => "4,000,000 timers in one bucket come down; how long is a call?",
             Workload::Wheel => "a wheel for one thread, in simulated time",
+            Workload::PurgatoryShort => {
+                "operations wait for 20 ms in the median, one in 13 too long"
+            }
+            Workload::PurgatoryLong => "operations wait for 200 ms in the median, half too long",
+        }
+    }
+
+    /// What it is for.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Workload::Wheel => Kind::Wheel,
+            Workload::PurgatoryShort | Workload::PurgatoryLong => Kind::Purgatory,
+            _ => Kind::Engine,
         }
     }
 
@@ -105,6 +160,9 @@ impl Workload {
         match self {
             Workload::Scale => &[1_000, 100_000, 1_000_000, 10_000_000],
             Workload::Wakeups => &[0, 5_000],
+            Workload::PurgatoryShort | Workload::PurgatoryLong => {
+                &[10_000, 50_000, 100_000, 500_000, 1_000_000]
+            }
             _ => &[0],
         }
     }
@@ -114,6 +172,7 @@ impl Workload {
         match self {
             Workload::Scale => format!("{variant} pending"),
             Workload::Wakeups => format!("{variant} us of jitter"),
+            Workload::PurgatoryShort | Workload::PurgatoryLong => format!("{variant} per s"),
             _ => String::new(),
         }
     }
@@ -156,6 +215,15 @@ impl Workload {
                 ("by tick ns", "expire_by_tick_ns"),
                 ("by next ns", "expire_by_next_ns"),
                 ("pair ns", "pair_ns"),
+            ],
+            Workload::PurgatoryShort | Workload::PurgatoryLong => &[
+                ("per s", "per_s"),
+                ("expired", "expired"),
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("max us", "late_us.max"),
+                ("peak MB", "peak_mb"),
+                ("cores", "cores"),
             ],
         }
     }

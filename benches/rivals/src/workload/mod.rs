@@ -9,6 +9,7 @@ mod idle;
 mod kind;
 mod outcome;
 mod pace;
+mod purgatory;
 mod reset;
 mod single;
 mod stall;
@@ -16,12 +17,13 @@ mod steady;
 mod wakeups;
 mod wheel;
 
-pub(crate) use kind::{Threads, Workload};
+pub(crate) use kind::{Kind, Threads, Workload};
 pub(crate) use outcome::Outcome;
 
 use crate::contender::{Contender, Setup};
 use crate::error::BenchError;
 use crate::plan::Plan;
+use crate::purgatories::Purgatory;
 use crate::record::Record;
 use crate::wheels::Wheel;
 
@@ -38,7 +40,9 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
         Workload::Wakeups => wakeups::run::<C>(plan),
         Workload::Single => single::run::<C>(plan),
         Workload::Stall => stall::run::<C>(plan),
-        Workload::Wheel => Err(plan.wrong("no wheel on its own")),
+        Workload::Wheel | Workload::PurgatoryShort | Workload::PurgatoryLong => {
+            Err(plan.wrong(Kind::Engine.limit()))
+        }
     }?;
     Ok(outcome.into_record(plan))
 }
@@ -47,8 +51,18 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
 pub(crate) fn run_wheel<W: Wheel>(plan: &Plan) -> Result<Record, BenchError> {
     match plan.workload {
         Workload::Wheel => wheel::run::<W>(plan).map(|outcome| outcome.into_record(plan)),
-        _ => Err(plan.wrong("a wheel for one thread, without a clock")),
+        _ => Err(plan.wrong(Kind::Wheel.limit())),
     }
+}
+
+/// Measures one purgatory.
+pub(crate) fn run_purgatory<P: Purgatory>(plan: &Plan) -> Result<Record, BenchError> {
+    let waits = match plan.workload {
+        Workload::PurgatoryShort => purgatory::SHORT,
+        Workload::PurgatoryLong => purgatory::LONG,
+        _ => return Err(plan.wrong(Kind::Purgatory.limit())),
+    };
+    purgatory::run::<P>(plan, waits).map(|outcome| outcome.into_record(plan))
 }
 
 /// How contenders are set up for a plan.

@@ -1,0 +1,50 @@
+//! tickless's purgatory, with an engine with default settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickless::purgatory::{self, Arrival, Delayed};
+
+use super::request::Request;
+use super::{KEYS_EACH, Purgatory};
+use crate::error::BenchError;
+
+/// The purgatory.
+#[derive(Debug)]
+pub(crate) struct Tickless(purgatory::Purgatory<u32, Request>);
+
+impl Purgatory for Tickless {
+    const NAME: &'static str = "tickless-purgatory";
+    const ABOUT: &'static str = "this crate: purgatory::Purgatory";
+
+    type Ticket = Delayed<u32, Request>;
+
+    fn start() -> Result<Tickless, BenchError> {
+        purgatory::Purgatory::new()
+            .map(Tickless)
+            .map_err(|error| BenchError::Setup { contender: Self::NAME, cause: error.to_string() })
+    }
+
+    #[inline]
+    fn watch(
+        &self,
+        request: Arc<Request>,
+        keys: [u32; KEYS_EACH],
+        timeout: Duration,
+    ) -> Self::Ticket {
+        match self.0.try_complete_else_watch(request, keys, timeout) {
+            Ok(Arrival::Delayed(ticket)) => ticket,
+            Ok(Arrival::Completed) => unreachable!("a request is never complete by itself"),
+            Err(error) => panic!("the engine runs and has no limit: {error}"),
+        }
+    }
+
+    #[inline]
+    fn complete(&self, ticket: Self::Ticket) -> bool {
+        ticket.force_complete()
+    }
+
+    fn kept(&self) -> usize {
+        self.0.watched()
+    }
+}
