@@ -49,7 +49,6 @@ where
 }
 
 /// What became of an operation that came in.
-#[derive(Clone)]
 pub enum Arrival<K, O> {
     /// It completed, by a try of this very call: `on_complete` has returned.
     Completed,
@@ -309,6 +308,15 @@ impl<K, O> Arrival<K, O> {
         match self {
             Arrival::Completed => None,
             Arrival::Delayed(delayed) => Some(delayed),
+        }
+    }
+}
+
+impl<K, O> Clone for Arrival<K, O> {
+    fn clone(&self) -> Arrival<K, O> {
+        match self {
+            Arrival::Completed => Arrival::Completed,
+            Arrival::Delayed(delayed) => Arrival::Delayed(delayed.clone()),
         }
     }
 }
