@@ -122,18 +122,23 @@ fn operations_that_panic_when_they_are_let_go_keep_no_check_from_the_others() {
     quietly();
     let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
     let purgatory = Purgatory::with_engine(&engine);
-    for many in [1_u32, 40] {
-        let before = purgatory.stats();
-        for n in 0..many {
-            let timeout = if n % 4 == 3 { MS } else { HOUR };
-            purgatory.try_complete_else_watch(Arc::new(Bomb::default()), [1, n], timeout).unwrap();
-        }
-        let expired = many / 4;
-        assert_eq!(engine.advance(MS), Ok(expired as usize));
-        assert_eq!(purgatory.check_and_complete(&1), (many - expired) as usize);
-        let after = purgatory.stats();
-        assert_eq!(after.panicked - before.panicked, u64::from(many), "each is let go in here");
-        assert_eq!((after.delayed, after.keys), (0, 0));
+    let watch = |n: u32| {
+        let timeout = if n % 4 == 3 { MS } else { HOUR };
+        purgatory.try_complete_else_watch(Arc::new(Bomb::default()), [1, n], timeout).unwrap();
+    };
+    // The operations are dropped in the purgatory, or with the tasks of the timers.
+    let panicked = || purgatory.stats().panicked + engine.stats().panicked;
+    for many in [1, 40] {
+        let before = panicked();
+        (0..many).for_each(watch);
+        let expired = many as usize / 4;
+        assert_eq!(engine.advance(MS), Ok(expired));
+        assert_eq!(purgatory.check_and_complete(&1), many as usize - expired);
+        assert_eq!(panicked() - before, u64::from(many), "each is let go in here");
+        assert_eq!((purgatory.len(), purgatory.stats().keys), (0, 0));
         purgatory.check();
     }
+    (0..40).for_each(watch);
+    drop(purgatory);
+    assert_eq!((engine.len(), engine.stats().panicked), (0, 10));
 }

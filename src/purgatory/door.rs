@@ -188,7 +188,9 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.walk(key).filter(|node| node.check()).count()
+        let mut completed = 0;
+        self.inner.lists.visit(self.walk(key), |node| completed += usize::from(node.check()));
+        completed
     }
 
     /// Cancels every operation that waits under `key`: none of its callbacks will be called, its
@@ -203,7 +205,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        cancel_all(self.walk(key))
+        cancel_all(&self.inner.lists, self.walk(key))
     }
 
     /// Stops the purgatory: no operation is let in any more (one that completes at once still
@@ -214,7 +216,8 @@ where
     /// callbacks. The engine goes on: whoever built it stops it, and that of
     /// [`new`](Purgatory::new) ends with the last clone.
     pub fn stop(&self) -> Vec<Arc<O>> {
-        cancel_all(self.inner.lists.close().into_iter())
+        let lists = &self.inner.lists;
+        cancel_all(lists, lists.close().into_iter())
     }
 
     /// How many operations wait. O(1), but not free: adds up 64 parts, each under its lock.
@@ -289,7 +292,7 @@ where
     O: Operation,
 {
     fn drop(&mut self) {
-        for operation in cancel_all(self.lists.close().into_iter()) {
+        for operation in cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
         }
     }
@@ -346,11 +349,19 @@ where
     }
 }
 
-fn cancel_all<K, O>(nodes: impl Iterator<Item = Arc<Node<K, O>>>) -> Vec<Arc<O>>
+fn cancel_all<K, O>(
+    lists: &Lists<K, O>,
+    nodes: impl Iterator<Item = Arc<Node<K, O>>>,
+) -> Vec<Arc<O>>
 where
     K: Send + 'static,
     O: Operation,
 {
-    let cancelled = nodes.filter(|node| node.decide(Decision::Cancelled));
-    cancelled.map(|node| node.operation().clone()).collect()
+    let mut cancelled = Vec::new();
+    lists.visit(nodes, |node| {
+        if node.decide(Decision::Cancelled) {
+            cancelled.push(node.operation().clone());
+        }
+    });
+    cancelled
 }

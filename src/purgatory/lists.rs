@@ -87,6 +87,14 @@ impl<K, N: Clone> WatchLists<K, N> {
         Walk { lists: self, part, bookmark, batch: batch.into_iter() }
     }
 
+    /// Shows each of `nodes` to `f` and lets it go, which may drop its operation.
+    pub(super) fn visit(&self, nodes: impl Iterator<Item = N>, mut f: impl FnMut(&N)) {
+        for node in nodes {
+            f(&node);
+            self.contained(|| drop(node));
+        }
+    }
+
     /// Lets nobody in any more, and answers everybody who is there, once for each key.
     pub(super) fn close(&self) -> Vec<N> {
         (0..PARTS).flat_map(|part| self.lock(part).close()).collect()
