@@ -236,11 +236,14 @@ fn keys_whose_operations_expire_leave_nothing_either() {
     assert_freed(before);
 }
 
+/// A way to end an operation that is given with its ticket and one of its keys.
+type Way = fn(&Purgatory<u64, Op>, Delayed<u64, Op>, u64) -> bool;
+
 #[test]
 fn an_operation_that_ended_is_gone_at_once_though_its_time_and_its_other_keys_have_not_come() {
     let _alone = alone();
     let (purgatory, engine) = by_hand::<Op>();
-    let ends: [fn(&Purgatory<u64, Op>, Delayed<u64, Op>, u64) -> bool; 4] = [
+    let ways: [Way; 4] = [
         |purgatory, ticket, key| {
             ticket.operation().allow();
             drop(ticket);
@@ -266,7 +269,7 @@ fn an_operation_that_ended_is_gone_at_once_though_its_time_and_its_other_keys_ha
         let (op, key) = (Op::new(), 10 + 2 * n);
         let memory = Arc::downgrade(&op);
         let ticket = watch(op, key);
-        assert!(ends[n as usize % 4](&purgatory, ticket, key + n % 2));
+        assert!(ways[n as usize % 4](&purgatory, ticket, key + n % 2));
         assert_eq!(memory.strong_count(), 0, "way {}", n % 4);
         assert_eq!((purgatory.len(), purgatory.watched(), engine.len()), (100, 300, 100));
     }
