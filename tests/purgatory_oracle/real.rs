@@ -20,9 +20,12 @@ pub(crate) struct Shared {
     pub(crate) purgatory: Purgatory<u8, Op>,
     pub(crate) engine: Engine,
     clock: ManualClock,
-    ops: Mutex<Vec<(Arc<Op>, Option<Delayed<u8, Op>>)>>,
+    ops: Mutex<Vec<Known>>,
     log: Mutex<Vec<Line>>,
 }
+
+/// An operation, and its ticket if it had to wait.
+type Known = (Arc<Op>, Option<Delayed<u8, Op>>);
 
 // === impl Real ===
 
@@ -84,11 +87,7 @@ impl Real {
         })
     }
 
-    fn pick<R>(
-        &self,
-        pick: u16,
-        f: impl FnOnce(&(Arc<Op>, Option<Delayed<u8, Op>>)) -> R,
-    ) -> Option<R> {
+    fn pick<R>(&self, pick: u16, f: impl FnOnce(&Known) -> R) -> Option<R> {
         let ops = self.0.ops.lock().unwrap();
         let number = usize::from(pick).checked_rem(ops.len())?;
         Some(f(&ops[number]))
