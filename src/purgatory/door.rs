@@ -157,6 +157,10 @@ where
                 return refuse(hold, &node, WatchError::Stopped);
             }
         }
+        if node.decision().is_some() {
+            hold.give_up();
+            return Ok(Arrival::Delayed(Delayed::new(node)));
+        }
         let expiring = node.clone();
         let expire = move || {
             expiring.decide(Decision::Expired);
