@@ -189,16 +189,16 @@ fn the_oracle_tells_what_happened() {
     assert_eq!(naive.register(&spec, deeds), Arrived::Delayed);
     naive.act(&Act::Check(1));
     naive.advance(2 * UNIT);
-    let called = |call, tick| Line::Called(0, call, tick);
+    let called = |call, tick, watched| Line::Called { number: 0, call, tick, watched };
     let due = UNIT + 1;
     let told = [
-        called(Call::Try, 0),
-        called(Call::Try, 0),
-        called(Call::Try, 0),
+        called(Call::Try, 0, 0),
+        called(Call::Try, 0, 2),
+        called(Call::Try, 0, 2),
         Line::Checked(0),
-        called(Call::Complete, due),
+        called(Call::Complete, due, 0),
         Line::Panicked,
-        called(Call::Expire, due),
+        called(Call::Expire, due, 0),
         Line::Checked(0),
     ];
     assert_eq!(naive.log, told);

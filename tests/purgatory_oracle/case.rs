@@ -48,8 +48,13 @@ pub(crate) enum Act {
 /// What happened, as both tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// An operation was called, at that tick.
-    Called(usize, Call, u64),
+    /// An operation was called, at that tick, when so many were watched.
+    Called {
+        number: usize,
+        call: Call,
+        tick: u64,
+        watched: usize,
+    },
     Arrived(Arrived),
     Checked(usize),
     Decided(bool),

@@ -114,7 +114,8 @@ impl Naive {
 
     /// Calls an operation; whether that panicked.
     fn call(&mut self, number: usize, call: Call) -> bool {
-        self.log.push(Line::Called(number, call, self.now));
+        let (tick, watched) = (self.now, self.watches.len());
+        self.log.push(Line::Called { number, call, tick, watched });
         let Some(act) = take_deed(&mut self.ops[number].deeds, call) else { return false };
         self.act(&act);
         let panics = std::mem::take(&mut self.panics);

@@ -79,7 +79,8 @@ impl Real {
         let (shared, deeds) = (Arc::downgrade(&self.0), Mutex::new(deeds));
         Op::with(move |_, call| {
             let mut real = Real(shared.upgrade().expect("nothing is called after the end"));
-            real.tell(Line::Called(number, call, real.tick()));
+            let (tick, watched) = (real.tick(), real.0.purgatory.watched());
+            real.tell(Line::Called { number, call, tick, watched });
             let act = take_deed(&mut deeds.lock().unwrap(), call);
             if let Some(act) = act {
                 real.act(&act);
