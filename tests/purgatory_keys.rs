@@ -6,18 +6,24 @@ mod operation;
 #[path = "common/planned.rs"]
 mod planned;
 
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use operation::{End, Op};
 use planned::{Planned, panic_as_planned, quietly};
-use tickless::purgatory::Purgatory;
+use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
@@ -69,6 +75,19 @@ fn a_key_that_comes_twice_counts_twice_and_lets_go_twice() {
     wait(&purgatory, [1, 1]);
     assert_eq!((purgatory.stop().len(), purgatory.stats().keys), (1, 0));
     purgatory.check();
+}
+
+#[test]
+fn a_key_that_may_be_sent_and_not_shared_is_enough_for_a_purgatory_that_is_shared() {
+    fn is_shared<T: Send + Sync + Clone + Debug>() {}
+    type Unshared = Cell<u8>;
+    is_shared::<Purgatory<Unshared, Op>>();
+    is_shared::<Delayed<Unshared, Op>>();
+    is_shared::<Arrival<Unshared, Op>>();
+    fn is_error<T: Error + Send + Sync>() {}
+    is_error::<WatchError<Op>>();
+    assert_eq!(size_of::<Purgatory<Unshared, Op>>(), size_of::<usize>());
+    assert_eq!(size_of::<Arrival<Unshared, Op>>(), size_of::<usize>());
 }
 
 /// As bad a hash as there can be: so many different ones.
@@ -282,4 +301,55 @@ fn a_key_that_panics_when_it_is_dropped_is_counted_and_keeps_nothing_from_being_
     let stats = rig.purgatory.stats();
     assert_eq!((stats.keys, stats.watched, stats.panicked), (0, 0, 3));
     rig.purgatory.check();
+}
+
+/// A key whose comparison panics, and which uses the purgatory when it is dropped: for nothing of
+/// a user's but comparisons may a lock be held.
+struct Curious {
+    purgatory: Option<Purgatory<Curious, Op>>,
+    drops: Arc<AtomicU32>,
+}
+
+impl Hash for Curious {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        0_u32.hash(state);
+    }
+}
+
+impl PartialEq for Curious {
+    fn eq(&self, _: &Curious) -> bool {
+        panic_as_planned()
+    }
+}
+
+impl Eq for Curious {}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        if let Some(purgatory) = self.purgatory.take() {
+            purgatory.check();
+            self.drops.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_uses_the_purgatory_when_it_is_dropped_may_do_so_after_its_comparison_panicked() {
+    quietly();
+    let (done, is_done) = mpsc::channel();
+    let user = thread::spawn(move || {
+        let purgatory = Purgatory::with_engine(&engine());
+        let drops = Arc::new(AtomicU32::new(0));
+        let key = |purgatory| Curious { purgatory, drops: drops.clone() };
+        let op = wait(&purgatory, [key(None)]);
+        let other = || wait(&purgatory, [key(Some(purgatory.clone()))]);
+        assert!(catch_unwind(AssertUnwindSafe(other)).is_err());
+        purgatory.check();
+        assert_eq!((purgatory.len(), drops.load(Ordering::Relaxed)), (1, 1));
+        drop(purgatory);
+        assert_eq!(Arc::strong_count(&op), 1);
+        done.send(()).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(()));
+    user.join().unwrap();
 }
