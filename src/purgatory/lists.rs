@@ -56,13 +56,9 @@ impl<K, N: Clone> WatchLists<K, N> {
     where
         K: Eq,
     {
-        let part = part_of(hash);
-        let watched = self.lock(part).watch(node, (key, hash), part as u32, earlier);
+        let (part, mut key) = (part_of(hash), Some(key));
+        let place = self.lock(part).watch(node, (&mut key, hash), part as u32, earlier);
         // Unlocked: the key is dropped here, if it is not needed.
-        let (place, key) = match watched {
-            Ok((place, key)) => (Some(place), key),
-            Err(key) => (None, Some(key)),
-        };
         self.contained(|| drop(key));
         place
     }
