@@ -8,6 +8,8 @@ mod common;
 mod engine_model;
 #[path = "common/histories.rs"]
 mod histories;
+#[path = "common/hold.rs"]
+mod hold;
 #[path = "../fuzz/when.rs"]
 mod when;
 
@@ -15,7 +17,8 @@ use engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
 use engine_model::run;
-use histories::{hold, when};
+use histories::when;
+use hold::hold;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use when::When;

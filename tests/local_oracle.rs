@@ -6,12 +6,15 @@
 mod common;
 #[path = "common/histories.rs"]
 mod histories;
+#[path = "common/hold.rs"]
+mod hold;
 #[path = "../fuzz/ops_model.rs"]
 mod ops_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
-use histories::{hold, when};
+use histories::when;
+use hold::hold;
 use ops_model::{Case, Op, SHAPES, run};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -5,12 +5,15 @@
 mod common;
 #[path = "common/histories.rs"]
 mod histories;
+#[path = "common/hold.rs"]
+mod hold;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
 #[path = "../fuzz/when.rs"]
 mod when;
 
-use histories::{hold, when};
+use histories::when;
+use hold::hold;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use shard_model::{Case, Op, SHAPES, run};

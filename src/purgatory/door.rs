@@ -49,7 +49,6 @@ where
 }
 
 /// What became of an operation that came in.
-#[derive(Clone)]
 pub enum Arrival<K, O> {
     /// It completed, by a try of this very call: `on_complete` has returned.
     Completed,
@@ -158,6 +157,10 @@ where
                 return refuse(hold, &node, WatchError::Stopped);
             }
         }
+        if node.decision().is_some() {
+            hold.give_up();
+            return Ok(Arrival::Delayed(Delayed::new(node)));
+        }
         let expiring = node.clone();
         let expire = move || {
             expiring.decide(Decision::Expired);
@@ -189,7 +192,9 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.walk(key).filter(|node| node.check()).count()
+        let mut completed = 0;
+        self.inner.lists.visit(self.walk(key), |node| completed += usize::from(node.check()));
+        completed
     }
 
     /// Cancels every operation that waits under `key`: none of its callbacks will be called, its
@@ -204,7 +209,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        cancel_all(self.walk(key))
+        cancel_all(&self.inner.lists, self.walk(key))
     }
 
     /// Stops the purgatory: no operation is let in any more (one that completes at once still
@@ -215,7 +220,8 @@ where
     /// callbacks. The engine goes on: whoever built it stops it, and that of
     /// [`new`](Purgatory::new) ends with the last clone.
     pub fn stop(&self) -> Vec<Arc<O>> {
-        cancel_all(self.inner.lists.close().into_iter())
+        let lists = &self.inner.lists;
+        cancel_all(lists, lists.close().into_iter())
     }
 
     /// How many operations wait. O(1), but not free: adds up 64 parts, each under its lock.
@@ -290,7 +296,7 @@ where
     O: Operation,
 {
     fn drop(&mut self) {
-        for operation in cancel_all(self.lists.close().into_iter()) {
+        for operation in cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
         }
     }
@@ -309,6 +315,15 @@ impl<K, O> Arrival<K, O> {
         match self {
             Arrival::Completed => None,
             Arrival::Delayed(delayed) => Some(delayed),
+        }
+    }
+}
+
+impl<K, O> Clone for Arrival<K, O> {
+    fn clone(&self) -> Arrival<K, O> {
+        match self {
+            Arrival::Completed => Arrival::Completed,
+            Arrival::Delayed(delayed) => Arrival::Delayed(delayed.clone()),
         }
     }
 }
@@ -338,11 +353,19 @@ where
     }
 }
 
-fn cancel_all<K, O>(nodes: impl Iterator<Item = Arc<Node<K, O>>>) -> Vec<Arc<O>>
+fn cancel_all<K, O>(
+    lists: &Lists<K, O>,
+    nodes: impl Iterator<Item = Arc<Node<K, O>>>,
+) -> Vec<Arc<O>>
 where
     K: Send + 'static,
     O: Operation,
 {
-    let cancelled = nodes.filter(|node| node.decide(Decision::Cancelled));
-    cancelled.map(|node| node.operation().clone()).collect()
+    let mut cancelled = Vec::new();
+    lists.visit(nodes, |node| {
+        if node.decide(Decision::Cancelled) {
+            cancelled.push(node.operation().clone());
+        }
+    });
+    cancelled
 }

@@ -56,13 +56,9 @@ impl<K, N: Clone> WatchLists<K, N> {
     where
         K: Eq,
     {
-        let part = part_of(hash);
-        let watched = self.lock(part).watch(node, (key, hash), part as u32, earlier);
+        let (part, mut key) = (part_of(hash), Some(key));
+        let place = self.lock(part).watch(node, (&mut key, hash), part as u32, earlier);
         // Unlocked: the key is dropped here, if it is not needed.
-        let (place, key) = match watched {
-            Ok((place, key)) => (Some(place), key),
-            Err(key) => (None, Some(key)),
-        };
         self.contained(|| drop(key));
         place
     }
@@ -85,6 +81,14 @@ impl<K, N: Clone> WatchLists<K, N> {
         let (part, mut batch) = (part_of(hash), Vec::new());
         let bookmark = self.lock(part).begin(hash, key, &mut batch);
         Walk { lists: self, part, bookmark, batch: batch.into_iter() }
+    }
+
+    /// Shows each of `nodes` to `f` and lets it go, which may drop its operation.
+    pub(super) fn visit(&self, nodes: impl Iterator<Item = N>, mut f: impl FnMut(&N)) {
+        for node in nodes {
+            f(&node);
+            self.contained(|| drop(node));
+        }
     }
 
     /// Lets nobody in any more, and answers everybody who is there, once for each key.

@@ -19,7 +19,7 @@ pub struct Stats {
     pub expired: u64,
     /// Operations that were cancelled or returned by `stop`.
     pub cancelled: u64,
-    /// Callbacks that panicked, and drops of keys.
+    /// Callbacks that panicked, and drops of keys and of operations.
     pub panicked: u64,
 }
 

@@ -82,24 +82,25 @@ impl<K, N: Clone> Watchers<K, N> {
         }
     }
 
-    /// Watches `node` under `key`, in the part that has number `part`. Answers the place, and the
-    /// key if it was known already. `Err`: closed.
+    /// Watches `node` under `key`, in the part that has number `part`. Takes the key if nobody
+    /// waited there; else, also if its `Eq` panics, it is the caller's to drop. `None`: closed.
     pub(super) fn watch(
         &mut self,
         node: N,
-        (key, hash): (K, u64),
+        (key, hash): (&mut Option<K>, u64),
         part: u32,
         earlier: Option<Place>,
-    ) -> Result<(Place, Option<K>), K>
+    ) -> Option<Place>
     where
         K: Eq,
     {
         if self.is_closed {
-            return Err(key);
+            return None;
         }
-        let (number, spare_key) = match self.find(hash, &key) {
-            Some(number) => (number, Some(key)),
-            None => (self.insert_key(key, hash), None),
+        let known = key.as_ref().and_then(|key| self.find(hash, key));
+        let number = match known {
+            Some(number) => number,
+            None => self.insert_key(key.take()?, hash),
         };
         self.counts.watched += 1;
         self.counts.delayed += usize::from(earlier.is_none());
@@ -107,7 +108,7 @@ impl<K, N: Clone> Watchers<K, N> {
         let watch = Watch::new(node, number, list.next_since, earlier);
         list.next_since += 1;
         let watch = self.chains.append(&mut list.ends, watch);
-        Ok((Place { part, watch }, spare_key))
+        Some(Place { part, watch })
     }
 
     /// Takes the watch at `place` out; `decision` is how its operation ended, if that counts.
@@ -255,7 +256,7 @@ mod tests {
     /// Watches `node` under `key`, which is its own hash as far as tests care.
     fn watch(few: &mut Few, node: usize, key: &'static str) -> Place {
         let hash = key.len() as u64;
-        few.watch(node, (key, hash), 7, None).unwrap().0
+        few.watch(node, (&mut Some(key), hash), 7, None).unwrap()
     }
 
     /// Everybody under `key`, batch by batch; `between` runs between two.
@@ -347,8 +348,8 @@ mod tests {
     #[test]
     fn memory_of_a_burst_goes_back() {
         let mut many: Watchers<u64, u64> = Watchers::new();
-        let places: Vec<Place> =
-            (0..10_000).map(|n| many.watch(n, (n, n << 57 | n), 0, None).unwrap().0).collect();
+        let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), 0, None).unwrap();
+        let places: Vec<Place> = (0..10_000).map(&mut watch).collect();
         assert!(many.table.capacity() >= 10_000);
         for (left, place) in places.into_iter().enumerate() {
             many.leave(place, Some(Decision::Completed));
@@ -366,7 +367,8 @@ mod tests {
         let mut few = Few::new();
         let _ = [1, 2].map(|node| watch(&mut few, node, "a"));
         assert_eq!(few.close(), [1, 2]);
-        assert_eq!(few.watch(3, ("a", 1), 0, None).unwrap_err(), "a");
+        let mut key = Some("a");
+        assert_eq!((few.watch(3, (&mut key, 1), 0, None), key), (None, Some("a")));
         assert_eq!(few.counts().watched, 2);
     }
 }

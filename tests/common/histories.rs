@@ -1,11 +1,7 @@
-//! Random histories for the oracles: the times that they tell of, and how they are run.
-
-use std::fmt::Debug;
+//! Random histories for the oracles of wheels: the times that they tell of.
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
-use crate::common::scaled;
 use crate::when::When;
 
 /// When something is due: mostly soon, and on every boundary there is.
@@ -20,25 +16,4 @@ pub(crate) fn when() -> impl Strategy<Value = When> {
         1 => any::<u64>().prop_map(When::Absolute),
         1 => (0..4_u8).prop_map(When::End),
     ]
-}
-
-/// Runs so many histories, times the environment's `TICKLESS_TEST_SCALE`. One that fails is made
-/// small before it is told, beside `what`.
-pub(crate) fn hold<C: Debug>(
-    what: &str,
-    histories: u64,
-    case: impl Strategy<Value = C>,
-    run: fn(&C),
-) {
-    let config = ProptestConfig {
-        cases: scaled(histories) as u32,
-        failure_persistence: None,
-        ..Default::default()
-    };
-    TestRunner::new(config)
-        .run(&case, |case| {
-            run(&case);
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{what}: {failure}"));
 }
