@@ -19,9 +19,10 @@ use crate::reaper::contained;
 use crate::sync::{Counter, Mutex, Ordering, Padded};
 
 use super::Stats;
-use super::chain::BATCH;
+use super::blocks::{BATCH, Bookmark};
+use super::places::{Place, Places};
 use super::trial::Decision;
-use super::watchers::{Bookmark, Place, Watchers};
+use super::watchers::Watchers;
 
 /// Into how many parts keys are spread.
 const PARTS: usize = 64;
@@ -51,24 +52,24 @@ impl<K, N: Clone> WatchLists<K, N> {
         WatchLists { parts, panicked: Counter::new(0) }
     }
 
-    /// Watches `node` under `key`; `earlier` is where it was watched last. `None`: closed.
-    pub(super) fn watch(&self, node: N, key: K, hash: u64, earlier: Option<Place>) -> Option<Place>
+    /// Lets `node` wait under `key`; `is_first`: it waits nowhere else yet. `None`: closed.
+    pub(super) fn watch(&self, node: N, key: K, hash: u64, is_first: bool) -> Option<Place>
     where
         K: Eq,
     {
         let (part, mut key) = (part_of(hash), Some(key));
-        let place = self.lock(part).watch(node, (&mut key, hash), part as u32, earlier);
+        let slot = self.lock(part).watch(node, (&mut key, hash), is_first);
         // Unlocked: the key is dropped here, if it is not needed.
         self.contained(|| drop(key));
-        place
+        slot.map(|slot| Place { part: part as u32, slot })
     }
 
-    /// Takes an operation out everywhere, from the place where it was watched last on.
-    pub(super) fn leave(&self, mut latest: Option<Place>, decision: Option<Decision>) {
-        while let Some(place) = latest {
-            let left = self.lock(place.part as usize).leave(place, decision);
-            latest = left.earlier;
-            self.contained(|| drop((left.node, left.key)));
+    /// Takes an operation out everywhere; `decision` is how it ended, if that counts.
+    pub(super) fn leave(&self, places: &Places, decision: Option<Decision>) {
+        let mut end = Some(decision);
+        for Place { part, slot } in places.iter() {
+            let (node, key) = self.lock(part as usize).leave(slot, end.take());
+            self.contained(|| drop((node, key)));
         }
     }
 

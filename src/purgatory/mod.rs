@@ -51,13 +51,13 @@
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `delayed` a ticket;
 //! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers` and
-//! `chain` say who waits under which key.
+//! `blocks` say who waits under which key.
 
 #[doc(hidden)]
 pub mod trial;
 
 #[cfg(not(any(loom, shuttle)))]
-mod chain;
+mod blocks;
 #[cfg(not(any(loom, shuttle)))]
 mod delayed;
 #[cfg(not(any(loom, shuttle)))]
@@ -70,6 +70,8 @@ mod lists;
 mod node;
 #[cfg(not(any(loom, shuttle)))]
 mod operation;
+#[cfg(not(any(loom, shuttle)))]
+mod places;
 #[cfg(not(any(loom, shuttle)))]
 mod stats;
 #[cfg(not(any(loom, shuttle)))]

@@ -18,8 +18,8 @@ use crate::sync::{Arc, Nesting, UnsafeCell};
 
 use super::Operation;
 use super::lists::WatchLists;
+use super::places::Places;
 use super::trial::{Asked, Decided, Decision, Outcome, Trial};
-use super::watchers::Place;
 
 /// The lists that nodes are in.
 pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
@@ -33,9 +33,9 @@ pub(super) struct Node<K, O> {
 }
 
 /// What the holder alone touches.
+#[derive(Default)]
 struct Kept {
-    /// Where the operation was watched last; the lists know where before.
-    latest: Option<Place>,
+    places: Places,
     timer: Option<Handle>,
 }
 
@@ -68,7 +68,7 @@ where
 {
     /// A node that its maker [holds](Hold::of_new).
     pub(super) fn new_held(operation: Arc<O>, lists: Arc<Lists<K, O>>) -> Arc<Node<K, O>> {
-        let kept = UnsafeCell::new(Kept { latest: None, timer: None });
+        let kept = UnsafeCell::new(Kept::default());
         Arc::new(Node { trial: Trial::new_held(), kept, operation, lists })
     }
 
@@ -141,12 +141,9 @@ where
     where
         K: Eq,
     {
-        let earlier = self.kept(|kept| kept.latest);
-        let place = self.node.lists.watch(self.node.clone(), key, hash, earlier);
-        if place.is_some() {
-            self.kept(|kept| kept.latest = place);
-        }
-        place.is_some()
+        let is_first = self.kept(|kept| kept.places.is_empty());
+        let place = self.node.lists.watch(self.node.clone(), key, hash, is_first);
+        place.map(|place| self.kept(|kept| kept.places.push(place))).is_some()
     }
 
     /// Keeps the handle of the operation's timer.
@@ -195,11 +192,11 @@ where
 
     /// Lets go of the timer, and of the operation under each of its keys.
     fn let_go(&mut self, counted: Option<Decision>) {
-        let (latest, timer) = self.kept(|kept| (kept.latest.take(), kept.timer.take()));
+        let Kept { places, timer } = self.kept(mem::take);
         if let Some(timer) = timer {
             timer.cancel();
         }
-        self.node.lists.leave(latest, counted);
+        self.node.lists.leave(&places, counted);
     }
 
     fn kept<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> R {

@@ -1,8 +1,8 @@
 //! Which operations wait under which keys: one part of the keys, for whoever has its lock.
 //!
-//! Each key has a list of *watches*, in the order in which they were made. A watch that is known
-//! by its number leaves in constant time; a key whose last watch leaves is taken out, and memory
-//! that a burst needed goes back when it is over.
+//! Each key has a list of operations, in the order in which they came. One whose slot is known
+//! leaves in constant time; a key whose last operation leaves is taken out, and memory that a burst
+//! needed goes back when it is over.
 //!
 //! *Owner*: whoever has the lock. No code of the user runs here but `Eq` of a key that is looked
 //! up: if that panics, nothing has changed yet. Keys and operations are handed out to be dropped.
@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Stats;
-use super::chain::{Chains, Ends, NONE, Watch, number};
+use super::blocks::{Blocks, Bookmark, Ends, number};
 use super::trial::Decision;
 
 /// Memory for so many is kept whatever happens.
@@ -30,7 +30,7 @@ pub(super) struct Watchers<K, N> {
     /// Numbers of lists, by the hashes of their keys.
     table: HashTable<u32>,
     lists: Slab<List<K>>,
-    chains: Chains<N>,
+    blocks: Blocks<N>,
     /// Sums over all lists.
     counts: Stats,
     is_closed: bool,
@@ -40,33 +40,6 @@ struct List<K> {
     key: K,
     hash: u64,
     ends: Ends,
-    /// The number of the next watch here.
-    next_since: u64,
-}
-
-/// Where an operation is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The number of the part.
-    pub(super) part: u32,
-    watch: u32,
-}
-
-/// What is to be dropped or looked at when the lock is let go.
-#[derive(Debug)]
-pub(super) struct Left<K, N> {
-    pub(super) node: Option<N>,
-    pub(super) earlier: Option<Place>,
-    /// A key under which nobody waits any more.
-    pub(super) key: Option<K>,
-}
-
-/// How far somebody has come who goes through a list.
-#[derive(Debug)]
-pub(super) struct Bookmark {
-    watch: u32,
-    /// Watches from this number on were made later.
-    until: u64,
 }
 
 // === impl Watchers ===
@@ -76,21 +49,21 @@ impl<K, N: Clone> Watchers<K, N> {
         Watchers {
             table: HashTable::new(),
             lists: Slab::new(),
-            chains: Chains::new(),
+            blocks: Blocks::new(),
             counts: Stats::NONE,
             is_closed: false,
         }
     }
 
-    /// Watches `node` under `key`, in the part that has number `part`. Takes the key if nobody
-    /// waited there; else, also if its `Eq` panics, it is the caller's to drop. `None`: closed.
+    /// Lets `node` wait under `key`; `is_first`: it waits nowhere else yet. Takes the key if nobody
+    /// waited there; else, also if its `Eq` panics, it is the caller's to drop. Answers the slot;
+    /// `None`: closed.
     pub(super) fn watch(
         &mut self,
         node: N,
         (key, hash): (&mut Option<K>, u64),
-        part: u32,
-        earlier: Option<Place>,
-    ) -> Option<Place>
+        is_first: bool,
+    ) -> Option<u32>
     where
         K: Eq,
     {
@@ -103,27 +76,26 @@ impl<K, N: Clone> Watchers<K, N> {
             None => self.insert_key(key.take()?, hash),
         };
         self.counts.watched += 1;
-        self.counts.delayed += usize::from(earlier.is_none());
-        let list = &mut self.lists[number as usize];
-        let watch = Watch::new(node, number, list.next_since, earlier);
-        list.next_since += 1;
-        let watch = self.chains.append(&mut list.ends, watch);
-        Some(Place { part, watch })
+        self.counts.delayed += usize::from(is_first);
+        let List { ends, .. } = &mut self.lists[number as usize];
+        Some(self.blocks.push(number, ends, node))
     }
 
-    /// Takes the watch at `place` out; `decision` is how its operation ended, if that counts.
-    pub(super) fn leave(&mut self, place: Place, decision: Option<Decision>) -> Left<K, N> {
+    /// Takes the operation in a slot out. `end` if it is its first slot: how the operation ended,
+    /// if that counts. Answers the key too if nobody waits there any more.
+    pub(super) fn leave(&mut self, slot: u32, end: Option<Option<Decision>>) -> (N, Option<K>) {
         self.counts.watched -= 1;
-        if self.chains.get(place.watch).earlier.is_none() {
-            self.counts.delayed -= 1;
-            match decision {
-                Some(Decision::Completed) => self.counts.completed += 1,
-                Some(Decision::Expired) => self.counts.expired += 1,
-                Some(Decision::Cancelled) => self.counts.cancelled += 1,
-                None => {}
-            }
+        self.counts.delayed -= usize::from(end.is_some());
+        match end.flatten() {
+            Some(Decision::Completed) => self.counts.completed += 1,
+            Some(Decision::Expired) => self.counts.expired += 1,
+            Some(Decision::Cancelled) => self.counts.cancelled += 1,
+            None => {}
         }
-        self.remove(place.watch)
+        let number = self.blocks.list_of(slot);
+        let List { ends, .. } = &mut self.lists[number as usize];
+        let node = self.blocks.take(ends, slot);
+        (node, self.remove_if_empty(number))
     }
 
     /// Begins to go through a key's list: collects the first operations, as many as fit into a
@@ -134,14 +106,7 @@ impl<K, N: Clone> Watchers<K, N> {
         Q: Eq + ?Sized,
     {
         let number = self.find(hash, key)?;
-        let List { ends, next_since: until, .. } = &mut self.lists[number as usize];
-        match self.chains.collect(ends.first, *until, batch) {
-            NONE => None,
-            next => {
-                let watch = self.chains.insert_bookmark(ends, next);
-                Some(Bookmark { watch, until: *until })
-            }
-        }
+        self.blocks.begin(self.lists[number as usize].ends, batch)
     }
 
     /// Goes on where `mark` is. Answers the key if nobody waits there any more.
@@ -150,26 +115,22 @@ impl<K, N: Clone> Watchers<K, N> {
         mark: Bookmark,
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
-        match self.chains.collect(mark.watch, mark.until, batch) {
-            NONE => (None, self.close_book(mark)),
-            next => {
-                let number = self.chains.get(mark.watch).list;
-                let List { ends, .. } = &mut self.lists[number as usize];
-                self.chains.move_bookmark(ends, mark.watch, next);
-                (Some(mark), None)
-            }
-        }
+        let number = self.blocks.list_of_mark(&mark);
+        let next = self.blocks.go_on(&mut self.lists[number as usize].ends, mark, batch);
+        (next, self.remove_if_empty(number))
     }
 
     /// Takes a bookmark out. Answers the key if nobody waits there any more.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
-        self.remove(mark.watch).key
+        let number = self.blocks.list_of_mark(&mark);
+        self.blocks.close_book(&mut self.lists[number as usize].ends, mark);
+        self.remove_if_empty(number)
     }
 
     /// Lets nobody in any more, and answers everybody who is there, once for each key.
     pub(super) fn close(&mut self) -> Vec<N> {
         self.is_closed = true;
-        self.chains.nodes()
+        self.blocks.nodes()
     }
 
     pub(super) fn counts(&self) -> Stats {
@@ -188,23 +149,19 @@ impl<K, N: Clone> Watchers<K, N> {
         self.table.find(hash, is_it).copied()
     }
 
+    #[inline(never)]
     fn insert_key(&mut self, key: K, hash: u64) -> u32 {
-        let list = List { key, hash, ends: Ends::new(), next_since: 0 };
-        let list = number(self.lists.insert(list));
+        let list = number(self.lists.insert(List { key, hash, ends: Ends::new() }));
         let lists = &self.lists;
         self.table.insert_unique(hash, list, |&list| lists[list as usize].hash);
         list
     }
 
-    /// Takes a watch or bookmark out, and its list if that is empty now.
-    fn remove(&mut self, watch: u32) -> Left<K, N> {
-        let number = self.chains.get(watch).list;
-        let List { ends, .. } = &mut self.lists[number as usize];
-        let Watch { node, earlier, .. } = self.chains.remove(ends, watch);
-        let key = ends.is_empty().then(|| self.remove_key(number));
-        Left { node, earlier, key }
+    fn remove_if_empty(&mut self, number: u32) -> Option<K> {
+        self.lists[number as usize].ends.is_empty().then(|| self.remove_key(number))
     }
 
+    #[inline(never)]
     fn remove_key(&mut self, number: u32) -> K {
         let List { key, hash, .. } = self.lists.remove(number as usize);
         let entry = self.table.find_entry(hash, |&other| other == number);
@@ -222,21 +179,19 @@ impl<K, N: Clone> Watchers<K, N> {
 
     /// Walks every invariant. O(n).
     pub(super) fn check(&self) {
-        let mut counts = Stats { watched: 0, delayed: 0, ..self.counts };
-        let mut len = 0;
+        let (mut watched, mut blocks) = (0, 0);
         for (key, list) in &self.lists {
             let number = number(key);
             assert!(!list.ends.is_empty(), "list {number} is not empty");
             let is_listed = self.table.find(list.hash, |&other| other == number).is_some();
             assert!(is_listed, "list {number} is in the table");
-            let (watched, delayed, marks) = self.chains.check(number, list.ends, list.next_since);
-            counts.watched += watched;
-            counts.delayed += delayed;
-            len += watched + marks;
+            let (operations, of_list) = self.blocks.check(number, list.ends);
+            (watched, blocks) = (watched + operations, blocks + of_list);
         }
-        assert_eq!(len, self.chains.len(), "each watch is in a list");
+        assert_eq!(blocks, self.blocks.len(), "each block is in a list");
         assert_eq!(self.lists.len(), self.table.len(), "the table has no more than the lists");
-        assert_eq!(counts, self.counts, "the counts are sums");
+        assert_eq!(watched, self.counts.watched, "the count is the sum");
+        assert!(self.counts.delayed <= watched, "who waits is watched");
     }
 }
 
@@ -248,15 +203,19 @@ impl<K, N> fmt::Debug for Watchers<K, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chain::BATCH;
+    use super::super::blocks::BATCH;
     use super::*;
 
     type Few = Watchers<&'static str, usize>;
 
     /// Watches `node` under `key`, which is its own hash as far as tests care.
-    fn watch(few: &mut Few, node: usize, key: &'static str) -> Place {
+    fn watch(few: &mut Few, node: usize, key: &'static str) -> u32 {
         let hash = key.len() as u64;
-        few.watch(node, (&mut Some(key), hash), 7, None).unwrap()
+        few.watch(node, (&mut Some(key), hash), true).unwrap()
+    }
+
+    fn leave(few: &mut Few, slot: u32) -> (usize, Option<&'static str>) {
+        few.leave(slot, Some(None))
     }
 
     /// Everybody under `key`, batch by batch; `between` runs between two.
@@ -278,9 +237,9 @@ mod tests {
     #[test]
     fn operations_come_in_the_order_in_which_they_were_watched() {
         let mut few = Few::new();
-        let places = [1, 2, 3, 4].map(|node| watch(&mut few, node, "a"));
+        let slots = [1, 2, 3, 4].map(|node| watch(&mut few, node, "a"));
         watch(&mut few, 9, "b");
-        few.leave(places[1], None);
+        assert_eq!(leave(&mut few, slots[1]), (2, None));
         assert_eq!(walk(&mut few, "a", |_| ()), [[1, 3, 4]]);
         assert_eq!(few.begin(5, "other", &mut Vec::new()).map(|_| ()), None);
     }
@@ -288,19 +247,19 @@ mod tests {
     #[test]
     fn keys_of_one_hash_are_told_apart() {
         let mut few = Few::new();
-        let place = watch(&mut few, 1, "a");
+        let slot = watch(&mut few, 1, "a");
         watch(&mut few, 2, "b");
         assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
-        assert_eq!(few.leave(place, None).key, Some("a"));
+        assert_eq!(leave(&mut few, slot), (1, Some("a")));
         assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
     }
 
     #[test]
     fn an_emptied_key_is_handed_out_and_leaves_nothing() {
         let mut few = Few::new();
-        let places = [1, 2].map(|node| watch(&mut few, node, "a"));
-        assert_eq!(few.leave(places[0], None).key, None);
-        assert_eq!(few.leave(places[1], None).key, Some("a"));
+        let slots = [1, 2].map(|node| watch(&mut few, node, "a"));
+        assert_eq!(leave(&mut few, slots[0]), (1, None));
+        assert_eq!(leave(&mut few, slots[1]), (2, Some("a")));
         assert_eq!(few.counts(), Stats::NONE);
         few.check();
     }
@@ -325,10 +284,10 @@ mod tests {
     #[test]
     fn a_walk_survives_that_all_others_leave() {
         let mut few = Few::new();
-        let mut places: Vec<Place> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
+        let mut slots: Vec<u32> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
         let batches = walk(&mut few, "a", |few| {
-            for place in places.drain(..) {
-                assert_eq!(few.leave(place, None).key, None, "the bookmark keeps the key");
+            for (node, slot) in slots.drain(..).enumerate() {
+                assert_eq!(leave(few, slot), (node, None), "the bookmark keeps the key");
             }
         });
         assert_eq!(batches.concat(), (0..BATCH).collect::<Vec<_>>());
@@ -348,18 +307,18 @@ mod tests {
     #[test]
     fn memory_of_a_burst_goes_back() {
         let mut many: Watchers<u64, u64> = Watchers::new();
-        let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), 0, None).unwrap();
-        let places: Vec<Place> = (0..10_000).map(&mut watch).collect();
+        let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), true).unwrap();
+        let slots: Vec<u32> = (0..10_000).map(&mut watch).collect();
         assert!(many.table.capacity() >= 10_000);
-        for (left, place) in places.into_iter().enumerate() {
-            many.leave(place, Some(Decision::Completed));
+        for (left, slot) in slots.into_iter().enumerate() {
+            assert_eq!(many.leave(slot, Some(Some(Decision::Completed))).0, left as u64);
             if left % 1_000 == 0 {
                 many.check();
             }
         }
         assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::NONE });
         assert!(many.table.capacity() <= KEPT && many.lists.capacity() <= KEPT);
-        assert_eq!(many.chains.len(), 0);
+        assert_eq!(many.blocks.len(), 0);
     }
 
     #[test]
@@ -368,7 +327,7 @@ mod tests {
         let _ = [1, 2].map(|node| watch(&mut few, node, "a"));
         assert_eq!(few.close(), [1, 2]);
         let mut key = Some("a");
-        assert_eq!((few.watch(3, (&mut key, 1), 0, None), key), (None, Some("a")));
+        assert_eq!((few.watch(3, (&mut key, 1), true), key), (None, Some("a")));
         assert_eq!(few.counts().watched, 2);
     }
 }

@@ -1,0 +1,252 @@
+//! Lists of operations, in blocks of a few.
+//!
+//! Operations that come after one another under a key lie beside one another, and mostly end at
+//! about the same time: whoever takes one out touches memory that was touched shortly before. A
+//! block goes when the last of its operations has left.
+//!
+//! A walk along a list *pins* the block that it goes on with, which then stays where it is, empty
+//! or not.
+//!
+//! *Owner*: whoever has the lock of the part.
+//!
+//! *Invariants*: each block is in one list, between its ends; the numbers of its blocks grow along
+//! a list; a block has an operation or a pin; only the last block of a list is filled further.
+//!
+//! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
+
+use std::mem;
+
+use slab::Slab;
+
+use super::watchers::KEPT;
+
+/// No block: where a list ends.
+const NONE: u32 = u32::MAX;
+
+/// Operations of a block.
+const ROOM: usize = 8;
+
+/// As many operations are collected under the lock at a time.
+pub(super) const BATCH: usize = 4 * ROOM;
+
+/// All blocks of a part. `N` stands for an operation.
+pub(super) struct Blocks<N> {
+    blocks: Slab<Block<N>>,
+}
+
+struct Block<N> {
+    slots: [Option<N>; ROOM],
+    list: u32,
+    before: u32,
+    after: u32,
+    /// Walks that stand here.
+    pins: u32,
+    /// Slots that were used, from the first one on.
+    filled: u8,
+    /// Slots that are in use.
+    live: u8,
+    /// Counts the blocks of the list.
+    number: u64,
+}
+
+/// A list, as far as it knows itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    first: u32,
+    last: u32,
+    /// The number of the next block.
+    next_number: u64,
+}
+
+/// How far somebody has come who goes through a list.
+#[derive(Debug)]
+pub(super) struct Bookmark {
+    block: u32,
+    until: Until,
+}
+
+/// Where a list ended when a walk began: in which block, after how many slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Until {
+    number: u64,
+    filled: u8,
+}
+
+// === impl Blocks ===
+
+impl<N: Clone> Blocks<N> {
+    pub(super) const fn new() -> Blocks<N> {
+        Blocks { blocks: Slab::new() }
+    }
+
+    /// The number of the list that a slot belongs to.
+    pub(super) fn list_of(&self, slot: u32) -> u32 {
+        self.blocks[slot as usize / ROOM].list
+    }
+
+    /// The number of the list that is being gone through.
+    pub(super) fn list_of_mark(&self, mark: &Bookmark) -> u32 {
+        self.blocks[mark.block as usize].list
+    }
+
+    /// All operations, once for each slot.
+    pub(super) fn nodes(&self) -> Vec<N> {
+        self.blocks.iter().flat_map(|(_, block)| block.slots.iter().flatten().cloned()).collect()
+    }
+
+    /// Adds an operation at the end of the list with that number, and answers its slot.
+    pub(super) fn push(&mut self, list: u32, ends: &mut Ends, node: N) -> u32 {
+        let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
+        if !self.blocks.get(ends.last as usize).is_some_and(has_room) {
+            self.append(list, ends);
+        }
+        let last = &mut self.blocks[ends.last as usize];
+        let offset = last.filled;
+        last.slots[usize::from(offset)] = Some(node);
+        last.filled += 1;
+        last.live += 1;
+        ends.last * ROOM as u32 + u32::from(offset)
+    }
+
+    /// Takes the operation in a slot out of its list.
+    pub(super) fn take(&mut self, ends: &mut Ends, slot: u32) -> N {
+        let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
+        let block = &mut self.blocks[number as usize];
+        let node = block.slots[offset].take().expect("an operation leaves once");
+        block.live -= 1;
+        self.free_if_empty(ends, number);
+        node
+    }
+
+    /// Begins to go through a list: collects the first operations, as many as fit into a batch. If
+    /// there are more, the bookmark says where.
+    pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
+        let last = &self.blocks[ends.last as usize];
+        let until = Until { number: last.number, filled: last.filled };
+        self.collect(ends.first, until, batch)
+    }
+
+    /// Goes on where a bookmark is, and moves it.
+    pub(super) fn go_on(
+        &mut self,
+        ends: &mut Ends,
+        mark: Bookmark,
+        batch: &mut Vec<N>,
+    ) -> Option<Bookmark> {
+        let next = self.collect(mark.block, mark.until, batch);
+        self.close_book(ends, mark);
+        next
+    }
+
+    /// Takes a bookmark out.
+    pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
+        self.blocks[mark.block as usize].pins -= 1;
+        self.free_if_empty(ends, mark.block);
+    }
+
+    /// Clones the operations from a block on, and pins the first block that there is no room for.
+    fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
+        while let Some(block) = self.blocks.get_mut(number as usize) {
+            let here = Until { number: block.number, filled: 0 };
+            if here >= until {
+                break;
+            }
+            if batch.len() + ROOM > BATCH {
+                block.pins += 1;
+                return Some(Bookmark { block: number, until });
+            }
+            let is_cut = block.number == until.number;
+            let end = if is_cut { usize::from(until.filled) } else { ROOM };
+            batch.extend(block.slots[..end].iter().flatten().cloned());
+            number = block.after;
+        }
+        None
+    }
+
+    /// Adds an empty block, to be filled at once.
+    #[inline(never)]
+    fn append(&mut self, list: u32, ends: &mut Ends) {
+        let block = Block {
+            slots: [const { None }; ROOM],
+            list,
+            before: ends.last,
+            after: NONE,
+            pins: 0,
+            filled: 0,
+            live: 0,
+            number: ends.next_number,
+        };
+        ends.next_number += 1;
+        let number = number(self.blocks.insert(block));
+        assert!(number < NONE / ROOM as u32, "over 4,000,000,000 watchers");
+        match mem::replace(&mut ends.last, number) {
+            NONE => ends.first = number,
+            before => self.blocks[before as usize].after = number,
+        }
+    }
+
+    #[inline]
+    fn free_if_empty(&mut self, ends: &mut Ends, number: u32) {
+        let Block { live, pins, before, after, .. } = self.blocks[number as usize];
+        if live > 0 || pins > 0 {
+            return;
+        }
+        match before {
+            NONE => ends.first = after,
+            before => self.blocks[before as usize].after = after,
+        }
+        match after {
+            NONE => ends.last = before,
+            after => self.blocks[after as usize].before = before,
+        }
+        self.blocks.remove(number as usize);
+        if self.blocks.is_empty() && self.blocks.capacity() > KEPT {
+            self.blocks = Slab::new();
+        }
+    }
+
+    /// Walks a list and its invariants, and answers how many operations and how many blocks are in
+    /// it.
+    pub(super) fn check(&self, list: u32, ends: Ends) -> (usize, usize) {
+        let (mut before, mut number, mut least) = (NONE, ends.first, 0);
+        let (mut operations, mut blocks) = (0, 0);
+        while number != NONE {
+            let block = &self.blocks[number as usize];
+            let live = block.slots.iter().flatten().count();
+            assert_eq!((block.list, block.before), (list, before), "the links of block {number}");
+            assert!((least..ends.next_number).contains(&block.number), "numbers grow");
+            assert_eq!(usize::from(block.live), live, "what is live is counted");
+            assert!(live > 0 || block.pins > 0, "a block is empty and nobody stands there");
+            assert!(block.slots[usize::from(block.filled)..].iter().all(Option::is_none));
+            assert!(usize::from(block.filled) == ROOM || block.after == NONE);
+            least = block.number + 1;
+            (operations, blocks) = (operations + live, blocks + 1);
+            (before, number) = (number, block.after);
+        }
+        assert_eq!(ends.last, before, "list {list} ends where it says");
+        (operations, blocks)
+    }
+
+    /// How many blocks there are.
+    pub(super) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+// === impl Ends ===
+
+impl Ends {
+    /// Those of an empty list.
+    pub(super) const fn new() -> Ends {
+        Ends { first: NONE, last: NONE, next_number: 0 }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+}
+
+/// A slab's number in half a word.
+pub(super) fn number(key: usize) -> u32 {
+    u32::try_from(key).expect("over 4,000,000,000 of them")
+}
