@@ -182,12 +182,16 @@ fn a_task_that_stops_its_timer_is_told_that_it_cannot() {
 // === a timeout's life ===
 
 #[test]
-fn a_delay_of_zero_is_due_at_the_next_turn_and_the_longest_never() {
+fn a_delay_of_zero_ends_with_the_tick_and_the_longest_never() {
     let (timer, _clock) = by_hand();
     let now = timer.new_timeout(nothing, Duration::ZERO).unwrap();
     let never = timer.new_timeout(nothing, Duration::MAX).unwrap();
     assert!(!now.is_expired(), "no turn has come");
     assert_eq!((timer.advance(Duration::ZERO), now.is_expired()), (Ok(1), true));
+    assert_eq!(timer.advance(TICK / 2), Ok(0));
+    let amid = timer.new_timeout(nothing, Duration::ZERO).unwrap();
+    assert_eq!((timer.advance(TICK / 3), amid.is_expired()), (Ok(0), false));
+    assert_eq!((timer.advance(TICK), amid.is_expired()), (Ok(1), true));
     assert_eq!(timer.advance(HOUR * 24 * 365), Ok(0));
     assert_eq!(timer.pending_timeouts(), 1);
     assert_eq!(timer.stop().unwrap(), [never]);

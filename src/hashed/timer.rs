@@ -91,7 +91,7 @@ impl HashedWheelTimer {
 
     /// Runs `task` `delay` from now: never earlier, and later by less than a tick (plus the time
     /// that the system needs to wake the timer's thread, and what other tasks take). A delay of
-    /// zero is due at once; one too long to represent never ends.
+    /// zero ends with the present tick; one too long to represent never does.
     ///
     /// The task is a closure (`|timeout: &Timeout| ..`), a [`TimerTask`](super::TimerTask), or
     /// either of them in an [`Arc`]. Never waits. O(1), whatever is waiting; allocates the timeout
