@@ -78,7 +78,7 @@ fn neither_stop_nor_the_end_of_a_timer_nor_a_run_calls_the_callback() {
         (timer, timeout)
     };
     let (stopped, returned) = make(HOUR);
-    assert_eq!(stopped.stop().unwrap(), [returned.clone()]);
+    assert_eq!(stopped.stop().unwrap(), std::slice::from_ref(&returned));
     let (dropped, let_go) = make(HOUR);
     drop(dropped);
     let (advanced, ran) = make(TICK);

@@ -1,8 +1,8 @@
 //! The hashed wheel against a list, through random histories on a manual clock.
 //!
 //! Within a tick the order is open, so what tasks do to each other is judged in the order in which
-//! they say that they did it; all else must be as the list says after every step: what ran and when,
-//! what each cancel answered, who was told, how each timeout calls itself, and the count.
+//! they say that they did it; all else must be as the list says after every step: what ran and
+//! when, what each cancel answered, who was told, how each timeout calls itself, and the count.
 
 mod common;
 #[path = "common/histories.rs"]

@@ -93,8 +93,8 @@ impl Builder {
     ///
     /// What it is given is expired whatever becomes of it: the timeout is counted off before. A
     /// dispatcher that drops it, because its pool is full or gone, ends it without a run. If the
-    /// dispatcher panics, that is counted like a task's panic, and the others are dispatched. Panics
-    /// of tasks elsewhere are the business of whoever runs them.
+    /// dispatcher panics, that is counted like a task's panic, and the others are dispatched.
+    /// Panics of tasks elsewhere are the business of whoever runs them.
     ///
     /// The dispatcher lives as long as the timer: if it owns a [`HashedWheelTimer`] of that timer,
     /// neither ever goes.

@@ -13,8 +13,8 @@
 //! They cannot contradict each other, because the engine's answer decides nothing else:
 //!
 //! - Cancelled here, then cancelled there: the place is free at once, the usual case.
-//! - Cancelled here, while the engine was handing it over or stopping: the engine has counted it off
-//!   already, and whoever it hands the reference to finds the timeout cancelled and lets it go.
+//! - Cancelled here, while the engine was handing it over or stopping: the engine has counted it
+//!   off already, and whoever it hands the reference to finds it cancelled and lets it go.
 //! - Expired here: the engine has handed it over, and nobody will ask it to cancel.
 //!
 //! So a task can cancel another that the reaper has already taken out in the same batch, which the

@@ -39,17 +39,18 @@
 //!
 //! # What is different
 //!
-//! | Netty and Dubbo | here |
-//! |---|---|
-//! | the worker wakes at each tick, for ever | the thread sleeps until a bucket with something in it opens |
-//! | cancelling is completed by the worker, up to a tick later: memory, count and the `cancelled` callback | all of it inside [`Timeout::cancel`], on the thread that cancels |
-//! | `pendingTimeouts` counts cancelled ones, and may drift | [`pending_timeouts`](HashedWheelTimer::pending_timeouts) counts what will run |
-//! | 100,000 new timeouts enter the wheel per tick | no such limit |
-//! | each visit of a bucket walks the timeouts of later rounds too | levels instead of rounds: what is not due soon is not looked at |
-//! | a timeout that is made while the timer stops may be lost | it is returned by `stop`, or refused |
-//! | within a tick, in the order in which they were made | within a tick, in no particular order |
-//! | a timer that nobody stops runs on | it ends with the last [`HashedWheelTimer`] that refers to it |
-//! | `stop` interrupts the task that runs | `stop` waits for it |
+//! - No tick wakes anybody: the thread sleeps until a bucket with something in it opens.
+//! - Cancelling is over when [`Timeout::cancel`] returns: memory, count, limit and the callback,
+//!   all on the thread that cancels. There, the worker did it up to a tick later.
+//! - [`pending_timeouts`](HashedWheelTimer::pending_timeouts) counts what will run. There, it also
+//!   counted what was cancelled, and could drift.
+//! - No limit to how many new timeouts enter the wheel per tick (100,000 there).
+//! - What is not due soon is not looked at: levels of broader buckets instead of further rounds,
+//!   which each visit of a bucket walked through.
+//! - A timeout that is made while the timer stops is returned by `stop` or refused, never lost.
+//! - `stop` waits for the task that runs; it does not interrupt it.
+//! - A timer that nobody stops ends with its last [`HashedWheelTimer`].
+//! - Within a tick, tasks run in no particular order; there, in the order in which they were made.
 //!
 //! # What keeps what alive
 //!

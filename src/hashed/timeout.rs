@@ -5,18 +5,17 @@
 //! alive.
 //!
 //! *Invariants*
-//! - Nobody but the engine has a waiting timeout before `new_timeout` returns it: the reaper decides
-//!   its fate before it shows it to a task or a dispatcher, and `stop` before it returns it. So
-//!   whoever wins `cancel` got the timeout from `new_timeout`, after the handle was stored, by a way
-//!   that orders the two (a reference that was shared, or sent). The winner, and nobody else, takes
-//!   the handle out; if there is none, it is dropped with the timeout.
+//! - Nobody but the engine has a waiting timeout before `new_timeout` returns it: the reaper
+//!   decides its fate before it shows it to a task or a dispatcher, and `stop` before it returns
+//!   it. So whoever wins `cancel` got the timeout from `new_timeout`, after the handle was stored,
+//!   by a way that orders the two (a reference that was shared, or sent). The winner, and nobody
+//!   else, takes the handle out; if there is no winner, it is dropped with the timeout.
 //! - A reference leaves the engine decided: whoever drops a `Pending` that is undecided (an engine
 //!   that ends with it) cancels it.
 //!
 //! *Tested by*: `tests/hashed.rs`, `tests/hashed_faults.rs`, `tests/hashed_races.rs`.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use crate::engine::Handle;
 use crate::sync::{Arc, UnsafeCell, Weak};
@@ -193,12 +192,6 @@ impl PartialEq for Timeout {
 }
 
 impl Eq for Timeout {}
-
-impl Hash for Timeout {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.inner).hash(state);
-    }
-}
 
 impl fmt::Debug for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
