@@ -273,7 +273,8 @@ impl Pair {
     /// Stops, and finds returned what the list has waiting.
     fn stop(mut self) {
         let returned = self.timer.stop().unwrap();
-        let made = self.stage.made.lock().unwrap();
+        // Taken out: tasks know the stage, and are kept by what it keeps.
+        let made = std::mem::take(&mut *self.stage.made.lock().unwrap());
         let waiting = self.lines.iter_mut().zip(made.iter());
         let waiting = waiting.filter(|(line, _)| line.fate == Fate::Waiting);
         let expected: Vec<_> = waiting.map(|(_, timeout)| timeout).collect();

@@ -58,6 +58,9 @@
 //! timer ends, and what was waiting is cancelled and let go. So [`Timeout::timer`] may have nothing
 //! to answer. A *task* that captures a `HashedWheelTimer` of its own does keep it alive until the
 //! task is let go; use `Timeout::timer` instead.
+//!
+//! A timeout keeps its task. A task that stores its own timeouts therefore keeps itself, until it
+//! takes them out again.
 
 mod builder;
 mod error;
