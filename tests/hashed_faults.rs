@@ -157,6 +157,20 @@ fn a_cancelled_timeout_is_let_go_before_its_bucket_comes_round() {
     assert!(stats.seated * 10 > stats.scheduled * 9, "{stats:?}");
 }
 
+#[test]
+fn what_is_due_in_a_later_round_is_not_looked_at_in_each() {
+    let (timer, _clock) = by_hand();
+    let many = 1000;
+    for n in 0..many {
+        timer.new_timeout(nothing, HOUR + MS * n).unwrap();
+    }
+    assert_eq!(timer.advance(HOUR * 2), Ok(many as usize));
+    // The ring of eight comes round 450,000 times in an hour, and each level is four times as
+    // broad as the last: eleven of them reach an hour.
+    let moves = timer.stats().cascaded;
+    assert!(moves <= 11 * u64::from(many), "{moves}");
+}
+
 // === the right time ===
 
 #[test]

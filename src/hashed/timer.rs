@@ -60,7 +60,7 @@ pub enum WorkerState {
     Init,
     /// It was started, or has made a timeout.
     Started,
-    /// It has stopped: no timeout is made and no task begins.
+    /// It has stopped, for good: no timeout is made any more.
     Shutdown,
 }
 
@@ -149,9 +149,10 @@ impl HashedWheelTimer {
         if self.door.begin() { Ok(()) } else { Err(StartError::Stopped) }
     }
 
-    /// Stops the timer: no task begins from here on, and what was waiting is cancelled and
-    /// returned, without its [`cancelled`](super::TimerTask::cancelled) callback. Waits for what
-    /// runs on the timer's thread, and not for what a dispatcher runs elsewhere.
+    /// Stops the timer: no timeout is made from here on, and what was waiting is cancelled and
+    /// returned, without its [`cancelled`](super::TimerTask::cancelled) callback. Waits for the
+    /// tasks that the timer's thread has taken out to run, after which none begins there; not for
+    /// what a dispatcher runs elsewhere.
     ///
     /// A timeout that was made expires, is cancelled by [`Timeout::cancel`], or is returned here:
     /// exactly one of these, however they race. Stopping again returns nothing.
