@@ -81,7 +81,8 @@ impl Builder {
     /// Default no limit; zero is refused by `build`.
     ///
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
-    /// It costs two atomic updates of a shared counter per timeout.
+    /// It costs two atomic updates of a shared counter per timeout. (Where Netty takes zero or less
+    /// for no limit, leave this out.)
     pub fn max_pending_timeouts(mut self, max: u64) -> Builder {
         self.engine = self.engine.max_pending(max);
         self.max_pending = Some(max);

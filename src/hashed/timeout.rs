@@ -50,6 +50,23 @@ pub struct Timeout {
 /// [`Builder::dispatcher`](super::Builder::dispatcher).
 ///
 /// It runs once or, where it is dropped instead, never; its timeout is expired either way.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::ManualClock;
+/// use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+///
+/// // Runs what comes, where it comes: as without a dispatcher, but with a line in the log.
+/// let logging = |expired: Expired| {
+///     println!("{:?} is due", expired.timeout());
+///     expired.run();
+/// };
+/// let clock = ManualClock::new();
+/// let timer = HashedWheelTimer::builder().manual_clock(&clock).dispatcher(logging).build()?;
+/// timer.new_timeout(|_: &Timeout| println!("and runs"), Duration::from_secs(1))?;
+/// assert_eq!(timer.advance(Duration::from_secs(1))?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a dropped timeout never runs its task"]
 pub struct Expired {
     timeout: Timeout,
@@ -137,12 +154,33 @@ impl Timeout {
 
     /// Whether the delay has passed and the task was reached: it runs, has run, or was given to the
     /// dispatcher. From inside the task: yes.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(1))?;
+    /// timer.advance(Duration::from_secs(1))?;
+    /// assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_expired(&self) -> bool {
         self.inner.fate.end() == Some(End::Expired)
     }
 
     /// Whether it was cancelled: by [`cancel`](Timeout::cancel), by
     /// [`stop`](HashedWheelTimer::stop), or because its timer was dropped. Its task will never run.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
+    /// timer.stop()?;
+    /// assert!(timeout.is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.inner.fate.end() == Some(End::Cancelled)
     }

@@ -131,11 +131,20 @@ impl HashedWheelTimer {
     /// How many timeouts are waiting: made, and neither expired nor cancelled. Those that the
     /// timer's thread has taken out to run them are not counted any more. Exact when no thread is
     /// inside a call. O(threads that have used the timer).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
+    /// assert_eq!(timer.pending_timeouts(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pending_timeouts(&self) -> usize {
         self.door.engine.len()
     }
 
-    /// Where the timer is in its life.
+    /// Where the timer is in its life: see [`WorkerState`]. It only goes forward.
     pub fn worker_state(&self) -> WorkerState {
         self.door.stage()
     }
@@ -145,6 +154,14 @@ impl HashedWheelTimer {
     ///
     /// # Errors
     /// The timer has stopped.
+    ///
+    /// ```
+    /// # use tickless::hashed::{HashedWheelTimer, WorkerState};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.start()?;
+    /// assert_eq!(timer.worker_state(), WorkerState::Started);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn start(&self) -> Result<(), StartError> {
         if self.door.begin() { Ok(()) } else { Err(StartError::Stopped) }
     }
@@ -182,6 +199,17 @@ impl HashedWheelTimer {
     ///
     /// # Errors
     /// The clock is not manual, the call comes from a task, or the timer has stopped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build()?;
+    /// timer.new_timeout(|_: &Timeout| println!("a minute later"), Duration::from_secs(60))?;
+    /// assert_eq!(timer.advance(Duration::from_secs(59))?, 0);
+    /// assert_eq!(timer.advance(Duration::from_secs(1))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
         self.door.engine.advance(by)
     }
@@ -191,6 +219,15 @@ impl HashedWheelTimer {
     ///
     /// It sees what was handed over, not what ran: a timeout that is cancelled after that is one
     /// that `fired` here.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?.cancel();
+    /// assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.door.engine.stats()
     }
