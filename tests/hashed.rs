@@ -80,6 +80,7 @@ fn a_timer_starts_with_its_first_timeout_or_when_told_and_stays_stopped() {
     assert_eq!(told.worker_state(), WorkerState::Init);
     assert_eq!((told.start(), told.worker_state()), (Ok(()), WorkerState::Started));
     assert_eq!(told.start(), Ok(()), "once more does no harm");
+    assert_eq!(StartError::Stopped.to_string(), "a timer that has stopped cannot be started");
 
     let (used, _clock) = by_hand();
     used.new_timeout(nothing, HOUR).unwrap();
@@ -173,7 +174,8 @@ fn a_task_that_stops_its_timer_is_told_that_it_cannot() {
     match timer.new_timeout(task.clone(), Duration::ZERO) {
         Err(error @ Rejected::Stopped { .. }) => {
             assert_eq!(error.to_string(), "the timer has stopped");
-            assert!(error.is_stopped() && Arc::ptr_eq(&error.into_task(), &task));
+            assert!(error.is_stopped() && !error.is_full());
+            assert!(Arc::ptr_eq(&error.into_task(), &task));
         }
         other => panic!("{other:?}"),
     }

@@ -1,8 +1,8 @@
 //! A timeout: what its makers hold of it, what the engine holds, and what a dispatcher gets.
 //!
 //! *Owner*: everybody, by reference count. While a timeout waits, one reference lies in the engine
-//! as the payload ([`Pending`]); it refers to its timer weakly, so that what waits keeps no engine
-//! alive.
+//! as the payload ([`Pending`]). It knows its timer by number: what waits keeps no engine alive,
+//! and making a timeout counts no references on what all threads share.
 //!
 //! *Invariants*
 //! - Nobody but the engine has a waiting timeout before `new_timeout` returns it: the reaper
@@ -18,10 +18,9 @@
 use std::fmt;
 
 use crate::engine::Handle;
-use crate::sync::{Arc, UnsafeCell, Weak};
+use crate::sync::{Arc, UnsafeCell};
 
 use super::fate::{End, Fate};
-use super::timer::Door;
 use super::{HashedWheelTimer, TimerTask};
 
 /// The caller's end of a timeout: cancel it, and ask how it is.
@@ -74,9 +73,10 @@ pub struct Expired {
 
 struct Inner {
     fate: Fate,
+    /// The number of the timer.
+    timer: u32,
     /// Stored once by `new_timeout`, taken by the winner of `cancel`.
     handle: UnsafeCell<Option<Handle<Pending>>>,
-    timer: Weak<Door>,
     task: Arc<dyn TimerTask>,
 }
 
@@ -91,14 +91,9 @@ unsafe impl Sync for Inner {}
 
 impl Timeout {
     /// A timeout that waits, as yet without a handle.
-    pub(super) fn new(task: Arc<dyn TimerTask>, timer: &Arc<Door>) -> Timeout {
-        let inner = Inner {
-            fate: Fate::new(),
-            handle: UnsafeCell::new(None),
-            timer: Arc::downgrade(timer),
-            task,
-        };
-        Timeout { inner: Arc::new(inner) }
+    pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> Timeout {
+        let (fate, handle) = (Fate::new(), UnsafeCell::new(None));
+        Timeout { inner: Arc::new(Inner { fate, timer, handle, task }) }
     }
 
     /// The reference for the engine.
@@ -136,7 +131,8 @@ impl Timeout {
     /// The timer that the timeout was made by; `None`: nobody has it any more, so it has ended.
     ///
     /// As long as somebody keeps a [`HashedWheelTimer`] of it, this answers with another one, also
-    /// when it has stopped. What is answered keeps the timer going while it lives.
+    /// when it has stopped. What is answered keeps the timer going while it lives. Takes no lock.
+    /// O(log timers of the process).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -149,7 +145,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn timer(&self) -> Option<HashedWheelTimer> {
-        self.inner.timer.upgrade().map(HashedWheelTimer::from_door)
+        HashedWheelTimer::of_number(self.inner.timer)
     }
 
     /// Whether the delay has passed and the task was reached: it runs, has run, or was given to the

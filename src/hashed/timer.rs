@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::{Stats, TypedEngine};
+use crate::engine::{Registry, Stats, TypedEngine};
 use crate::error::{BuildError, ScheduleError, StopError, TurnError};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
@@ -34,12 +34,15 @@ pub struct HashedWheelTimer {
 }
 
 /// What a timer's clones share.
-pub(super) struct Door {
+struct Door {
     engine: TypedEngine<Pending>,
     /// A [`WorkerState`]; it only grows.
     stage: AtomicU32,
     max_pending: Option<u64>,
 }
+
+/// Every timer, by its engine's number.
+static TIMERS: Registry = Registry::empty();
 
 /// Where a timer is in its life.
 ///
@@ -82,11 +85,14 @@ impl HashedWheelTimer {
 
     pub(super) fn on(engine: TypedEngine<Pending>, max_pending: Option<u64>) -> HashedWheelTimer {
         let stage = AtomicU32::new(WorkerState::Init as u32);
-        HashedWheelTimer::from_door(Arc::new(Door { engine, stage, max_pending }))
+        let door = Arc::new(Door { engine, stage, max_pending });
+        TIMERS.enter(door.engine.number(), &door);
+        HashedWheelTimer { door }
     }
 
-    pub(super) fn from_door(door: Arc<Door>) -> HashedWheelTimer {
-        HashedWheelTimer { door }
+    /// The timer with that number, if somebody still has it.
+    pub(super) fn of_number(number: u32) -> Option<HashedWheelTimer> {
+        TIMERS.find(number).map(|door| HashedWheelTimer { door })
     }
 
     /// Runs `task` `delay` from now: never earlier, and later by less than a tick (plus the time
@@ -117,7 +123,7 @@ impl HashedWheelTimer {
         if !self.door.begin() {
             return Err(Rejected::Stopped { task });
         }
-        let timeout = Timeout::new(task, &self.door);
+        let timeout = Timeout::new(task, self.door.engine.number());
         match self.door.engine.schedule(delay, timeout.pending()) {
             Ok(handle) => {
                 // SAFETY: this is the maker, and nobody but the engine has the timeout yet.
@@ -293,6 +299,12 @@ impl Door {
                 Rejected::Stopped { task }
             }
         }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        TIMERS.leave(self.engine.number());
     }
 }
 
