@@ -60,7 +60,7 @@ impl Hashed {
         let mut delays = Delays::new(1);
         Hashed {
             timer,
-            task: (|timeout: &Timeout| drop(black_box(timeout.is_expired()))).into_task(),
+            task: (|timeout: &Timeout| _ = black_box(timeout.is_expired())).into_task(),
             waiting: VecDeque::with_capacity(OPERATIONS + 1),
             delays: (0..OPERATIONS).map(|_| delays.between(from_ms, to_ms)).collect(),
             before: 0,
