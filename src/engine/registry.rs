@@ -10,7 +10,8 @@ use std::fmt;
 use crate::entry::Published;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
-/// Where things of one type family are found by number. It keeps none of them alive.
+/// Where things of one kind are found by number. It keeps none of them alive, and lives for ever
+/// itself, in a `static`: its table is never given back.
 pub(crate) struct Registry {
     table: Published<Table>,
 }
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn what_has_entered_is_found_until_it_leaves_or_is_gone() {
-        let registry = Registry::empty();
+        static REGISTRY: Registry = Registry::empty();
+        let registry = &REGISTRY;
         assert!(registry.find::<u64>(1).is_none());
         let things = [5, 2, 9, 1].map(|number| (number, Arc::new(u64::from(number))));
         things.iter().for_each(|(number, thing)| registry.enter(*number, thing));
