@@ -11,7 +11,7 @@ use planned::{panic_as_planned, quietly};
 use tickless::hashed::{
     HashedWheelTimer, IntoTask, Rejected, StartError, Timeout, TimerTask, WorkerState,
 };
-use tickless::{BuildError, GeometryError, ManualClock, StopError};
+use tickless::{BuildError, GeometryError, ManualClock, StopError, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -93,6 +93,23 @@ fn a_timer_starts_with_its_first_timeout_or_when_told_and_stays_stopped() {
         assert_eq!(timer.start(), Err(StartError::Stopped));
         assert_eq!(timer.worker_state(), WorkerState::Shutdown);
     }
+}
+
+#[test]
+fn time_is_moved_by_hand_where_a_hand_moves_it_and_no_task_does() {
+    let threaded = HashedWheelTimer::new().unwrap();
+    assert_eq!(threaded.advance(TICK), Err(TurnError::NotManual));
+    let (timer, clock) = by_hand();
+    let (sender, receiver) = mpsc::channel();
+    let task = move |timeout: &Timeout| {
+        sender.send(timeout.timer().unwrap().advance(TICK)).unwrap();
+    };
+    timer.new_timeout(task, TICK).unwrap();
+    assert_eq!(timer.advance(TICK * 2), Ok(1));
+    assert_eq!(receiver.try_recv(), Ok(Err(TurnError::InsideTask)));
+    assert_eq!(clock.elapsed(), TICK * 2);
+    timer.stop().unwrap();
+    assert_eq!(timer.advance(TICK), Err(TurnError::Stopped));
 }
 
 // === Dubbo's own scenarios ===
