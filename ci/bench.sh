@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CARGO_PROFILE_BENCH_LTO=off
 export CARGO_PROFILE_BENCH_CODEGEN_UNITS=16
 export CARGO_PROFILE_BENCH_DEBUG=false
-for bench in schedule cancel reset expire wheel inbox purgatory; do
+for bench in schedule cancel reset expire wheel inbox purgatory hashed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
 cargo bench --quiet --locked -- --test

@@ -3,6 +3,8 @@
 #[cfg(not(any(loom, shuttle)))]
 mod engine;
 mod error;
+#[cfg(not(any(loom, shuttle)))]
+pub mod hashed;
 pub mod local;
 pub mod purgatory;
 

@@ -17,6 +17,7 @@ use alone::alone;
 use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
+use tickless::hashed::{HashedWheelTimer, IntoTask, Timeout};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
 
 #[global_allocator]
@@ -264,4 +265,23 @@ fn what_a_far_timers_payload_owns_is_freed_in_its_cancel_whichever_thread_cancel
         // Up to what a thread makes when it first meets an engine.
         assert!(freed > BALLAST as i64 / 2, "{freed} bytes");
     }
+}
+
+#[test]
+fn a_timeout_of_a_shared_task_costs_one_allocation_and_leaves_nothing() {
+    let _alone = alone();
+    let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build().unwrap();
+    let task = (|_: &Timeout| ()).into_task();
+    let step = || {
+        let timeout = timer.new_timeout(task.clone(), HOUR).unwrap();
+        assert!(timeout.cancel());
+        drop(timer.new_timeout(task.clone(), MS).unwrap());
+        assert_eq!(timer.advance(MS * 100), Ok(1));
+    };
+    (0..1000).for_each(|_| step());
+    let (made, before) = (made_here(), live());
+    let steps = scaled(1000);
+    (0..steps).for_each(|_| step());
+    assert_eq!(made_here() - made, 2 * steps);
+    assert!(live().blocks <= before.blocks, "{:?} after {before:?}", live());
 }

@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::{
     Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, Snapshot, Stats, Task, Tick,
     TypedEngine,
 };
 
-fn is_send_and_sync<T: Send + Sync>() {}
+fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
 fn is_send<T: Send>() {}
 fn is_unpin<T: Unpin>() {}
 
@@ -25,14 +26,21 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<ManualClock>();
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
+    is_send_and_sync::<HashedWheelTimer>();
+    is_send_and_sync::<Timeout>();
+    is_send_and_sync::<Expired>();
+    is_send_and_sync::<Rejected>();
+    is_send_and_sync::<dyn TimerTask>();
     is_send::<Task>();
     is_unpin::<Handle<Unshared>>();
 }
 
 #[test]
-fn a_handle_is_one_word_and_a_clone_of_an_engine_too() {
+fn handles_and_timeouts_are_one_word_and_clones_of_engines_and_timers_too() {
     assert_eq!(size_of::<Handle>(), size_of::<usize>());
     assert_eq!(size_of::<Engine>(), size_of::<usize>());
+    assert_eq!(size_of::<Option<Timeout>>(), size_of::<usize>());
+    assert_eq!(size_of::<HashedWheelTimer>(), size_of::<usize>());
 }
 
 fn assert_prints(value: &dyn Debug, name: &str) {
@@ -60,4 +68,23 @@ fn what_users_hold_can_be_told_apart_in_a_log() {
     typed.schedule_detached(Duration::ZERO, 7).unwrap();
     assert_eq!(typed.turn(0).unwrap().fired, 1);
     assert_eq!(typed.stats().panicked, 0, "it was looked at");
+}
+
+#[test]
+fn what_users_of_the_hashed_wheel_hold_can_be_told_apart_in_a_log() {
+    let builder = HashedWheelTimer::builder().max_pending_timeouts(1);
+    assert_prints(&builder, "Builder { ");
+    let look = |expired: Expired| assert_prints(&expired, "Expired");
+    let clock = ManualClock::new();
+    let timer = builder.manual_clock(&clock).dispatcher(look).build().unwrap();
+    assert_prints(&timer, "HashedWheelTimer { worker_state: Init, pending_timeouts: 0");
+    let nothing = |_: &Timeout| ();
+    let timeout = timer.new_timeout(nothing, Duration::ZERO).unwrap();
+    assert_prints(&timeout, "Timeout(Waiting)");
+    let refused = |timer: &HashedWheelTimer| timer.new_timeout(nothing, Duration::ZERO);
+    assert_prints(&refused(&timer).unwrap_err(), "Full { max: 1");
+    assert_eq!((timer.advance(Duration::ZERO), timer.stats().panicked), (Ok(1), 0));
+    timer.stop().unwrap();
+    assert_prints(&refused(&timer).unwrap_err(), "Stopped");
+    assert_prints(&timer, "HashedWheelTimer { worker_state: Shutdown, pending_timeouts: 0");
 }

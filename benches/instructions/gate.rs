@@ -11,6 +11,7 @@
 
 #[path = "../common/delays.rs"]
 mod delays;
+mod hashed;
 mod stage;
 mod timers;
 
@@ -19,6 +20,7 @@ use gungraun::{
     library_benchmark_group, main,
 };
 
+use hashed::Hashed;
 use stage::Stage;
 use timers::{Closures, Numbers, Timers};
 
@@ -43,6 +45,10 @@ const LIMITS: [(&str, [u64; 2], u64); 13] = [
     ("idle_turn", [958, 970], 0),
 ];
 
+/// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.
+const HASHED_PAIR: (u64, u64) = (492, 1_000);
+const HASHED_EXPIRE: (u64, u64) = (393, 0);
+
 /// Columns of the table.
 const CLOSURES: usize = 0;
 const NUMBERS: usize = 1;
@@ -54,12 +60,17 @@ const OPERATIONS: usize = 1_000;
 fn within(operation: &str, engine: usize) -> LibraryBenchmarkConfig {
     let row = LIMITS.iter().find(|(name, ..)| *name == operation);
     let (_, instructions, blocks) = row.expect("each operation has its limits");
-    let instructions = instructions[engine] * OPERATIONS as u64;
+    limited((instructions[engine], *blocks))
+}
+
+/// Both tools, with such limits.
+fn limited((instructions, blocks): (u64, u64)) -> LibraryBenchmarkConfig {
+    let instructions = instructions * OPERATIONS as u64;
     let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
     callgrind.format([EventKind::Ir]).hard_limits([(EventKind::Ir, instructions)]);
     // An allocation counts where the operation is found among its callers, inlined ones included.
     let mut dhat = Dhat::with_args(["--num-callers=200"]);
-    dhat.format([DhatMetric::TotalBlocks]).hard_limits([(DhatMetric::TotalBlocks, *blocks)]);
+    dhat.format([DhatMetric::TotalBlocks]).hard_limits([(DhatMetric::TotalBlocks, blocks)]);
     let mut config = LibraryBenchmarkConfig::default();
     config.tool(callgrind).tool(dhat);
     config
@@ -116,4 +127,22 @@ operations! {
     idle_turn: with_idle, turn_each, none_busy;
 }
 
-main!(library_benchmark_groups = operations);
+// The oldest of a thousand timeouts makes way for a new one. (The macro takes no docs.)
+#[library_benchmark(teardown = Hashed::all_replaced)]
+#[bench::shared(setup = Hashed::with_requests, config = limited(HASHED_PAIR))]
+fn hashed_pair(mut hashed: Hashed) -> Hashed {
+    hashed.replace();
+    hashed
+}
+
+// Turns expire all.
+#[library_benchmark(teardown = Hashed::all_expired)]
+#[bench::shared(setup = Hashed::with_due, config = limited(HASHED_EXPIRE))]
+fn hashed_expire(mut hashed: Hashed) -> Hashed {
+    hashed.expire();
+    hashed
+}
+
+library_benchmark_group!(name = hashed_wheel, benchmarks = [hashed_pair, hashed_expire]);
+
+main!(library_benchmark_groups = operations, hashed_wheel);

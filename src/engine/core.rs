@@ -12,7 +12,7 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
 use super::leftover::Leftover;
-use super::registry;
+use super::registry::ENGINES;
 
 /// Shards and what surrounds them.
 pub(super) struct Core<T> {
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Core<T> {
             stopping: AtomicBool::new(false),
             routed: AtomicUsize::new(0),
         });
-        registry::enter(&core);
+        ENGINES.enter(core.id(), &core);
         core
     }
 }
@@ -117,7 +117,7 @@ impl<T> Core<T> {
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        registry::leave(self.id());
+        ENGINES.leave(self.id());
         for shard in &self.shards {
             // Closed already, unless the engine was never finished.
             drop(Leftover::new(self.close(shard)));

@@ -22,7 +22,7 @@ use crate::sync::Arc;
 use crate::time::{Tick, Watch};
 
 use super::core::Core;
-use super::registry;
+use super::registry::ENGINES;
 
 /// One thread's part of one engine.
 pub(super) struct Local<T> {
@@ -74,7 +74,7 @@ pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Lent<T> {
 pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
         Some(local) => Some(Lent { local, _spare: None }),
-        None => find(number, || registry::find(number)),
+        None => find(number, || ENGINES.find(number)),
     }
 }
 

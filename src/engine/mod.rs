@@ -4,7 +4,7 @@
 //! - `typed` is the engine for payloads of any type, `closures` the one for closures.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
-//! - `local` is what a thread keeps of each engine; `registry` finds an engine by its number.
+//! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
 
 mod builder;
@@ -25,6 +25,7 @@ pub use closures::Engine;
 pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
+pub(crate) use registry::Registry;
 pub use snapshot::{PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use typed::TypedEngine;

@@ -1,16 +1,25 @@
-//! Finds an engine by its number, for handles that come to a thread which has not used their
-//! engine yet. Read without a lock; engines come and go by replacing the whole table.
+//! Finds things by their engine's number: for handles that come to a thread which has not used
+//! their engine yet, and for whatever else would otherwise count references to what all share.
+//! Read without a lock; entries come and go by replacing the whole table.
+//!
+//! *Invariant*: a table is in order of numbers.
 
 use std::any::Any;
+use std::fmt;
 
 use crate::entry::Published;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
-use super::core::Core;
+/// Where things of one kind are found by number. It keeps none of them alive, and lives for ever
+/// itself, in a `static`: its table is never given back.
+pub(crate) struct Registry {
+    table: Published<Table>,
+}
 
 type Table = Vec<(u32, Weak<dyn Any + Send + Sync>)>;
 
-static ENGINES: Published<Table> = Published::empty();
+/// What threads of an engine share, by the engine's number.
+pub(super) static ENGINES: Registry = Registry::empty();
 
 /// A number that no engine of this process had before; `None` after 2^32 - 1 of them.
 pub(super) fn new_number() -> Option<u32> {
@@ -21,31 +30,74 @@ pub(super) fn new_number() -> Option<u32> {
         .map(|last| last + 1)
 }
 
-/// Makes an engine known.
-pub(super) fn enter<T: Send + 'static>(core: &Arc<Core<T>>) {
-    let number = core.id();
-    let core: Arc<dyn Any + Send + Sync> = core.clone();
-    let known = (number, Arc::downgrade(&core));
-    ENGINES.update(|table| {
-        let mut table = table.cloned().unwrap_or_default();
-        table.push(known.clone());
-        table
-    });
+// === impl Registry ===
+
+impl Registry {
+    /// Nothing is known yet.
+    pub(crate) const fn empty() -> Registry {
+        Registry { table: Published::empty() }
+    }
+
+    /// Makes a thing known by a number that nothing here has yet. O(n).
+    pub(crate) fn enter<T: Any + Send + Sync>(&self, number: u32, thing: &Arc<T>) {
+        let thing: Arc<dyn Any + Send + Sync> = thing.clone();
+        let known = (number, Arc::downgrade(&thing));
+        self.table.update(|table| {
+            let mut table = table.cloned().unwrap_or_default();
+            let place = table.partition_point(|(other, _)| *other < number);
+            table.insert(place, known.clone());
+            table
+        });
+    }
+
+    /// Forgets a thing. O(n).
+    pub(crate) fn leave(&self, number: u32) {
+        self.table.update(|table| {
+            let others = table.into_iter().flatten().filter(|(other, _)| *other != number);
+            others.cloned().collect()
+        });
+    }
+
+    /// The thing with that number, if it still exists. O(log n).
+    ///
+    /// # Panics
+    /// It is no `T`.
+    pub(crate) fn find<T: Any + Send + Sync>(&self, number: u32) -> Option<Arc<T>> {
+        let thing = self.table.with(|table| {
+            let table = table?;
+            let place = table.binary_search_by_key(&number, |(other, _)| *other).ok()?;
+            table[place].1.upgrade()
+        })?;
+        Some(thing.downcast().expect("a number belongs to one thing"))
+    }
 }
 
-/// Forgets an engine.
-pub(super) fn leave(number: u32) {
-    ENGINES.update(|table| {
-        let others = table.into_iter().flatten().filter(|(other, _)| *other != number);
-        others.cloned().collect()
-    });
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
 }
 
-/// The engine with that number, if it still exists.
-pub(super) fn find<T: Send + 'static>(number: u32) -> Option<Arc<Core<T>>> {
-    let core = ENGINES.with(|table| {
-        let (_, core) = table?.iter().find(|(other, _)| *other == number)?;
-        core.upgrade()
-    })?;
-    Some(core.downcast().expect("a number belongs to one engine"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_entered_is_found_until_it_leaves_or_is_gone() {
+        static REGISTRY: Registry = Registry::empty();
+        let registry = &REGISTRY;
+        assert!(registry.find::<u64>(1).is_none());
+        let things = [5, 2, 9, 1].map(|number| (number, Arc::new(u64::from(number))));
+        things.iter().for_each(|(number, thing)| registry.enter(*number, thing));
+        for (number, thing) in &things {
+            let found: Arc<u64> = registry.find(*number).unwrap();
+            assert!(Arc::ptr_eq(&found, thing));
+        }
+        assert!([0, 3, 10].into_iter().all(|number| registry.find::<u64>(number).is_none()));
+        registry.leave(2);
+        registry.leave(7);
+        assert!(registry.find::<u64>(2).is_none() && registry.find::<u64>(1).is_some());
+        drop(things);
+        assert!(registry.find::<u64>(5).is_none(), "nothing here keeps it alive");
+    }
 }

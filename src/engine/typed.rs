@@ -189,6 +189,11 @@ impl<T: Send + 'static> TypedEngine<T> {
         Ok(())
     }
 
+    /// The engine's number: no other of this process has it.
+    pub(crate) fn number(&self) -> u32 {
+        self.core().id()
+    }
+
     pub(super) fn core(&self) -> &Arc<Core<T>> {
         &self.inner.core
     }

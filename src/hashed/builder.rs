@@ -1,0 +1,196 @@
+//! How a hashed wheel timer is put together.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::dispatch::Batch;
+use crate::engine;
+use crate::error::BuildError;
+use crate::time::{Clock, MAX_SLOTS, ManualClock};
+
+use super::timeout::Pending;
+use super::{Expired, HashedWheelTimer};
+
+/// Sets up a [`HashedWheelTimer`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::hashed::HashedWheelTimer;
+///
+/// let timer = HashedWheelTimer::builder()
+///     .tick_duration(Duration::from_millis(30))
+///     .ticks_per_wheel(512)
+///     .max_pending_timeouts(100_000)
+///     .thread_name("requests")
+///     .build()?;
+/// # drop(timer);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until it builds"]
+pub struct Builder {
+    engine: engine::Builder,
+    max_pending: Option<u64>,
+    dispatcher: Option<Dispatcher>,
+}
+
+type Dispatcher = Box<dyn Fn(Expired) + Send + Sync>;
+
+const TICK: Duration = Duration::from_millis(100);
+
+const TICKS_PER_WHEEL: u32 = 512;
+
+// === impl Builder ===
+
+impl Builder {
+    /// Defaults: ticks of 100 ms and 512 of them, as in Netty; one shard, no limit, the system's
+    /// clock, and tasks that run on the timer's thread.
+    pub fn new() -> Builder {
+        let builder = Builder {
+            engine: engine::Builder::new().shards(1).thread_name("hashed-wheel"),
+            max_pending: None,
+            dispatcher: None,
+        };
+        builder.tick_duration(TICK).ticks_per_wheel(TICKS_PER_WHEEL)
+    }
+
+    /// The tick: what is due within one expires together, at its end. Default 100 ms; anything from
+    /// 1 ns to 584 years.
+    ///
+    /// A shorter tick expires closer to the delay. It costs nothing while nothing is due: nothing
+    /// wakes up per tick.
+    pub fn tick_duration(mut self, tick: Duration) -> Builder {
+        self.engine = self.engine.tick(tick);
+        self
+    }
+
+    /// How many buckets the wheel has, rounded up to a power of two, at least two. Default 512; up
+    /// to 1,048,576.
+    ///
+    /// What is due later lies on a second wheel with broader buckets, and so on, and not in further
+    /// rounds of this one: the number need not grow with the delays or with how many timeouts wait.
+    /// A bucket takes 256 bytes.
+    pub fn ticks_per_wheel(mut self, ticks: u32) -> Builder {
+        // What is out of bounds stays what was asked for, so that the error names it.
+        let is_possible = (1..=MAX_SLOTS).contains(&ticks);
+        let slots = if is_possible { ticks.next_power_of_two().max(2) } else { ticks };
+        self.engine = self.engine.slots(slots);
+        self
+    }
+
+    /// The most timeouts that may wait at a time; more are [rejected](super::Rejected::Full).
+    /// Default no limit; zero is refused by `build`.
+    ///
+    /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
+    /// It costs two atomic updates of a shared counter per timeout. (Where Netty takes zero or less
+    /// for no limit, leave this out.)
+    pub fn max_pending_timeouts(mut self, max: u64) -> Builder {
+        self.engine = self.engine.max_pending(max);
+        self.max_pending = Some(max);
+        self
+    }
+
+    /// Has `dispatcher` run what expires, instead of the timer's thread, on which it is called: to
+    /// hand tasks that take long to a pool.
+    ///
+    /// What it is given is expired whatever becomes of it: the timeout is counted off before. A
+    /// dispatcher that drops it, because its pool is full or gone, ends it without a run. If the
+    /// dispatcher panics, that is counted like a task's panic, and the others are dispatched.
+    /// Panics of tasks elsewhere are the business of whoever runs them.
+    ///
+    /// The dispatcher lives as long as the timer: if it owns a [`HashedWheelTimer`] of that timer,
+    /// neither ever goes.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+    ///
+    /// let (queue, work) = mpsc::channel::<Expired>();
+    /// let worker = thread::spawn(move || work.into_iter().for_each(Expired::run));
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(1))
+    ///     .dispatcher(move |expired| drop(queue.send(expired)))
+    ///     .build()?;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let task = move |_: &Timeout| sender.send(thread::current().id()).expect("somebody waits");
+    /// timer.new_timeout(task, Duration::from_millis(2))?;
+    /// assert_eq!(receiver.recv()?, worker.thread().id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dispatcher(mut self, dispatcher: impl Fn(Expired) + Send + Sync + 'static) -> Builder {
+        self.dispatcher = Some(Box::new(dispatcher));
+        self
+    }
+
+    /// The name of the timer's thread; a dash and the shard's number are added. Default
+    /// `hashed-wheel`. Anything without a NUL; systems may show its beginning only.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.engine = self.engine.thread_name(name);
+        self
+    }
+
+    /// How many wheels, each with a thread. Default one, so that tasks run one after another as in
+    /// Netty; up to 1024. Each thread that makes timeouts uses one of them; with more than one,
+    /// tasks run at the same time and in no common order.
+    pub fn shards(mut self, shards: usize) -> Builder {
+        self.engine = self.engine.shards(shards);
+        self
+    }
+
+    /// The clock. Default the system's monotonic one.
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.engine = self.engine.clock(clock);
+        self
+    }
+
+    /// A clock that is moved by hand, and no thread: time moves and tasks run inside
+    /// [`HashedWheelTimer::advance`], which is how to test code that uses timeouts.
+    pub fn manual_clock(self, clock: &ManualClock) -> Builder {
+        self.clock(Clock::manual(clock))
+    }
+
+    /// Builds the timer.
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or the timer's thread could not be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::BuildError;
+    /// use tickless::hashed::HashedWheelTimer;
+    ///
+    /// let built = HashedWheelTimer::builder().tick_duration(Duration::ZERO).build();
+    /// assert!(matches!(built, Err(BuildError::Tick { .. })));
+    /// ```
+    pub fn build(self) -> Result<HashedWheelTimer, BuildError> {
+        let engine = match self.dispatcher {
+            None => self.engine.build_typed(|batch: Batch<'_, _>| expire_all(batch, Expired::run)),
+            Some(run) => self.engine.build_typed(move |batch: Batch<'_, _>| {
+                expire_all(batch, &run);
+            }),
+        }?;
+        Ok(HashedWheelTimer::on(engine, self.max_pending))
+    }
+}
+
+/// Decides on one after the other: what a task does may cancel those behind it.
+fn expire_all(batch: Batch<'_, Pending>, run: impl Fn(Expired)) {
+    batch.filter_map(Pending::expire).for_each(run);
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("engine", &self.engine)
+            .field("has_dispatcher", &self.dispatcher.is_some())
+            .finish_non_exhaustive()
+    }
+}
