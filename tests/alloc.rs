@@ -285,3 +285,22 @@ fn a_timeout_of_a_shared_task_costs_one_allocation_and_leaves_nothing() {
     assert_eq!(made_here() - made, 2 * steps);
     assert!(live().blocks <= before.blocks, "{:?} after {before:?}", live());
 }
+
+#[test]
+fn hashed_timers_that_end_leave_nothing_behind() {
+    let _alone = alone();
+    let build_and_drop = || {
+        let builder = HashedWheelTimer::builder().ticks_per_wheel(8);
+        let timer = builder.manual_clock(&ManualClock::new()).build().unwrap();
+        timer.new_timeout(|_: &Timeout| (), HOUR).unwrap();
+    };
+    build_and_drop();
+    free_what_waits_for_readers();
+    let before = live();
+    let timers = 200;
+    (0..timers).for_each(|_| build_and_drop());
+    // What the thread keeps of the last of them goes when it turns to another.
+    free_what_waits_for_readers();
+    let left = live().blocks - before.blocks;
+    assert!(left < timers / 2, "{left} blocks of {timers} timers");
+}
