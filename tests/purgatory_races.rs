@@ -13,7 +13,7 @@ use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::scaled;
 use operation::{Call, End, Op};
@@ -25,6 +25,8 @@ use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u64, Op>;
 
@@ -48,6 +50,14 @@ fn assert_empty(purgatory: &Keyed) -> Stats {
     stats
 }
 
+/// A try looks first and dawdles then: a check that comes meanwhile needs another one, and who
+/// decides meanwhile finds it at that.
+fn dawdle(_: &Op, call: Call) {
+    if call == Call::Try {
+        (0..3).for_each(|_| thread::yield_now());
+    }
+}
+
 /// Tells each of `N` threads its number.
 fn on_numbered<const N: usize>(body: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
@@ -63,12 +73,6 @@ fn twenty_threads_complete_a_hundred_operations_with_many_checks_each_of_which_t
     const CHECKS: u32 = 20;
     for _ in 0..scaled(10) {
         let purgatory = timeless();
-        // A try looks first and dawdles then: a check that comes meanwhile needs another one.
-        let dawdle = |_: &Op, call| {
-            if call == Call::Try {
-                (0..3).for_each(|_| thread::yield_now());
-            }
-        };
         let ops: [Arc<Op>; OPS] = array::from_fn(|_| Op::with(dawdle));
         for (op, key) in ops.iter().zip(0..) {
             let keys = [key, key / 10, 1000 + key];
@@ -238,7 +242,7 @@ fn meddle(
 /// Everything at once, on as few keys as that, until a number of operations have come.
 fn race(keys: u64, ops: usize, timeout_ns: u64) {
     let (purgatory, engine) = threaded();
-    let ops: Vec<_> = (0..ops).map(|_| Op::new()).collect();
+    let ops: Vec<_> = (0..ops).map(|_| Op::with(dawdle)).collect();
     let (tickets, told) = (Mutex::default(), Told::default());
     let next = AtomicUsize::new(0);
     on_numbered::<4>(|thread| {
@@ -258,6 +262,12 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
             meddle(&purgatory, keys, random, &tickets, &told);
         }
     });
+    // An expiry that nobody has carried out would leave an operation without a timer.
+    let start = Instant::now();
+    while purgatory.len() != engine.len() {
+        assert!(start.elapsed() < PATIENCE, "{} of {}", engine.len(), purgatory.len());
+        thread::yield_now();
+    }
     told.give_back(purgatory.stop());
     assert!(engine.stop().unwrap().is_empty(), "each end has cancelled its timer");
     let stats = assert_empty(&purgatory);
