@@ -10,6 +10,7 @@ mod random;
 mod threads;
 
 use std::array;
+use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -55,6 +56,13 @@ fn assert_empty(purgatory: &Keyed) -> Stats {
 fn dawdle(_: &Op, call: Call) {
     if call == Call::Try {
         (0..3).for_each(|_| thread::yield_now());
+    }
+}
+
+/// As `dawdle`, at its registration alone and on the processor: lists may be long.
+fn dawdle_first(op: &Op, call: Call) {
+    if call == Call::Try && op.tries() == 2 {
+        (0..500).for_each(|_| hint::spin_loop());
     }
 }
 
@@ -242,7 +250,7 @@ fn meddle(
 /// Everything at once, on as few keys as that, until a number of operations have come.
 fn race(keys: u64, ops: usize, timeout_ns: u64) {
     let (purgatory, engine) = threaded();
-    let ops: Vec<_> = (0..ops).map(|_| Op::with(dawdle)).collect();
+    let ops: Vec<_> = (0..ops).map(|_| Op::with(dawdle_first)).collect();
     let (tickets, told) = (Mutex::default(), Told::default());
     let next = AtomicUsize::new(0);
     on_numbered::<4>(|thread| {
