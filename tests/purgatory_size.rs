@@ -236,6 +236,37 @@ fn keys_whose_operations_expire_leave_nothing_either() {
     assert_freed(before);
 }
 
+#[test]
+fn memory_of_a_burst_goes_back_although_a_few_of_it_stay() {
+    let _alone = alone();
+    let (purgatory, engine) = by_hand::<Small>();
+    let book = Arc::new(Book::default());
+    let before = live().bytes;
+    let watch = |key: u64| {
+        let op = Arc::new(Small { book: book.clone(), may_complete: false });
+        let arrival = purgatory.try_complete_else_watch(op, [key], HOUR).unwrap();
+        arrival.into_delayed().expect("it may not complete")
+    };
+    let ops = scaled(200_000);
+    let mut tickets: Vec<_> = (0..ops).map(watch).collect();
+    let most = live().bytes - before;
+    let staying: Vec<_> = tickets
+        .drain(..)
+        .enumerate()
+        .filter(|(n, ticket)| n % 1000 == 0 || !ticket.cancel())
+        .collect();
+    drop(tickets);
+    while engine.turn(0).unwrap().more {}
+    free_what_waits_for_readers();
+    let left = live().bytes - before;
+    // Each of them may hold on to a chunk of blocks and one of lists, and each thing that was there
+    // leaves a few bits in the tables of chunks.
+    let bound = KEPT_BYTES + staying.len() as i64 * 3_000 + ops as i64 * 2;
+    assert!(left < bound && 10 * bound < most, "{left} bytes of {most} are left, not {bound}");
+    purgatory.check();
+    assert_eq!(purgatory.stats().keys, staying.len());
+}
+
 /// A way to end an operation that is given with its ticket and one of its keys.
 type Way = fn(&Purgatory<u64, Op>, Delayed<u64, Op>, u64) -> bool;
 

@@ -16,9 +16,7 @@
 
 use std::mem;
 
-use slab::Slab;
-
-use super::watchers::KEPT;
+use super::chunks::Chunks;
 
 /// No block: where a list ends.
 const NONE: u32 = u32::MAX;
@@ -31,7 +29,7 @@ pub(super) const BATCH: usize = 4 * ROOM;
 
 /// All blocks of a part. `N` stands for an operation.
 pub(super) struct Blocks<N> {
-    blocks: Slab<Block<N>>,
+    blocks: Chunks<Block<N>>,
 }
 
 struct Block<N> {
@@ -76,17 +74,17 @@ struct Until {
 
 impl<N: Clone> Blocks<N> {
     pub(super) const fn new() -> Blocks<N> {
-        Blocks { blocks: Slab::new() }
+        Blocks { blocks: Chunks::new() }
     }
 
     /// The number of the list that a slot belongs to.
     pub(super) fn list_of(&self, slot: u32) -> u32 {
-        self.blocks[slot as usize / ROOM].list
+        self.blocks[slot / ROOM as u32].list
     }
 
     /// The number of the list that is being gone through.
     pub(super) fn list_of_mark(&self, mark: &Bookmark) -> u32 {
-        self.blocks[mark.block as usize].list
+        self.blocks[mark.block].list
     }
 
     /// All operations, once for each slot.
@@ -97,10 +95,10 @@ impl<N: Clone> Blocks<N> {
     /// Adds an operation at the end of the list with that number, and answers its slot.
     pub(super) fn push(&mut self, list: u32, ends: &mut Ends, node: N) -> u32 {
         let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
-        if !self.blocks.get(ends.last as usize).is_some_and(has_room) {
+        if ends.last == NONE || !has_room(&self.blocks[ends.last]) {
             self.append(list, ends);
         }
-        let last = &mut self.blocks[ends.last as usize];
+        let last = &mut self.blocks[ends.last];
         let offset = last.filled;
         last.slots[usize::from(offset)] = Some(node);
         last.filled += 1;
@@ -111,7 +109,7 @@ impl<N: Clone> Blocks<N> {
     /// Takes the operation in a slot out of its list.
     pub(super) fn take(&mut self, ends: &mut Ends, slot: u32) -> N {
         let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
-        let block = &mut self.blocks[number as usize];
+        let block = &mut self.blocks[number];
         let node = block.slots[offset].take().expect("an operation leaves once");
         block.live -= 1;
         self.free_if_empty(ends, number);
@@ -121,7 +119,7 @@ impl<N: Clone> Blocks<N> {
     /// Begins to go through a list: collects the first operations, as many as fit into a batch. If
     /// there are more, the bookmark says where.
     pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
-        let last = &self.blocks[ends.last as usize];
+        let last = &self.blocks[ends.last];
         let until = Until { number: last.number, filled: last.filled };
         self.collect(ends.first, until, batch)
     }
@@ -140,13 +138,14 @@ impl<N: Clone> Blocks<N> {
 
     /// Takes a bookmark out.
     pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
-        self.blocks[mark.block as usize].pins -= 1;
+        self.blocks[mark.block].pins -= 1;
         self.free_if_empty(ends, mark.block);
     }
 
     /// Clones the operations from a block on, and pins the first block that there is no room for.
     fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
-        while let Some(block) = self.blocks.get_mut(number as usize) {
+        while number != NONE {
+            let block = &mut self.blocks[number];
             let here = Until { number: block.number, filled: 0 };
             if here >= until {
                 break;
@@ -177,32 +176,29 @@ impl<N: Clone> Blocks<N> {
             number: ends.next_number,
         };
         ends.next_number += 1;
-        let number = number(self.blocks.insert(block));
+        let number = self.blocks.insert(block);
         assert!(number < NONE / ROOM as u32, "over 4,000,000,000 watchers");
         match mem::replace(&mut ends.last, number) {
             NONE => ends.first = number,
-            before => self.blocks[before as usize].after = number,
+            before => self.blocks[before].after = number,
         }
     }
 
     #[inline]
     fn free_if_empty(&mut self, ends: &mut Ends, number: u32) {
-        let Block { live, pins, before, after, .. } = self.blocks[number as usize];
+        let Block { live, pins, before, after, .. } = self.blocks[number];
         if live > 0 || pins > 0 {
             return;
         }
         match before {
             NONE => ends.first = after,
-            before => self.blocks[before as usize].after = after,
+            before => self.blocks[before].after = after,
         }
         match after {
             NONE => ends.last = before,
-            after => self.blocks[after as usize].before = before,
+            after => self.blocks[after].before = before,
         }
-        self.blocks.remove(number as usize);
-        if self.blocks.is_empty() && self.blocks.capacity() > KEPT {
-            self.blocks = Slab::new();
-        }
+        self.blocks.remove(number);
     }
 
     /// Walks a list and its invariants, and answers how many operations and how many blocks are in
@@ -211,7 +207,7 @@ impl<N: Clone> Blocks<N> {
         let (mut before, mut number, mut least) = (NONE, ends.first, 0);
         let (mut operations, mut blocks) = (0, 0);
         while number != NONE {
-            let block = &self.blocks[number as usize];
+            let block = &self.blocks[number];
             let live = block.slots.iter().flatten().count();
             assert_eq!((block.list, block.before), (list, before), "the links of block {number}");
             assert!((least..ends.next_number).contains(&block.number), "numbers grow");
@@ -244,9 +240,4 @@ impl Ends {
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
     }
-}
-
-/// A slab's number in half a word.
-pub(super) fn number(key: usize) -> u32 {
-    u32::try_from(key).expect("over 4,000,000,000 of them")
 }

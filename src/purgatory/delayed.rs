@@ -37,7 +37,8 @@ where
         self.node.decide(Decision::Completed)
     }
 
-    /// Ends the operation without calling it back. `false`: it was decided before.
+    /// Ends the operation without telling it. `false`: it was decided before. (A `try_complete`
+    /// that another thread is inside of right now goes on, for nothing.)
     ///
     /// O(number of its keys).
     pub fn cancel(&self) -> bool {

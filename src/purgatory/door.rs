@@ -21,9 +21,11 @@ use super::{Decision, Delayed, Operation, Stats, WatchError};
 /// cancelled and dropped; [`stop`](Purgatory::stop) returns it instead. (An operation that holds a
 /// clone, to register its successor for example, keeps the purgatory for as long as it waits.)
 ///
-/// *Threads.* `on_complete` and `on_expire` of an operation whose timeout came run on the engine's
-/// reaper, one after another: they should be short, as every task of an engine. Others run where
-/// the check or the force is.
+/// *Threads.* Callbacks run on the thread whose call decided: the one that checks or forces, or,
+/// if the timeout came, the engine's reaper, one after another there (so they should be short, as
+/// every task of an engine). If that finds the operation inside a try or its registration, they
+/// run on the thread that is at it, when the try is over: so `try_complete_else_watch` and
+/// `check_and_complete` may also run `on_expire`.
 ///
 /// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer; an
 /// end cancels the timer and takes the same locks: O(1) per key, whatever else waits. Keys are
@@ -197,8 +199,10 @@ where
         completed
     }
 
-    /// Cancels every operation that waits under `key`: none of its callbacks will be called, its
-    /// timer is cancelled, and all its keys let go of it. Returns those that this call cancelled.
+    /// Cancels every operation that waits under `key`: it will not be told of any end, its timer is
+    /// cancelled, and all its keys let go of it. Returns those that this call cancelled. (A
+    /// `try_complete` that another thread is inside of right now goes on, for nothing; the keys let
+    /// go of that operation when it returns.)
     ///
     /// O(operations under the key).
     ///
@@ -216,9 +220,10 @@ where
     /// does), and everything that waits is cancelled and returned, each operation once. Stopping
     /// again returns nothing.
     ///
-    /// Waits for nobody: callbacks that other threads are inside of go on. May be called from
-    /// callbacks. The engine goes on: whoever built it stops it, and that of
-    /// [`new`](Purgatory::new) ends with the last clone.
+    /// Waits for nobody: callbacks that other threads are inside of go on, and so does a
+    /// `try_complete` of what is returned, for nothing. May be called from callbacks. The engine
+    /// goes on: whoever built it stops it, and that of [`new`](Purgatory::new) ends with the last
+    /// clone.
     pub fn stop(&self) -> Vec<Arc<O>> {
         let lists = &self.inner.lists;
         cancel_all(lists, lists.close().into_iter())

@@ -50,14 +50,16 @@
 //! ```
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `delayed` a ticket;
-//! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers` and
-//! `blocks` say who waits under which key.
+//! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers`,
+//! `blocks` and `chunks` say who waits under which key.
 
 #[doc(hidden)]
 pub mod trial;
 
 #[cfg(not(any(loom, shuttle)))]
 mod blocks;
+#[cfg(not(any(loom, shuttle)))]
+mod chunks;
 #[cfg(not(any(loom, shuttle)))]
 mod delayed;
 #[cfg(not(any(loom, shuttle)))]

@@ -20,7 +20,8 @@ pub trait Operation: Send + Sync + 'static {
     ///
     /// Called at registration, before and after the operation is watched, and for each check of
     /// one of its keys. Each check is followed by a whole call that began after it, or finds the
-    /// operation decided. It should look at the state that the keys stand for and be quick:
+    /// operation decided; only one that comes from inside this very call (directly, or through what
+    /// it calls) is not. It should look at the state that the keys stand for and be quick:
     /// a check waits for the calls that it makes.
     fn try_complete(&self) -> bool;
 

@@ -19,7 +19,8 @@ pub struct Stats {
     pub expired: u64,
     /// Operations that were cancelled or returned by `stop`.
     pub cancelled: u64,
-    /// Callbacks that panicked, and drops of keys and of operations.
+    /// Callbacks that panicked, and drops of keys and of operations. (What is dropped with the task
+    /// of a timer that fires counts on the engine.)
     pub panicked: u64,
 }
 

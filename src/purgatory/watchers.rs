@@ -16,20 +16,20 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use hashbrown::HashTable;
-use slab::Slab;
 
 use super::Stats;
-use super::blocks::{Blocks, Bookmark, Ends, number};
+use super::blocks::{Blocks, Bookmark, Ends};
+use super::chunks::Chunks;
 use super::trial::Decision;
 
-/// Memory for so many is kept whatever happens.
-pub(super) const KEPT: usize = 64;
+/// A table for so many lists is kept whatever happens.
+const KEPT: usize = 64;
 
 /// Keys, and who waits under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
     /// Numbers of lists, by the hashes of their keys.
     table: HashTable<u32>,
-    lists: Slab<List<K>>,
+    lists: Chunks<List<K>>,
     blocks: Blocks<N>,
     /// Sums over all lists.
     counts: Stats,
@@ -48,7 +48,7 @@ impl<K, N: Clone> Watchers<K, N> {
     pub(super) const fn new() -> Watchers<K, N> {
         Watchers {
             table: HashTable::new(),
-            lists: Slab::new(),
+            lists: Chunks::new(),
             blocks: Blocks::new(),
             counts: Stats::NONE,
             is_closed: false,
@@ -77,7 +77,7 @@ impl<K, N: Clone> Watchers<K, N> {
         };
         self.counts.watched += 1;
         self.counts.delayed += usize::from(is_first);
-        let List { ends, .. } = &mut self.lists[number as usize];
+        let List { ends, .. } = &mut self.lists[number];
         Some(self.blocks.push(number, ends, node))
     }
 
@@ -93,7 +93,7 @@ impl<K, N: Clone> Watchers<K, N> {
             None => {}
         }
         let number = self.blocks.list_of(slot);
-        let List { ends, .. } = &mut self.lists[number as usize];
+        let List { ends, .. } = &mut self.lists[number];
         let node = self.blocks.take(ends, slot);
         (node, self.remove_if_empty(number))
     }
@@ -106,7 +106,7 @@ impl<K, N: Clone> Watchers<K, N> {
         Q: Eq + ?Sized,
     {
         let number = self.find(hash, key)?;
-        self.blocks.begin(self.lists[number as usize].ends, batch)
+        self.blocks.begin(self.lists[number].ends, batch)
     }
 
     /// Goes on where `mark` is. Answers the key if nobody waits there any more.
@@ -116,14 +116,14 @@ impl<K, N: Clone> Watchers<K, N> {
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
         let number = self.blocks.list_of_mark(&mark);
-        let next = self.blocks.go_on(&mut self.lists[number as usize].ends, mark, batch);
+        let next = self.blocks.go_on(&mut self.lists[number].ends, mark, batch);
         (next, self.remove_if_empty(number))
     }
 
     /// Takes a bookmark out. Answers the key if nobody waits there any more.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
         let number = self.blocks.list_of_mark(&mark);
-        self.blocks.close_book(&mut self.lists[number as usize].ends, mark);
+        self.blocks.close_book(&mut self.lists[number].ends, mark);
         self.remove_if_empty(number)
     }
 
@@ -143,7 +143,7 @@ impl<K, N: Clone> Watchers<K, N> {
         Q: Eq + ?Sized,
     {
         let is_it = |&list: &u32| {
-            let list = &self.lists[list as usize];
+            let list = &self.lists[list];
             list.hash == hash && list.key.borrow() == key
         };
         self.table.find(hash, is_it).copied()
@@ -151,28 +151,25 @@ impl<K, N: Clone> Watchers<K, N> {
 
     #[inline(never)]
     fn insert_key(&mut self, key: K, hash: u64) -> u32 {
-        let list = number(self.lists.insert(List { key, hash, ends: Ends::new() }));
+        let list = self.lists.insert(List { key, hash, ends: Ends::new() });
         let lists = &self.lists;
-        self.table.insert_unique(hash, list, |&list| lists[list as usize].hash);
+        self.table.insert_unique(hash, list, |&list| lists[list].hash);
         list
     }
 
     fn remove_if_empty(&mut self, number: u32) -> Option<K> {
-        self.lists[number as usize].ends.is_empty().then(|| self.remove_key(number))
+        self.lists[number].ends.is_empty().then(|| self.remove_key(number))
     }
 
     #[inline(never)]
     fn remove_key(&mut self, number: u32) -> K {
-        let List { key, hash, .. } = self.lists.remove(number as usize);
+        let List { key, hash, .. } = self.lists.remove(number);
         let entry = self.table.find_entry(hash, |&other| other == number);
         entry.expect("every list is in the table").remove();
-        if self.lists.is_empty() && self.lists.capacity() > KEPT {
-            self.lists = Slab::new();
-        }
         let (len, capacity) = (self.table.len(), self.table.capacity());
         if capacity > KEPT && len < capacity / 8 {
             let lists = &self.lists;
-            self.table.shrink_to(2 * len, |&list| lists[list as usize].hash);
+            self.table.shrink_to(2 * len, |&list| lists[list].hash);
         }
         key
     }
@@ -180,8 +177,7 @@ impl<K, N: Clone> Watchers<K, N> {
     /// Walks every invariant. O(n).
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
-        for (key, list) in &self.lists {
-            let number = number(key);
+        for (number, list) in self.lists.iter() {
             assert!(!list.ends.is_empty(), "list {number} is not empty");
             let is_listed = self.table.find(list.hash, |&other| other == number).is_some();
             assert!(is_listed, "list {number} is in the table");

@@ -1,0 +1,242 @@
+//! Numbered things in chunks of memory, each of which goes back when nothing is left in it.
+//!
+//! *Owner*: whoever has the lock of the part.
+//!
+//! *Invariants*: the chunks with room are in one list, from `open` on; one that is empty is the
+//! only one with room, and kept so that who comes and goes needs no new one each time.
+//!
+//! *Tested by*: the unit tests below, and all of the purgatory.
+
+use std::array;
+use std::mem;
+use std::ops::{Index, IndexMut};
+
+/// No chunk.
+const NONE: u32 = u32::MAX;
+
+/// Things of a chunk.
+const ROOM: usize = 16;
+
+/// Things by their numbers, which stay the same.
+pub(super) struct Chunks<T> {
+    /// A chunk by its number; `None`: that number is free.
+    chunks: Vec<Option<Box<Chunk<T>>>>,
+    /// Numbers of chunks that are free.
+    free: Vec<u32>,
+    /// The first chunk with room.
+    open: u32,
+    len: usize,
+}
+
+struct Chunk<T> {
+    things: [Option<T>; ROOM],
+    /// One bit for each place that is taken.
+    taken: u16,
+    /// The chunks with room before and after this one, if it has room.
+    before: u32,
+    after: u32,
+}
+
+const _: () = assert!(ROOM == u16::BITS as usize, "a place is a bit");
+
+// === impl Chunks ===
+
+impl<T> Chunks<T> {
+    pub(super) const fn new() -> Chunks<T> {
+        Chunks { chunks: Vec::new(), free: Vec::new(), open: NONE, len: 0 }
+    }
+
+    /// How many things there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a thing and answers its number.
+    ///
+    /// # Panics
+    /// With some four thousand million of them.
+    pub(super) fn insert(&mut self, thing: T) -> u32 {
+        if self.open == NONE {
+            self.add_chunk();
+        }
+        let number = self.open;
+        let chunk = self.chunk(number);
+        let place = chunk.taken.trailing_ones();
+        chunk.things[place as usize] = Some(thing);
+        chunk.taken |= 1 << place;
+        if chunk.taken == u16::MAX {
+            self.close(number);
+        }
+        self.len += 1;
+        number * ROOM as u32 + place
+    }
+
+    /// Takes the thing with that number out.
+    pub(super) fn remove(&mut self, number: u32) -> T {
+        let (number, place) = (number / ROOM as u32, number as usize % ROOM);
+        let chunk = self.chunk(number);
+        let thing = chunk.things[place].take().expect("there is such a thing");
+        let was_full = chunk.taken == u16::MAX;
+        chunk.taken &= !(1 << place);
+        let is_empty = chunk.taken == 0;
+        if was_full {
+            self.open(number);
+        }
+        self.len -= 1;
+        if is_empty && (self.open != number || self.chunk(number).after != NONE) {
+            self.close(number);
+            self.chunks[number as usize] = None;
+            self.free.push(number);
+        }
+        if self.len == 0 && self.chunks.len() > 1 {
+            // Nobody knows a number any more: the chunk that is kept may get another.
+            self.chunks = vec![self.chunks[self.open as usize].take()];
+            (self.free, self.open) = (Vec::new(), 0);
+        }
+        thing
+    }
+
+    /// All things with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let chunks = self.chunks.iter().enumerate();
+        chunks.flat_map(|(number, chunk)| {
+            let things = chunk.iter().flat_map(|chunk| chunk.things.iter().enumerate());
+            things.filter_map(move |(place, thing)| {
+                Some(((number * ROOM + place) as u32, thing.as_ref()?))
+            })
+        })
+    }
+
+    /// Adds a chunk, the only one with room.
+    #[inline(never)]
+    fn add_chunk(&mut self) {
+        let things = array::from_fn(|_| None);
+        let chunk = Some(Box::new(Chunk { things, taken: 0, before: NONE, after: NONE }));
+        match self.free.pop() {
+            Some(number) => {
+                self.chunks[number as usize] = chunk;
+                self.open = number;
+            }
+            None => {
+                assert!(self.chunks.len() < NONE as usize / ROOM, "over 4,000,000,000 of them");
+                self.open = self.chunks.len() as u32;
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Puts a chunk that has room first among those.
+    fn open(&mut self, number: u32) {
+        let after = mem::replace(&mut self.open, number);
+        if after != NONE {
+            self.chunk(after).before = number;
+        }
+        let chunk = self.chunk(number);
+        (chunk.before, chunk.after) = (NONE, after);
+    }
+
+    /// Takes a chunk out of those with room.
+    fn close(&mut self, number: u32) {
+        let Chunk { before, after, .. } = *self.chunk(number);
+        match before {
+            NONE => self.open = after,
+            before => self.chunk(before).after = after,
+        }
+        if after != NONE {
+            self.chunk(after).before = before;
+        }
+    }
+
+    fn chunk(&mut self, number: u32) -> &mut Chunk<T> {
+        self.chunks[number as usize].as_mut().expect("a chunk with that number is there")
+    }
+
+    /// How many things there is memory for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.chunks.iter().flatten().count() * ROOM
+    }
+}
+
+impl<T> Index<u32> for Chunks<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, number: u32) -> &T {
+        let chunk = self.chunks[number as usize / ROOM].as_ref();
+        let thing = chunk.and_then(|chunk| chunk.things[number as usize % ROOM].as_ref());
+        thing.expect("there is such a thing")
+    }
+}
+
+impl<T> IndexMut<u32> for Chunks<T> {
+    #[inline]
+    fn index_mut(&mut self, number: u32) -> &mut T {
+        let chunk = self.chunks[number as usize / ROOM].as_mut();
+        let thing = chunk.and_then(|chunk| chunk.things[number as usize % ROOM].as_mut());
+        thing.expect("there is such a thing")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_found_by_their_numbers_until_they_are_taken_out() {
+        let mut chunks = Chunks::new();
+        let numbers: Vec<u32> = (0..1_000_usize).map(|thing| chunks.insert(thing)).collect();
+        assert!(numbers.iter().enumerate().all(|(thing, number)| chunks[*number] == thing));
+        for (thing, number) in numbers.iter().enumerate().filter(|(thing, _)| thing % 3 == 0) {
+            assert_eq!(chunks.remove(*number), thing);
+        }
+        let left: Vec<usize> = chunks.iter().map(|(_, thing)| *thing).collect();
+        assert_eq!(left, (0..1_000).filter(|thing| thing % 3 != 0).collect::<Vec<_>>());
+        assert!(chunks.iter().all(|(number, thing)| numbers[*thing] == number));
+        assert_eq!(chunks.len(), left.len());
+    }
+
+    #[test]
+    fn new_things_take_the_room_of_old_ones() {
+        let mut chunks = Chunks::new();
+        let numbers: Vec<u32> = (0..1_000).map(|thing| chunks.insert(thing)).collect();
+        let capacity = chunks.capacity();
+        for round in 0..10 {
+            for number in numbers.iter().skip(round).step_by(10) {
+                chunks.remove(*number);
+            }
+            (0..100).for_each(|_| _ = chunks.insert(0));
+            assert_eq!((chunks.len(), chunks.capacity()), (1_000, capacity));
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_although_some_stay() {
+        let mut chunks = Chunks::new();
+        let numbers: Vec<u32> = (0..100 * ROOM).map(|thing| chunks.insert(thing)).collect();
+        for (thing, number) in numbers.iter().enumerate() {
+            if thing % (10 * ROOM) != 0 {
+                chunks.remove(*number);
+            }
+        }
+        assert_eq!((chunks.len(), chunks.capacity()), (10, 10 * ROOM));
+        for number in numbers.iter().step_by(10 * ROOM) {
+            chunks.remove(*number);
+        }
+        assert_eq!((chunks.len(), chunks.capacity(), chunks.chunks.len()), (0, ROOM, 1));
+        let number = chunks.insert(7);
+        assert_eq!(chunks.remove(number), 7);
+    }
+
+    #[test]
+    fn who_comes_and_goes_where_all_else_is_full_needs_no_new_memory() {
+        let mut chunks = Chunks::new();
+        (0..ROOM).for_each(|thing| _ = chunks.insert(thing));
+        for round in 0..10 {
+            let number = chunks.insert(round);
+            assert_eq!(chunks.capacity(), 2 * ROOM);
+            assert_eq!(chunks.remove(number), round);
+            assert_eq!(chunks.capacity(), 2 * ROOM, "the room is kept for the next");
+        }
+    }
+}
