@@ -32,7 +32,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What a purgatory and its engine may keep when nobody waits: the tables of 64 parts at their
+/// What a purgatory and its engine may keep when nobody waits: the tables of 256 parts at their
 /// smallest, and what each thread has at hand of the engine.
 const KEPT_BYTES: i64 = 2_000_000;
 

@@ -3,14 +3,15 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::iter;
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{BuildError, ScheduleError};
-use crate::sync::Arc;
+use crate::sync::{Arc, Padded};
 
 use super::lists::Walk;
-use super::node::{Hold, Lists, Node};
+use super::node::{Anchor, Hold, Lists, Node};
 use super::trial::Outcome;
 use super::{Decision, Delayed, Operation, Stats, WatchError};
 
@@ -29,7 +30,7 @@ use super::{Decision, Delayed, Operation, Stats, WatchError};
 ///
 /// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer; an
 /// end cancels the timer and takes the same locks: O(1) per key, whatever else waits. Keys are
-/// spread over 64 locks, none of which is held during a callback or while a list is gone through.
+/// spread over 256 locks, none of which is held during a callback or while a list is gone through.
 /// `Eq` of keys is the one thing of the user's that runs under such a lock: it must not use the
 /// purgatory.
 pub struct Purgatory<K, O, S = RandomState>
@@ -40,12 +41,17 @@ where
     inner: Arc<Inner<K, O, S>>,
 }
 
+/// Counts of references to the lists.
+const ANCHORS: usize = 64;
+
 struct Inner<K, O, S>
 where
     K: Send + 'static,
     O: Operation,
 {
     lists: Arc<Lists<K, O>>,
+    /// Operations hold on to the lists by one of these.
+    anchors: Box<[Arc<Anchor<K, O>>]>,
     engine: Engine,
     hasher: S,
 }
@@ -115,8 +121,9 @@ where
     /// As [`with_engine`](Purgatory::with_engine), with another hash of keys. All 64 bits of it
     /// should be good: the upper half chooses the lock.
     pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
-        let inner = Inner { lists: Arc::new(Lists::new()), engine: engine.clone(), hasher };
-        Purgatory { inner: Arc::new(inner) }
+        let lists = Arc::new(Lists::new());
+        let anchors = (0..ANCHORS).map(|_| Arc::new(Padded(lists.clone()))).collect();
+        Purgatory { inner: Arc::new(Inner { lists, anchors, engine: engine.clone(), hasher }) }
     }
 
     /// Completes `operation` if it can, else lets it wait under each of `keys`, until a check of
@@ -138,7 +145,7 @@ where
         keys: impl IntoIterator<Item = K>,
         timeout: Duration,
     ) -> Result<Arrival<K, O>, WatchError<O>> {
-        let Inner { lists, engine, hasher } = &*self.inner;
+        let Inner { lists, anchors, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
         let Some(first) = keys.next() else { return Err(WatchError::NoKeys(operation)) };
         let mut completes = false;
@@ -148,13 +155,14 @@ where
             return Ok(Arrival::Completed);
         }
 
-        let node = Node::new_held(operation, lists.clone());
+        let hash = hasher.hash_one(&first);
+        let node = Node::new_held(operation, anchors[hash as usize % ANCHORS].clone());
         let mut hold = Hold::of_new(&node);
-        for key in std::iter::once(first).chain(keys) {
+        let others = keys.map(|key| (hasher.hash_one(&key), key));
+        for (hash, key) in iter::once((hash, first)).chain(others) {
             if node.decision().is_some() {
                 break;
             }
-            let hash = hasher.hash_one(&key);
             if !hold.watch(key, hash) {
                 return refuse(hold, &node, WatchError::Stopped);
             }
@@ -229,7 +237,7 @@ where
         cancel_all(lists, lists.close().into_iter())
     }
 
-    /// How many operations wait. O(1), but not free: adds up 64 parts, each under its lock.
+    /// How many operations wait. O(1), but not free: adds up 256 parts, each under its lock.
     pub fn len(&self) -> usize {
         self.inner.lists.stats().delayed
     }

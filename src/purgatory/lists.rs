@@ -25,7 +25,7 @@ use super::trial::Decision;
 use super::watchers::Watchers;
 
 /// Into how many parts keys are spread.
-const PARTS: usize = 64;
+const PARTS: usize = 256;
 
 type Part<K, N> = Padded<Mutex<Watchers<K, N>>>;
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::mem;
 
 use crate::engine::Handle;
-use crate::sync::{Arc, Nesting, UnsafeCell};
+use crate::sync::{Arc, Nesting, Padded, UnsafeCell};
 
 use super::Operation;
 use super::lists::WatchLists;
@@ -24,12 +24,16 @@ use super::trial::{Asked, Decided, Decision, Outcome, Trial};
 /// The lists that nodes are in.
 pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 
+/// One of several counts of references to the lists, each on lines of its own: threads that let
+/// operations wait under different keys do not count on the same.
+pub(super) type Anchor<K, O> = Padded<Arc<Lists<K, O>>>;
+
 /// An operation and everything about it.
 pub(super) struct Node<K, O> {
     trial: Trial,
     kept: UnsafeCell<Kept>,
     operation: Arc<O>,
-    lists: Arc<Lists<K, O>>,
+    anchor: Arc<Anchor<K, O>>,
 }
 
 /// What the holder alone touches.
@@ -67,9 +71,9 @@ where
     O: Operation,
 {
     /// A node that its maker [holds](Hold::of_new).
-    pub(super) fn new_held(operation: Arc<O>, lists: Arc<Lists<K, O>>) -> Arc<Node<K, O>> {
+    pub(super) fn new_held(operation: Arc<O>, anchor: Arc<Anchor<K, O>>) -> Arc<Node<K, O>> {
         let kept = UnsafeCell::new(Kept::default());
-        Arc::new(Node { trial: Trial::new_held(), kept, operation, lists })
+        Arc::new(Node { trial: Trial::new_held(), kept, operation, anchor })
     }
 
     pub(super) fn operation(&self) -> &Arc<O> {
@@ -102,9 +106,13 @@ where
         }
     }
 
+    fn lists(&self) -> &Lists<K, O> {
+        &self.anchor.0
+    }
+
     fn try_complete(&self) -> bool {
         let mut answer = false;
-        let call = || self.lists.contained(|| answer = self.operation.try_complete());
+        let call = || self.lists().contained(|| answer = self.operation.try_complete());
         TRIES.with(|tries| tries.inside(self.address(), call));
         answer
     }
@@ -142,7 +150,7 @@ where
         K: Eq,
     {
         let is_first = self.kept(|kept| kept.places.is_empty());
-        let place = self.node.lists.watch(self.node.clone(), key, hash, is_first);
+        let place = self.node.lists().watch(self.node.clone(), key, hash, is_first);
         place.map(|place| self.kept(|kept| kept.places.push(place))).is_some()
     }
 
@@ -181,7 +189,7 @@ where
     /// Lets everything go that leads to the operation, then tells it.
     fn finish(&mut self, decision: Decision) {
         self.let_go(Some(decision));
-        let Node { lists, operation, .. } = &**self.node;
+        let (lists, operation) = (self.node.lists(), &self.node.operation);
         if decision != Decision::Cancelled {
             lists.contained(|| operation.on_complete());
         }
@@ -196,7 +204,7 @@ where
         if let Some(timer) = timer {
             timer.cancel();
         }
-        self.node.lists.leave(&places, counted);
+        self.node.lists().leave(&places, counted);
     }
 
     fn kept<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> R {
