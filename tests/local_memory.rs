@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use alone::alone;
 use common::scaled;
-use counting::{Counting, live, made_here};
+use counting::{Counting, bytes_here, made_here};
 use random::Random;
 use tickless::local::{HashedWheel, TimingWheel, Wheel};
 use tickless::{Geometry, Tick};
@@ -40,14 +40,14 @@ fn deadlines(count: u64, span_ticks: u64) -> Vec<Tick> {
 
 /// What `wheel` asks of the allocator for timers with these deadlines.
 fn weigh<W: TimingWheel<u64>>(mut wheel: W, deadlines: &[Tick], shrink: fn(&mut W)) -> usize {
-    let before = live().bytes;
+    let before = bytes_here();
     for at in deadlines {
         wheel.insert(*at, at.get());
     }
     shrink(&mut wheel);
-    let bytes = live().bytes - before;
+    let bytes = bytes_here() - before;
     drop(wheel);
-    assert_eq!(live().bytes, before, "all of it is given back");
+    assert_eq!(bytes_here(), before, "all of it is given back");
     bytes as usize
 }
 

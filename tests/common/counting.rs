@@ -25,11 +25,18 @@ static LINES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static MADE_HERE: Cell<u64> = const { Cell::new(0) };
+    static BYTES_HERE: Cell<i64> = const { Cell::new(0) };
 }
 
 /// How many blocks the calling thread has allocated.
 pub(crate) fn made_here() -> u64 {
     MADE_HERE.get()
+}
+
+/// How many bytes the calling thread has allocated, less those that it has freed: what it owns, if
+/// it hands nothing over. (The test harness has a thread of its own, which allocates as it likes.)
+pub(crate) fn bytes_here() -> i64 {
+    BYTES_HERE.get()
 }
 
 /// What lives now.
@@ -54,6 +61,7 @@ pub(crate) fn free_what_waits_for_readers() {
 fn count(layout: Layout, sign: i64) {
     BLOCKS.fetch_add(sign, Ordering::SeqCst);
     BYTES.fetch_add(sign * layout.size() as i64, Ordering::SeqCst);
+    BYTES_HERE.set(BYTES_HERE.get() + sign * layout.size() as i64);
     if (layout.size(), layout.align()) == (64, 64) {
         LINES.fetch_add(sign, Ordering::SeqCst);
     }
@@ -77,4 +85,13 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: passed on to the caller.
         unsafe { System.dealloc(block, layout) };
     }
+}
+
+#[test]
+fn what_a_thread_owns_is_counted_to_the_byte() {
+    let before = bytes_here();
+    let block = vec![0_u8; 12_345];
+    assert_eq!(bytes_here() - before, 12_345, "the allocator that counts is in use");
+    drop(block);
+    assert_eq!(bytes_here(), before);
 }
