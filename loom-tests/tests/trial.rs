@@ -198,6 +198,26 @@ fn what_is_decided_during_registration_is_finished_there() {
 }
 
 #[test]
+fn a_registration_a_check_a_cancel_and_the_timer_at_once() {
+    check(3, || {
+        let rig = Rig::new_held(1);
+        let checker = on_thread(&rig, Rig::happens);
+        let canceller = on_thread(&rig, |rig| rig.decide(Cancelled));
+        let timer = on_thread(&rig, |rig| rig.decide(Expired));
+        let mut completed = u32::from(rig.register());
+        completed += u32::from(checker.join().unwrap());
+        let (cancelled, expired) = (canceller.join().unwrap(), timer.join().unwrap());
+        assert_eq!(completed + u32::from(cancelled) + u32::from(expired), 1);
+        let end = match (cancelled, expired) {
+            (true, _) => Cancelled,
+            (_, true) => Expired,
+            _ => Completed,
+        };
+        assert_eq!(rig.end(), Some(end));
+    });
+}
+
+#[test]
 fn the_hold_passes_from_thread_to_thread() {
     check(3, || {
         let rig = Rig::new_waiting(u32::MAX);
