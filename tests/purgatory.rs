@@ -5,6 +5,8 @@
 mod operation;
 #[path = "common/random.rs"]
 mod random;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -12,19 +14,15 @@ use std::time::Duration;
 
 use operation::{Call, End, Op};
 use random::Random;
-use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory};
+use tickless::purgatory::{Arrival, Decision, Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use waiting::{by_hand, wait};
 
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 type Keyed = Purgatory<&'static str, Op>;
-
-fn by_hand() -> (Keyed, Engine) {
-    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
-    (Purgatory::with_engine(&engine), engine)
-}
 
 /// Waits for all its things, and answers with how many there are.
 #[derive(Default)]
@@ -41,17 +39,6 @@ impl Operation for All {
     fn on_complete(&self) {
         self.answer.set(self.things.iter().flat_map(OnceLock::get).count()).unwrap();
     }
-}
-
-/// Lets an operation wait that cannot complete yet.
-fn wait(
-    purgatory: &Keyed,
-    op: &Arc<Op>,
-    keys: &[&'static str],
-    timeout: Duration,
-) -> Delayed<&'static str, Op> {
-    let arrival = purgatory.try_complete_else_watch(op.clone(), keys.iter().copied(), timeout);
-    arrival.unwrap().into_delayed().unwrap()
 }
 
 #[track_caller]

@@ -3,13 +3,16 @@
 
 #[path = "common/operation.rs"]
 mod operation;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
 use operation::{Call, End, Op};
-use tickless::purgatory::{Decision, Delayed, Purgatory, WatchError};
+use tickless::purgatory::{Decision, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
+use waiting::{by_hand, wait};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -18,17 +21,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u32, Op>;
-
-fn by_hand() -> (Keyed, Engine) {
-    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
-    (Purgatory::with_engine(&engine), engine)
-}
-
-/// Lets an operation wait that cannot complete yet.
-fn wait(purgatory: &Keyed, op: &Arc<Op>, keys: &[u32], timeout: Duration) -> Delayed<u32, Op> {
-    let arrival = purgatory.try_complete_else_watch(op.clone(), keys.iter().copied(), timeout);
-    arrival.unwrap().into_delayed().unwrap()
-}
 
 /// Lets so many operations wait, each under three keys, and answers what leads to them.
 fn crowd(purgatory: &Keyed, many: u32) -> Vec<Weak<Op>> {

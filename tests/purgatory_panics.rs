@@ -1,19 +1,25 @@
 //! Callbacks of the purgatory that panic, and operations that panic when they are dropped: each is
 //! counted, ends where it is, and keeps nobody else from anything.
 
+#[path = "common/crowd.rs"]
+mod crowd;
 #[path = "common/operation.rs"]
 mod operation;
 #[path = "common/planned.rs"]
 mod planned;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crowd::crowd;
 use operation::{Call, End, Op};
 use planned::{panic_as_planned, quietly};
-use tickless::purgatory::{Delayed, Operation, Purgatory};
+use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
+use waiting::{by_hand, wait};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -21,31 +27,15 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 type Keyed = Purgatory<u32, Op>;
 
-fn by_hand() -> (Keyed, Engine) {
+/// Planned panics are not shown.
+fn quietly_by_hand() -> (Keyed, Engine) {
     quietly();
-    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
-    (Purgatory::with_engine(&engine), engine)
-}
-
-/// Lets an operation wait that cannot complete yet.
-fn wait(purgatory: &Keyed, op: &Arc<Op>, keys: &[u32], timeout: Duration) -> Delayed<u32, Op> {
-    let arrival = purgatory.try_complete_else_watch(op.clone(), keys.iter().copied(), timeout);
-    arrival.unwrap().into_delayed().unwrap()
-}
-
-/// So many that wait under a key, and do nothing.
-fn crowd(purgatory: &Keyed, many: usize, key: u32) -> Vec<Arc<Op>> {
-    let one = |_| {
-        let op = Op::new();
-        wait(purgatory, &op, &[key, key + 1], HOUR);
-        op
-    };
-    (0..many).map(one).collect()
+    by_hand()
 }
 
 #[test]
 fn a_try_that_panics_counts_as_one_that_answered_no() {
-    let (purgatory, _engine) = by_hand();
+    let (purgatory, _engine) = quietly_by_hand();
     let op = Op::with(|op, call| {
         op.allow();
         if call == Call::Try && op.tries() < 4 {
@@ -66,7 +56,7 @@ fn a_try_that_panics_counts_as_one_that_answered_no() {
 
 #[test]
 fn an_end_that_panics_is_counted_and_the_operation_has_ended_all_the_same() {
-    let (purgatory, engine) = by_hand();
+    let (purgatory, engine) = quietly_by_hand();
     let vicious = || {
         Op::with(|_, call| {
             if call != Call::Try {

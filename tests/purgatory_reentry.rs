@@ -1,19 +1,24 @@
 //! Callbacks that use the purgatory they are called from, for the same key and the same operation
 //! too; and calls that come by while a callback runs, and wait for nothing.
 
+#[path = "common/crowd.rs"]
+mod crowd;
 #[path = "common/operation.rs"]
 mod operation;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crowd::crowd;
 use operation::{Call, End, Op};
-use tickless::purgatory::{Decision, Delayed, Purgatory};
+use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Engine, ManualClock};
+use waiting::{by_hand, wait};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -22,29 +27,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Keyed = Purgatory<u32, Op>;
-
-type Ticket = Delayed<u32, Op>;
-
-fn by_hand() -> (Keyed, Engine) {
-    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
-    (Purgatory::with_engine(&engine), engine)
-}
-
-/// Lets an operation wait that cannot complete yet.
-fn wait(purgatory: &Keyed, op: &Arc<Op>, keys: &[u32], timeout: Duration) -> Ticket {
-    let arrival = purgatory.try_complete_else_watch(op.clone(), keys.iter().copied(), timeout);
-    arrival.unwrap().into_delayed().unwrap()
-}
-
-/// So many that wait under a key, and do nothing.
-fn crowd(purgatory: &Keyed, many: usize, key: u32) -> Vec<Arc<Op>> {
-    let one = |_| {
-        let op = Op::new();
-        wait(purgatory, &op, &[key, key + 1], HOUR);
-        op
-    };
-    (0..many).map(one).collect()
-}
 
 /// An operation that does something once: inside its next such call after it was told what.
 #[derive(Clone)]
