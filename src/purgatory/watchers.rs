@@ -291,6 +291,18 @@ mod tests {
     }
 
     #[test]
+    fn long_lists_lie_beside_one_another() {
+        let mut few = Few::new();
+        for node in 0..6 * BATCH {
+            watch(&mut few, node, ["a", "b", "long"][node % 3]);
+        }
+        for (rest, key) in ["a", "b", "long"].into_iter().enumerate() {
+            let batches = walk(&mut few, key, |_| ());
+            assert_eq!(batches.concat(), (rest..6 * BATCH).step_by(3).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn two_walks_do_not_see_each_others_bookmarks() {
         let mut few = Few::new();
         (0..2 * BATCH).for_each(|node| _ = watch(&mut few, node, "a"));
