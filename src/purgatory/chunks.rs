@@ -220,6 +220,9 @@ mod tests {
             }
         }
         assert_eq!((chunks.len(), chunks.capacity()), (10, 10 * ROOM));
+        let more: Vec<u32> = (10..100 * ROOM).map(|thing| chunks.insert(thing)).collect();
+        assert_eq!(chunks.chunks.len(), 100, "numbers of chunks are used again");
+        more.into_iter().for_each(|number| _ = chunks.remove(number));
         for number in numbers.iter().step_by(10 * ROOM) {
             chunks.remove(*number);
         }

@@ -176,3 +176,27 @@ impl<K, N: Clone> Drop for Walk<'_, K, N> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_is_given_up_leaves_no_bookmark() {
+        let lists: WatchLists<&str, usize> = WatchLists::new();
+        let all: Vec<Places> = (0..3 * BATCH)
+            .map(|node| {
+                let mut places = Places::default();
+                places.push(lists.watch(node, "key", 7, true).unwrap());
+                places
+            })
+            .collect();
+        let mut walk = lists.walk(7, "key");
+        assert_eq!(walk.next(), Some(0));
+        assert!(walk.bookmark.is_some(), "there is more than a batch");
+        drop(walk);
+        all.iter().for_each(|places| lists.leave(places, None));
+        lists.check();
+        assert_eq!(lists.stats(), Stats::NONE);
+    }
+}
