@@ -11,6 +11,30 @@ use super::{Decision, Operation};
 ///
 /// One word in size; clones lead to the same operation. Dropping it changes nothing. While it is
 /// kept it keeps the operation allocated, also when that has ended.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Decision, Operation, Purgatory};
+///
+/// struct Join;
+/// impl Operation for Join {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {
+///         println!("the group has assembled, or must do without the others");
+///     }
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// let arrival = purgatory.try_complete_else_watch(Join.into(), ["g"], Duration::from_secs(9))?;
+/// let delayed = arrival.into_delayed().expect("it cannot complete by itself");
+/// assert_eq!(delayed.decision(), None);
+/// assert!(delayed.force_complete());
+/// assert_eq!(delayed.decision(), Some(Decision::Completed));
+/// assert!(!delayed.cancel(), "it is over");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Delayed<K, O> {
     node: Arc<Node<K, O>>,
 }

@@ -13,7 +13,7 @@ use crate::sync::{Arc, Padded};
 use super::lists::Walk;
 use super::node::{Anchor, Hold, Lists, Node};
 use super::trial::Outcome;
-use super::{Decision, Delayed, Operation, Stats, WatchError};
+use super::{Arrival, Decision, Delayed, Operation, Stats, WatchError};
 
 /// Where operations wait under keys until they complete or time out: see the
 /// [module](crate::purgatory).
@@ -56,14 +56,6 @@ where
     anchors: Box<[Arc<Anchor<K, O>>]>,
     engine: Engine,
     hasher: S,
-}
-
-/// What became of an operation that came in.
-pub enum Arrival<K, O> {
-    /// It completed, by a try of this very call: `on_complete` has returned.
-    Completed,
-    /// It waits, or was decided by somebody else meanwhile.
-    Delayed(Delayed<K, O>),
 }
 
 // === impl Purgatory ===
@@ -218,6 +210,24 @@ where
     ///
     /// # Panics
     /// The key's `Hash` or `Eq` panicked.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// let (both, minute) = (["orders-0", "orders-1"], Duration::from_secs(60));
+    /// purgatory.try_complete_else_watch(Fetch.into(), both, minute)?;
+    /// assert_eq!(purgatory.cancel_for_key("orders-0").len(), 1);
+    /// assert!(purgatory.cancel_for_key("orders-1").is_empty(), "it is gone from there too");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_for_key<Q>(&self, key: &Q) -> Vec<Arc<O>>
     where
         K: Borrow<Q>,
@@ -234,6 +244,24 @@ where
     /// `try_complete` of what is returned, for nothing. May be called from callbacks. The engine
     /// goes on: whoever built it stops it, and that of [`new`](Purgatory::new) ends with the last
     /// clone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(60))?;
+    /// assert_eq!(purgatory.stop().len(), 1);
+    /// let late = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(60));
+    /// assert!(late.is_err_and(|error| error.is_stopped()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop(&self) -> Vec<Arc<O>> {
         let lists = &self.inner.lists;
         cancel_all(lists, lists.close().into_iter())
@@ -313,41 +341,6 @@ where
     fn drop(&mut self) {
         for operation in cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
-        }
-    }
-}
-
-// === impl Arrival ===
-
-impl<K, O> Arrival<K, O> {
-    /// Whether this call completed the operation.
-    pub fn is_completed(&self) -> bool {
-        matches!(self, Arrival::Completed)
-    }
-
-    /// The ticket, if the operation waits.
-    pub fn into_delayed(self) -> Option<Delayed<K, O>> {
-        match self {
-            Arrival::Completed => None,
-            Arrival::Delayed(delayed) => Some(delayed),
-        }
-    }
-}
-
-impl<K, O> Clone for Arrival<K, O> {
-    fn clone(&self) -> Arrival<K, O> {
-        match self {
-            Arrival::Completed => Arrival::Completed,
-            Arrival::Delayed(delayed) => Arrival::Delayed(delayed.clone()),
-        }
-    }
-}
-
-impl<K, O> fmt::Debug for Arrival<K, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Arrival::Completed => f.write_str("Completed"),
-            Arrival::Delayed(delayed) => f.debug_tuple("Delayed").field(delayed).finish(),
         }
     }
 }

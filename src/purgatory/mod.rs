@@ -57,6 +57,8 @@
 pub mod trial;
 
 #[cfg(not(any(loom, shuttle)))]
+mod arrival;
+#[cfg(not(any(loom, shuttle)))]
 mod blocks;
 #[cfg(not(any(loom, shuttle)))]
 mod chunks;
@@ -83,9 +85,6 @@ pub use trial::Decision;
 
 #[cfg(not(any(loom, shuttle)))]
 pub use self::{
-    delayed::Delayed,
-    door::{Arrival, Purgatory},
-    error::WatchError,
-    operation::Operation,
+    arrival::Arrival, delayed::Delayed, door::Purgatory, error::WatchError, operation::Operation,
     stats::Stats,
 };
