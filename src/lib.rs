@@ -6,7 +6,15 @@ mod error;
 #[cfg(not(any(loom, shuttle)))]
 pub mod hashed;
 pub mod local;
+#[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
+
+/// Of the purgatory, what the models are about: the rest stands on the engine.
+#[cfg(any(loom, shuttle))]
+pub mod purgatory {
+    pub mod trial;
+    pub use trial::Decision;
+}
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.

@@ -53,38 +53,26 @@
 //! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers`,
 //! `blocks` and `chunks` say who waits under which key.
 
+mod arrival;
+mod blocks;
+mod chunks;
+mod delayed;
+mod door;
+mod error;
+mod lists;
+mod node;
+mod operation;
+mod places;
+mod stats;
+mod watchers;
+
 #[doc(hidden)]
 pub mod trial;
 
-#[cfg(not(any(loom, shuttle)))]
-mod arrival;
-#[cfg(not(any(loom, shuttle)))]
-mod blocks;
-#[cfg(not(any(loom, shuttle)))]
-mod chunks;
-#[cfg(not(any(loom, shuttle)))]
-mod delayed;
-#[cfg(not(any(loom, shuttle)))]
-mod door;
-#[cfg(not(any(loom, shuttle)))]
-mod error;
-#[cfg(not(any(loom, shuttle)))]
-mod lists;
-#[cfg(not(any(loom, shuttle)))]
-mod node;
-#[cfg(not(any(loom, shuttle)))]
-mod operation;
-#[cfg(not(any(loom, shuttle)))]
-mod places;
-#[cfg(not(any(loom, shuttle)))]
-mod stats;
-#[cfg(not(any(loom, shuttle)))]
-mod watchers;
-
+pub use arrival::Arrival;
+pub use delayed::Delayed;
+pub use door::Purgatory;
+pub use error::WatchError;
+pub use operation::Operation;
+pub use stats::Stats;
 pub use trial::Decision;
-
-#[cfg(not(any(loom, shuttle)))]
-pub use self::{
-    arrival::Arrival, delayed::Delayed, door::Purgatory, error::WatchError, operation::Operation,
-    stats::Stats,
-};
