@@ -1,6 +1,8 @@
 //! Callbacks of the purgatory that panic, and operations that panic when they are dropped: each is
 //! counted, ends where it is, and keeps nobody else from anything.
 
+#[path = "common/by_hand.rs"]
+mod by_hand;
 #[path = "common/crowd.rs"]
 mod crowd;
 #[path = "common/operation.rs"]
@@ -14,12 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use by_hand::by_hand;
 use crowd::crowd;
 use operation::{Call, End, Op};
 use planned::{panic_as_planned, quietly};
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
-use waiting::{by_hand, wait};
+use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,6 +1,8 @@
 //! Callbacks that use the purgatory they are called from, for the same key and the same operation
 //! too; and calls that come by while a callback runs, and wait for nothing.
 
+#[path = "common/by_hand.rs"]
+mod by_hand;
 #[path = "common/crowd.rs"]
 mod crowd;
 #[path = "common/operation.rs"]
@@ -13,12 +15,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use by_hand::by_hand;
 use crowd::crowd;
 use operation::{Call, End, Op};
 use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use waiting::{by_hand, wait};
+use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,6 +3,10 @@
 //!
 //! Every block that any thread allocates is counted, so that only one test runs at a time.
 
+#[path = "common/alone.rs"]
+mod alone;
+#[path = "common/by_hand.rs"]
+mod by_hand;
 mod common;
 #[path = "common/counting.rs"]
 mod counting;
@@ -13,17 +17,19 @@ mod random;
 #[path = "common/threads.rs"]
 mod threads;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use alone::alone;
+use by_hand::by_hand;
 use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use operation::{End, Op};
 use random::Random;
 use threads::on_threads;
+use tickless::Engine;
 use tickless::purgatory::{Arrival, Delayed, Operation, Purgatory};
-use tickless::{Engine, ManualClock};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -35,19 +41,6 @@ const MS: Duration = Duration::from_millis(1);
 /// What a purgatory and its engine may keep when nobody waits: the tables of 256 parts at their
 /// smallest, and what each thread has at hand of the engine.
 const KEPT_BYTES: i64 = 2_000_000;
-
-/// Only one of these tests at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    free_what_waits_for_readers();
-    alone
-}
-
-fn by_hand<O: Operation>() -> (Purgatory<u64, O>, Engine) {
-    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
-    (Purgatory::with_engine(&engine), engine)
-}
 
 /// Asserts that so little lives that was not there before.
 #[track_caller]
@@ -188,7 +181,7 @@ fn a_million_operations_over_thousands_of_keys_end_in_every_way_and_leave_nothin
 #[test]
 fn a_million_keys_come_and_go_and_leave_nothing() {
     let _alone = alone();
-    let (purgatory, engine) = by_hand::<Small>();
+    let (purgatory, engine) = by_hand::<u64, Small>();
     let book = Arc::new(Book::default());
     let keys = scaled(1_000_000);
     let watch = |keys: [u64; 2]| {
@@ -220,7 +213,7 @@ fn a_million_keys_come_and_go_and_leave_nothing() {
 #[test]
 fn keys_whose_operations_expire_leave_nothing_either() {
     let _alone = alone();
-    let (purgatory, engine) = by_hand::<Small>();
+    let (purgatory, engine) = by_hand::<u64, Small>();
     let book = Arc::new(Book::default());
     let before = live().bytes;
     let ops = scaled(100_000);
@@ -239,7 +232,7 @@ fn keys_whose_operations_expire_leave_nothing_either() {
 #[test]
 fn memory_of_a_burst_goes_back_although_a_few_of_it_stay() {
     let _alone = alone();
-    let (purgatory, engine) = by_hand::<Small>();
+    let (purgatory, engine) = by_hand::<u64, Small>();
     let book = Arc::new(Book::default());
     let before = live().bytes;
     let watch = |key: u64| {
@@ -273,7 +266,7 @@ type Way = fn(&Purgatory<u64, Op>, Delayed<u64, Op>, u64) -> bool;
 #[test]
 fn an_operation_that_ended_is_gone_at_once_though_its_time_and_its_other_keys_have_not_come() {
     let _alone = alone();
-    let (purgatory, engine) = by_hand::<Op>();
+    let (purgatory, engine) = by_hand::<u64, Op>();
     let ways: [Way; 4] = [
         |purgatory, ticket, key| {
             ticket.operation().allow();
