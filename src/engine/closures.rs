@@ -99,6 +99,61 @@ impl Engine {
         self.typed.schedule_detached(delay, Task::new(task))
     }
 
+    /// As [`schedule`](Engine::schedule), for a task that may as well run up to `slack` later: at
+    /// any time from `delay` to `delay + slack` from now. It then shares its wake-up with others,
+    /// and is hardly ever cascaded: see [`TypedEngine::schedule_within`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let (delay, slack) = (Duration::from_secs(30), Duration::from_secs(3));
+    /// let idle = engine.schedule_within(delay, slack, || println!("a silent connection"))?;
+    /// assert!(idle.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`schedule`](Engine::schedule).
+    pub fn schedule_within<F>(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        task: F,
+    ) -> Result<Handle, ScheduleError<Task>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.typed.schedule_within(delay, slack, Task::new(task))
+    }
+
+    /// As [`schedule_within`](Engine::schedule_within), for a point in time: the task may run from
+    /// `deadline` to `deadline + slack`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let deadline = engine.now() + Duration::from_secs(60);
+    /// let sweep = engine.schedule_with(deadline, Duration::from_secs(10), || println!("sweep"))?;
+    /// assert!(sweep.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`schedule`](Engine::schedule).
+    pub fn schedule_with<F>(
+        &self,
+        deadline: Instant,
+        slack: Duration,
+        task: F,
+    ) -> Result<Handle, ScheduleError<Task>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.typed.schedule_with(deadline, slack, Task::new(task))
+    }
+
     /// The same engine, as one whose payload is a [`Task`].
     pub fn as_typed(&self) -> &TypedEngine<Task> {
         &self.typed

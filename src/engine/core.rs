@@ -4,12 +4,13 @@
 //! thread that uses it (one count per thread, not per handle).
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::dispatch::Handler;
 use crate::reaper::{Latenesses, Reaper};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
-use crate::time::{Clock, Scale, Tick};
+use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::leftover::Leftover;
 use super::registry::ENGINES;
@@ -70,6 +71,15 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn now(&self) -> Tick {
         self.scale.floor(self.clock.now_ns())
+    }
+
+    /// The tick at which a timer is due that may fire from `deadline_ns` to `slack` after it: the
+    /// one that costs least. `u64::MAX` is never.
+    pub(super) fn due_within(&self, deadline_ns: u64, slack: Duration, now_ns: u64) -> Tick {
+        let first = self.scale.ceil(deadline_ns);
+        let last = self.scale.floor(deadline_ns.saturating_add(saturating_ns(slack)));
+        let geometry = self.shards[0].wheel().geometry();
+        geometry.best_within(first, last, self.scale.floor(now_ns))
     }
 
     /// Whether the engine is stopping or has stopped.

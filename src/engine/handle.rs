@@ -11,7 +11,7 @@ use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
 use crate::shard::{Moved, release_one};
 use crate::sync::prefetch;
-use crate::time::{Moment, Tick};
+use crate::time::{Moment, Tick, saturating_ns};
 
 use super::CancelOnDrop;
 use super::core::Core;
@@ -125,6 +125,53 @@ impl<T: Send + 'static> Handle<T> {
     /// As [`Handle::reset`].
     pub fn reset_at(&mut self, deadline: Instant) -> Result<bool, ResetError<T>> {
         self.move_to(|core, _| core.scale.ceil(core.clock.ns_at(deadline)))
+    }
+
+    /// As [`Handle::reset`], to any time from `delay` to `delay + slack` from now: see
+    /// [`TypedEngine::schedule_within`](crate::TypedEngine::schedule_within).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let (delay, slack) = (Duration::from_secs(30), Duration::from_secs(3));
+    /// let mut idle = engine.schedule_within(delay, slack, || println!("a silent connection"))?;
+    /// assert!(idle.reset_within(delay, slack)?, "a packet came");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Handle::reset`].
+    pub fn reset_within(
+        &mut self,
+        delay: Duration,
+        slack: Duration,
+    ) -> Result<bool, ResetError<T>> {
+        let deadline_ns = |now_ns: u64| now_ns.saturating_add(saturating_ns(delay));
+        self.move_to(|core, now_ns| core.due_within(deadline_ns(now_ns), slack, now_ns))
+    }
+
+    /// As [`Handle::reset_within`], from a point in time on: the timer may fire from `deadline` to
+    /// `deadline + slack`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
+    /// let deadline = engine.now() + Duration::from_secs(90);
+    /// assert!(sweep.reset_with(deadline, Duration::from_secs(10))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Handle::reset`].
+    pub fn reset_with(
+        &mut self,
+        deadline: Instant,
+        slack: Duration,
+    ) -> Result<bool, ResetError<T>> {
+        self.move_to(|core, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns))
     }
 
     /// What the timer is at the moment; it may be something else right after.

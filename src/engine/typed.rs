@@ -10,6 +10,7 @@ use crate::entry::{self, Entry};
 use crate::error::{BuildError, ScheduleError, StopError};
 use crate::shard::{Counted, Violation};
 use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::time::saturating_ns;
 
 use super::core::Core;
 use super::driving::is_inside;
@@ -96,6 +97,74 @@ impl<T: Send + 'static> TypedEngine<T> {
     #[inline]
     pub fn schedule_detached(&self, delay: Duration, payload: T) -> Result<(), ScheduleError<T>> {
         self.file_after(delay, payload, false).map(drop)
+    }
+
+    /// As [`schedule`](TypedEngine::schedule), for a timer that may as well fire up to `slack`
+    /// later: at any time from `delay` to `delay + slack` from now.
+    ///
+    /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
+    /// opens. So timers whose windows overlap tend to share a wake-up, and a slack saves cascades:
+    /// all of them, where it is as long as the bucket that the timer is filed in is wide. (That is
+    /// between a 32nd of the delay and about the delay itself, with the default reach. The few
+    /// that the slack takes beyond the reach of their level are cascaded once; and a timer that
+    /// takes the seat of a cancelled one is re-filed when that one's bucket opens, as ever.) A
+    /// slack in which no tick begins makes no difference.
+    ///
+    /// [`Handle::deadline`] and [`Lateness`](crate::Lateness) go by the tick that was taken. For
+    /// what people and machines far away wait for anyway: idle connections, keep-alives, caches.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Batch, Builder, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(
+    ///     |batch: Batch<'_, u32>| println!("{} idle connections", batch.len()),
+    /// )?;
+    /// let slack = Duration::from_secs(3);
+    /// for connection in 0..100_u32 {
+    ///     let delay = Duration::from_millis(30_000 + 10 * u64::from(connection));
+    ///     let _idle = engine.schedule_within(delay, slack, connection)?;
+    /// }
+    /// assert_eq!(engine.advance(Duration::from_secs(33))?, 100);
+    /// assert_eq!(engine.stats().cascaded, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`schedule`](TypedEngine::schedule).
+    pub fn schedule_within(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        payload: T,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        self.file_within(|_, now_ns| now_ns.saturating_add(saturating_ns(delay)), slack, payload)
+    }
+
+    /// As [`schedule_within`](TypedEngine::schedule_within), for a point in time: the timer may
+    /// fire from `deadline` to `deadline + slack`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// let deadline = engine.now() + Duration::from_secs(60);
+    /// let cache = engine.schedule_with(deadline, Duration::from_secs(10), "stale")?;
+    /// let due = cache.deadline().expect("it is due some time");
+    /// assert!(deadline <= due && due <= deadline + Duration::from_secs(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`schedule`](TypedEngine::schedule).
+    pub fn schedule_with(
+        &self,
+        deadline: Instant,
+        slack: Duration,
+        payload: T,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        self.file_within(|core, _| core.clock.ns_at(deadline), slack, payload)
     }
 
     /// Stops the engine: no timer fires from here on, and every payload that was pending is
@@ -200,6 +269,20 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     pub(super) fn has_threads(&self) -> bool {
         self.inner.has_threads
+    }
+
+    fn file_within(
+        &self,
+        deadline_ns: impl FnOnce(&Core<T>, u64) -> u64,
+        slack: Duration,
+        payload: T,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        let payload = ManuallyDrop::new(payload);
+        let mut local = local::of(self.core());
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        let deadline = core.due_within(deadline_ns(core, now_ns), slack, now_ns);
+        local.schedule(deadline, now_ns, payload, true).map(Handle::new)
     }
 
     #[inline(always)]

@@ -170,6 +170,31 @@ impl Geometry {
         }
     }
 
+    /// Of the ticks from `first` to `last`, the one that a timer had best be due at, seen from
+    /// `from`; `first` where `last` is before it.
+    ///
+    /// It is one at which the widest bucket opens that opens then at all: whoever is filed there
+    /// is cascaded no further down, and shares the wake-up. Of several such, the one whose bucket
+    /// has the roundest number, so that windows which overlap tend to meet; but the first, if that
+    /// saves a cascade because the other is a level further away.
+    pub fn best_within(&self, first: Tick, last: Tick, from: Tick) -> Tick {
+        if last <= first || first == Tick::NEVER {
+            return first;
+        }
+        let opens = |level| {
+            let width = self.width(level);
+            // The numbers of the buckets that open in the window.
+            let (lowest, highest) = (first.get().div_ceil(width), last.get() / width);
+            (lowest <= highest).then_some((width, lowest, highest))
+        };
+        let widest = (1..=self.levels).rev().find_map(opens);
+        let (width, lowest, highest) = widest.expect("a bucket of level 1 opens at each tick");
+        let [lowest, roundest] =
+            [lowest, roundest(lowest, highest)].map(|number| Tick::new(number * width));
+        let stays = |at: Tick| self.place(at, from).expiration == at;
+        if !stays(roundest) && stays(lowest) { lowest } else { roundest }
+    }
+
     /// The bucket of `level` whose span holds `at`.
     #[inline]
     pub fn place_on(&self, at: Tick, level: u8) -> Place {
@@ -191,6 +216,16 @@ impl Geometry {
             Some(shift) => at >> (u32::from(shift) * u32::from(level - 1)),
             None => at / self.width(level),
         }
+    }
+}
+
+/// Of the numbers from `from` to `to`, the one with the most zeros at its end.
+fn roundest(from: u64, to: u64) -> u64 {
+    // The bits above the highest in which the two differ are those of every number between them;
+    // `to` without the bits below it is one of these. Zero is the roundest of all.
+    match from.checked_sub(1) {
+        None => 0,
+        Some(before) => to & (u64::MAX << (before ^ to).ilog2()),
     }
 }
 
@@ -292,6 +327,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_best_tick_of_a_window_is_the_one_that_trying_them_all_finds() {
+        // How wide the widest bucket is that opens then.
+        let widest = |g: &Geometry, at: u64| {
+            (1..=g.levels())
+                .rev()
+                .map(|level| g.width(level))
+                .find(|width| at % width == 0)
+                .unwrap()
+        };
+        let stays = |g: &Geometry, at, from| g.place(Tick::new(at), from).expiration.get() == at;
+        for g in shapes() {
+            for first in (0..40).chain([900, 1023, 1024, 1025, 8_000, 262_143, 1_000_001]) {
+                for last in (first..first + 70).chain([first + 1_000, first + 2_500]) {
+                    let from = Tick::new(first / 2);
+                    let found = g.best_within(Tick::new(first), Tick::new(last), from).get();
+                    let width = (first..=last).map(|at| widest(&g, at)).max().unwrap();
+                    let best = (first..=last).filter(|at| at % width == 0);
+                    let roundest = best.clone().max_by_key(|at| (at / width).trailing_zeros());
+                    let wanted = roundest.filter(|&at| stays(&g, at, from));
+                    let wanted = wanted.or(best.min().filter(|&at| stays(&g, at, from)));
+                    assert_eq!(found, wanted.or(roundest).unwrap(), "{g:?} {first}..={last}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_without_end_or_beginning_has_a_best_tick_too() {
+        let g = Geometry::default();
+        let best = |first, last| g.best_within(first, last, Tick::ZERO);
+        assert_eq!(best(Tick::new(9), Tick::new(8)), Tick::new(9));
+        assert_eq!(best(Tick::NEVER, Tick::NEVER), Tick::NEVER);
+        assert_eq!(best(Tick::ZERO, Tick::LAST), Tick::ZERO);
+        assert_eq!(best(Tick::new(1), Tick::LAST).get(), 1 << 53, "the roundest of 54 bits");
     }
 
     #[test]
