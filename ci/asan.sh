@@ -19,5 +19,5 @@ finds double-free "ERROR: AddressSanitizer: attempting double-free"
 finds leak "ERROR: LeakSanitizer: detected memory leaks"
 finds circle "ERROR: LeakSanitizer: detected memory leaks"
 
-cargo nextest run --cargo-quiet --locked --target "$(host)" \
+cargo nextest run --cargo-quiet --locked --all-features --target "$(host)" \
     --profile "sanitizer${LONG:+-long}" "$@"

@@ -6,6 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # The fuzz targets need libFuzzer, which comes as C++.
 need_command c++ g++
 cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
 cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/clippy-fuzz \
     -- -D warnings
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=target/clippy-loom \

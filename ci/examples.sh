@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # Seconds after which an example hangs.
 LIMIT=60
 
-cargo build --quiet --locked --release --examples
+cargo build --quiet --locked --all-features --release --examples
 [ -e examples/service/main.rs ] || fail "the service is missing"
 for source in examples/*.rs examples/*/main.rs; do
     name=${source#examples/}

@@ -3,4 +3,4 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
-cargo nextest run --cargo-quiet --locked --release --profile "ci${LONG:+-long}"
+cargo nextest run --cargo-quiet --locked --all-features --release --profile "ci${LONG:+-long}"

@@ -4,5 +4,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CARGO_TERM_QUIET=true
-cargo test
+cargo test --all-features
 cargo test --locked --workspace --exclude tickless
