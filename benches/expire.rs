@@ -1,7 +1,8 @@
 //! Throughput of firing: timers whose deadlines spread over a minute, on an engine that is driven
 //! by hand, so that only the work of turns is measured (cascades included).
 //!
-//! `fire` moves the clock with `advance`, for one shard. `turns` has a shard for each thread, and
+//! `fire` moves the clock with `advance`, for one shard; some of it with timers that may fire a
+//! little later than their deadline. `turns` has a shard for each thread, and
 //! threads that each run the turns of theirs.
 
 #[path = "common/delays.rs"]
@@ -27,40 +28,56 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const TIMERS: u64 = 100_000;
 const SPREAD: Duration = Duration::from_secs(60);
 
+/// How the timers are scheduled.
+#[derive(Clone, Copy)]
+enum How {
+    Detached,
+    Handle,
+    /// With a handle, and as much slack as this part of the delay.
+    Slack {
+        percent: u32,
+    },
+}
+
 fn expire(c: &mut Criterion) {
     let mut group = c.benchmark_group("expire");
-    for (name, with_handle) in [("detached", false), ("handle", true)] {
+    for (name, how) in [("detached", How::Detached), ("handle", How::Handle)] {
         group.bench_function(BenchmarkId::new("fire", name), |b| {
-            b.iter_custom(|iters| per_item(iters, TIMERS, || fire(with_handle)));
+            b.iter_custom(|iters| per_item(iters, TIMERS, || fire(how)));
         });
         for threads in producers() {
             group.bench_function(BenchmarkId::new(format!("turns/{name}"), threads), |b| {
-                b.iter_custom(|iters| per_item(iters, TIMERS, || turns(threads, with_handle)));
+                b.iter_custom(|iters| per_item(iters, TIMERS, || turns(threads, how)));
             });
         }
+    }
+    for percent in [1, 10, 100] {
+        group.bench_function(BenchmarkId::new("fire/slack", percent), |b| {
+            b.iter_custom(|iters| per_item(iters, TIMERS, || fire(How::Slack { percent })));
+        });
     }
     group.finish();
 }
 
-fn fire(with_handle: bool) -> Duration {
+fn fire(how: How) -> Duration {
     let clock = ManualClock::new();
     let engine = Engine::builder().manual_clock(&clock).shards(1).build().expect("it is valid");
-    let _handles = schedule(&engine, TIMERS, 1, with_handle);
+    let _handles = schedule(&engine, TIMERS, 1, how);
     let start = Instant::now();
-    let fired = engine.advance(SPREAD).expect("the clock is manual");
+    let fired = engine.advance(2 * SPREAD).expect("the clock is manual");
     let time = start.elapsed();
     assert_eq!(fired as u64, TIMERS);
     time
 }
 
-fn turns(threads: usize, with_handle: bool) -> Duration {
+fn turns(threads: usize, how: How) -> Duration {
     let clock = ManualClock::new();
     let builder = Engine::builder().manual_clock(&clock).shards(threads);
     let engine = builder.build().expect("it is valid");
     on_threads(threads, TIMERS, |thread, timers, start| {
         let shard = thread as usize;
         engine.bind_thread(shard);
-        let _handles = schedule(&engine, timers, thread + 1, with_handle);
+        let _handles = schedule(&engine, timers, thread + 1, how);
         start.wait();
         let began = Instant::now();
         drive(&engine, &clock, shard, timers);
@@ -69,16 +86,20 @@ fn turns(threads: usize, with_handle: bool) -> Duration {
 }
 
 /// Schedules timers on the shard of this thread; answers the handles, if there are any.
-fn schedule(engine: &Engine, timers: u64, seed: u64, with_handle: bool) -> Vec<Handle> {
+fn schedule(engine: &Engine, timers: u64, seed: u64, how: How) -> Vec<Handle> {
     let mut delays = Delays::new(seed);
     let mut handles = Vec::new();
     for _ in 0..timers {
         let delay = delays.between(0, SPREAD.as_millis() as u64);
-        if with_handle {
-            handles.push(engine.schedule(delay, || {}).expect("the engine runs"));
-        } else {
-            engine.schedule_detached(delay, || {}).expect("the engine runs");
-        }
+        let handle = match how {
+            How::Detached => {
+                engine.schedule_detached(delay, || {}).expect("the engine runs");
+                continue;
+            }
+            How::Handle => engine.schedule(delay, || {}),
+            How::Slack { percent } => engine.schedule_within(delay, delay * percent / 100, || {}),
+        };
+        handles.push(handle.expect("the engine runs"));
     }
     handles
 }

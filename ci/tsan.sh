@@ -20,4 +20,4 @@ for bug in plain-access relaxed-publication two-owners; do
 done
 
 cargo nextest run --cargo-quiet --locked --package tickless --package loom-tests \
-    --all-features     --target "$(host)" --profile "tsan${LONG:+-long}" "$@"
+    --all-features --target "$(host)" --profile "tsan${LONG:+-long}" "$@"
