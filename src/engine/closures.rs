@@ -1,12 +1,13 @@
-//! The engine for closures: the one that most programs want.
+//! The engine for closures: the one that most programs want. What it does as an engine for any
+//! payload does is in `delegates`.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::error::{BuildError, ScheduleError, StopError, TurnError};
+use crate::error::{BuildError, ScheduleError};
 
-use super::{Builder, Handle, Snapshot, Stats, Turn, TypedEngine};
+use super::{Builder, Handle, TypedEngine};
 
 /// A timer engine whose payloads are closures, run by the shard's reaper when they are due.
 ///
@@ -157,76 +158,6 @@ impl Engine {
     /// The same engine, as one whose payload is a [`Task`].
     pub fn as_typed(&self) -> &TypedEngine<Task> {
         &self.typed
-    }
-
-    /// Stops the engine and returns the tasks that never ran: [`TypedEngine::stop`].
-    ///
-    /// # Errors
-    /// The call comes from one of the engine's own tasks.
-    pub fn stop(&self) -> Result<Vec<Task>, StopError> {
-        self.typed.stop()
-    }
-
-    /// How many timers are pending: [`TypedEngine::len`].
-    pub fn len(&self) -> usize {
-        self.typed.len()
-    }
-
-    /// Whether no timer is pending.
-    pub fn is_empty(&self) -> bool {
-        self.typed.is_empty()
-    }
-
-    /// The engine's time.
-    pub fn now(&self) -> Instant {
-        self.typed.now()
-    }
-
-    /// How many shards the engine has.
-    pub fn shards(&self) -> usize {
-        self.typed.shards()
-    }
-
-    /// Binds the calling thread to a shard: [`TypedEngine::bind_thread`].
-    ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn bind_thread(&self, shard: usize) {
-        self.typed.bind_thread(shard);
-    }
-
-    /// What the engine has counted so far: [`TypedEngine::stats`].
-    pub fn stats(&self) -> Stats {
-        self.typed.stats()
-    }
-
-    /// What is pending: [`TypedEngine::snapshot`].
-    pub fn snapshot(&self) -> Snapshot {
-        self.typed.snapshot()
-    }
-
-    /// Runs one turn of a shard: [`TypedEngine::turn`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::turn`].
-    pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
-        self.typed.turn(shard)
-    }
-
-    /// Runs one turn that fires at most `max_fired` timers: [`TypedEngine::turn_at_most`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::turn`].
-    pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        self.typed.turn_at_most(shard, max_fired)
-    }
-
-    /// Moves a manual clock on and fires what becomes due: [`TypedEngine::advance`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::advance`].
-    pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
-        self.typed.advance(by)
     }
 }
 
