@@ -43,6 +43,14 @@ pub struct Engine {
 impl Engine {
     /// An engine with default settings: see [`Builder`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// engine.schedule_detached(Duration::from_secs(60), || println!("a minute later"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// A thread could not be started.
     pub fn new() -> Result<Engine, BuildError> {
@@ -50,6 +58,14 @@ impl Engine {
     }
 
     /// Sets up an engine.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::builder().tick(Duration::from_millis(10)).shards(1).build()?;
+    /// assert_eq!(engine.shards(), 1);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -65,6 +81,18 @@ impl Engine {
     /// One exchange on the seat of a timer that this thread cancelled, or one push; never waits.
     /// O(1), whatever is pending.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock, State};
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let request = 17;
+    /// let second = Duration::from_secs(1);
+    /// let timeout = engine.schedule(second, move || println!("no answer to {request}"))?;
+    /// assert_eq!(engine.advance(second)?, 1);
+    /// assert_eq!(timeout.state(), State::Fired);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The engine is full or has stopped; the task comes back in the error.
     #[inline]
@@ -76,6 +104,16 @@ impl Engine {
     }
 
     /// As [`schedule`](Engine::schedule), for a point in time. What is past runs at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let midnight = engine.now() + Duration::from_secs(3600);
+    /// let report = engine.schedule_at(midnight, || println!("the day is over"))?;
+    /// assert!(report.deadline() >= Some(midnight), "never early");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
@@ -89,6 +127,17 @@ impl Engine {
 
     /// As [`schedule`](Engine::schedule), for a task that nobody will cancel: without a handle it
     /// also fires for less.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// engine.schedule_detached(Duration::from_millis(2), move || drop(sender.send("due")))?;
+    /// assert_eq!(receiver.recv()?, "due");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
@@ -156,6 +205,17 @@ impl Engine {
     }
 
     /// The same engine, as one whose payload is a [`Task`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, Task};
+    /// let engine = Engine::new()?;
+    /// // A closure that somebody else has made into a task already.
+    /// let task = Task::new(|| println!("due"));
+    /// let timer = engine.as_typed().schedule(Duration::from_secs(5), task)?;
+    /// assert!(timer.take().is_some(), "and here it is again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn as_typed(&self) -> &TypedEngine<Task> {
         &self.typed
     }

@@ -27,6 +27,16 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// One exchange on the seat of a timer that this thread cancelled, or one push; never waits.
     /// O(1), whatever is pending.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// let timeout = engine.schedule(Duration::from_secs(30), 17)?;
+    /// // The answer came in time, and with it the number of the call.
+    /// assert_eq!(timeout.take(), Some(17));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
@@ -35,6 +45,16 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     /// As [`schedule`](TypedEngine::schedule), for a point in time. What is past fires at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// let lease_ends = engine.now() + Duration::from_secs(30);
+    /// let renew = engine.schedule_at(lease_ends - Duration::from_secs(5), "renew")?;
+    /// assert!(renew.deadline() < Some(lease_ends));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](TypedEngine::schedule).
@@ -53,6 +73,17 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// As [`schedule`](TypedEngine::schedule), for a timer that nobody will cancel: without a
     /// handle it also fires for less.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(
+    ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
+    /// )?;
+    /// engine.schedule_detached(Duration::from_secs(1), "flush")?;
+    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](TypedEngine::schedule).
@@ -132,6 +163,20 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// From now on, what the calling thread schedules goes to this shard: for threads that each
     /// drive one. Threads that do not say so are spread over the shards, and their timers may also
     /// take the places of cancelled ones on any of them.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).shards(2).build_typed(
+    ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
+    /// )?;
+    /// engine.bind_thread(1);
+    /// engine.schedule_detached(Duration::from_secs(1), "here")?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!([engine.turn(0)?.fired, engine.turn(1)?.fired], [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// There is no such shard.

@@ -20,6 +20,22 @@ use super::leftover::Leftover;
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
 /// what is pending is dropped (a panic in that ends there); [`stop`](TypedEngine::stop) returns it
 /// instead.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Batch, TypedEngine};
+///
+/// let (sender, idle) = mpsc::channel();
+/// let engine = TypedEngine::new(move |batch: Batch<'_, u64>| {
+///     batch.for_each(|connection| drop(sender.send(connection)));
+/// })?;
+/// let active = engine.schedule(Duration::from_millis(2), 1)?;
+/// engine.schedule_detached(Duration::from_millis(2), 2)?;
+/// active.cancel();
+/// assert_eq!(idle.recv()?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TypedEngine<T: Send + 'static> {
     inner: Arc<Inner<T>>,
 }
@@ -35,6 +51,14 @@ struct Inner<T: Send + 'static> {
 
 impl<T: Send + 'static> TypedEngine<T> {
     /// An engine with default settings: see [`Builder`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| println!("{} idle", batch.len()))?;
+    /// engine.schedule_detached(Duration::from_secs(30), 17)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// A thread could not be started.
@@ -56,6 +80,17 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// A payload is handed over, given back by `cancel`, `reset` or `schedule`, or returned
     /// here: exactly one of these, however they race. Stopping again returns nothing.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// engine.schedule_detached(Duration::from_secs(60), "retry")?;
+    /// assert_eq!(engine.stop()?, ["retry"]);
+    /// assert!(engine.stop()?.is_empty(), "each is returned once");
+    /// assert!(engine.schedule_detached(Duration::ZERO, "late").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The call comes from one of the engine's own tasks, for which it would wait.
