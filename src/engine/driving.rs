@@ -54,7 +54,7 @@ pub(super) fn is_inside(number: u32) -> bool {
 impl Turn {
     /// How long the caller may sleep before the shard's next turn, by the engine's time: zero
     /// where there is more to do, `None` where nothing is scheduled. (A timer that is scheduled
-    /// meanwhile may want an earlier turn: see [`Builder::on_earlier`](crate::Builder).)
+    /// meanwhile may want an earlier turn: see [`on_earlier`](crate::Builder::on_earlier).)
     ///
     /// ```
     /// # use std::time::Duration;
