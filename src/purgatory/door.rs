@@ -34,6 +34,39 @@ use super::{Arrival, Decision, Delayed, Operation, WatchError, ends};
 /// purgatory. A purgatory has 64 KiB of its own, and some ten times that once every part has had
 /// an operation; one that waits takes 96 bytes, 12 more for each key that it shares with many,
 /// some 150 for a key of its own, and its timer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::time::Duration;
+/// use tickless::purgatory::{Operation, Purgatory};
+///
+/// /// A fetch that waits for so many bytes of a topic.
+/// struct Fetch {
+///     written: Arc<AtomicU32>,
+///     wanted: u32,
+/// }
+///
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         self.written.load(Ordering::Acquire) >= self.wanted
+///     }
+///     fn on_complete(&self) {
+///         println!("{} bytes are there", self.written.load(Ordering::Acquire));
+///     }
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// let written = Arc::new(AtomicU32::new(0));
+/// for wanted in [10, 20, 1_000] {
+///     let fetch = Fetch { written: written.clone(), wanted };
+///     let (key, timeout) = ("orders-0", Duration::from_secs(30));
+///     purgatory.try_complete_else_watch(fetch.into(), [key], timeout)?;
+/// }
+/// written.fetch_add(64, Ordering::Release);
+/// assert_eq!(purgatory.check_and_complete("orders-0"), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Purgatory<K, O, S = RandomState>
 where
     K: Send + 'static,
@@ -69,6 +102,22 @@ where
     ///
     /// # Errors
     /// The engine's threads could not be started.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// // The types of keys and operations are those of the first that comes in.
+    /// purgatory.try_complete_else_watch(Fetch.into(), [("orders", 0)], Duration::from_secs(30))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Result<Purgatory<K, O>, BuildError> {
         Ok(Purgatory::with_engine(&Engine::new()?))
     }
@@ -114,6 +163,25 @@ where
 {
     /// As [`with_engine`](Purgatory::with_engine), with another hash of keys. All 64 bits of it
     /// should be good: the upper half chooses the lock.
+    ///
+    /// ```
+    /// # use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// // Keys that no stranger chooses: the hash need not be seeded.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    /// let purgatory = Purgatory::with_hasher(&Engine::new()?, hasher);
+    /// purgatory.try_complete_else_watch(Fetch.into(), [17_u64], Duration::from_secs(30))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
         let lists = Arc::new(Lists::new());
         let anchors = (0..ANCHORS).map(|_| Arc::new(Padded(lists.clone()))).collect();
@@ -133,6 +201,30 @@ where
     ///
     /// # Panics
     /// The iterator over keys, their `Hash` or their `Eq` panicked: the operation waits nowhere.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # #[derive(Default)]
+    /// # struct Produce(AtomicBool);
+    /// # impl Operation for Produce {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         self.0.load(Ordering::Acquire)
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// let produce = Arc::new(Produce::default());
+    /// // One operation under the keys of all that it may wait for.
+    /// let (replicas, timeout) = (["replica-1", "replica-2"], Duration::from_secs(30));
+    /// purgatory.try_complete_else_watch(produce.clone(), replicas, timeout)?;
+    /// produce.0.store(true, Ordering::Release);
+    /// assert_eq!(purgatory.check_and_complete("replica-2"), 1);
+    /// assert_eq!(purgatory.check_and_complete("replica-1"), 0, "it ends once");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_complete_else_watch(
         &self,
         operation: Arc<O>,

@@ -35,6 +35,27 @@ where
     ///
     /// # Panics
     /// The key's `Hash` or `Eq` panicked.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch(Arc<AtomicU64>);
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         self.0.load(Ordering::Acquire) > 0
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let (purgatory, offset) = (Purgatory::new()?, Arc::new(AtomicU64::new(0)));
+    /// let fetch = Fetch(offset.clone()).into();
+    /// purgatory.try_complete_else_watch(fetch, ["orders-0".to_owned()], Duration::from_secs(30))?;
+    /// // The change first, then the check. The key may be borrowed: a `str` for a `String`.
+    /// offset.fetch_add(1, Ordering::Release);
+    /// assert_eq!(purgatory.check_and_complete("orders-0"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check_and_complete<Q>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
