@@ -300,8 +300,8 @@ impl Geometry {
         if !stays(roundest) && stays(lowest) { lowest } else { roundest }
     }
 
-    /// The bucket of `level` whose span holds `at`. For the wheels, and for this repository's models
-    /// of them.
+    /// The bucket of `level` whose span holds `at`. For the wheels, and this repository's models of
+    /// them.
     #[doc(hidden)]
     #[inline]
     pub fn place_on(&self, at: Tick, level: u8) -> Place {
