@@ -10,7 +10,8 @@ use super::{Engine, Snapshot, Stats, Turn};
 // === impl Engine: as any engine ===
 
 impl Engine {
-    /// Stops the engine and returns the tasks that never ran: [`TypedEngine::stop`].
+    /// Stops the engine and returns the tasks that never ran:
+    /// [`TypedEngine::stop`](crate::TypedEngine::stop).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -29,7 +30,7 @@ impl Engine {
         self.as_typed().stop()
     }
 
-    /// How many timers are pending: [`TypedEngine::len`].
+    /// How many timers are pending: [`TypedEngine::len`](crate::TypedEngine::len).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -45,7 +46,7 @@ impl Engine {
         self.as_typed().len()
     }
 
-    /// Whether no timer is pending: [`TypedEngine::is_empty`].
+    /// Whether no timer is pending: [`TypedEngine::is_empty`](crate::TypedEngine::is_empty).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -60,7 +61,7 @@ impl Engine {
         self.as_typed().is_empty()
     }
 
-    /// The engine's time: [`TypedEngine::now`].
+    /// The engine's time: [`TypedEngine::now`](crate::TypedEngine::now).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -74,7 +75,7 @@ impl Engine {
         self.as_typed().now()
     }
 
-    /// How many shards the engine has: [`TypedEngine::shards`].
+    /// How many shards the engine has: [`TypedEngine::shards`](crate::TypedEngine::shards).
     ///
     /// ```
     /// # use tickless::Engine;
@@ -86,7 +87,8 @@ impl Engine {
         self.as_typed().shards()
     }
 
-    /// Binds the calling thread to a shard: [`TypedEngine::bind_thread`].
+    /// Binds the calling thread to a shard:
+    /// [`TypedEngine::bind_thread`](crate::TypedEngine::bind_thread).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -104,7 +106,7 @@ impl Engine {
         self.as_typed().bind_thread(shard);
     }
 
-    /// What the engine has counted so far: [`TypedEngine::stats`].
+    /// What the engine has counted so far: [`TypedEngine::stats`](crate::TypedEngine::stats).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -119,7 +121,7 @@ impl Engine {
         self.as_typed().stats()
     }
 
-    /// What is pending: [`TypedEngine::snapshot`].
+    /// What is pending: [`TypedEngine::snapshot`](crate::TypedEngine::snapshot).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -134,7 +136,7 @@ impl Engine {
         self.as_typed().snapshot()
     }
 
-    /// Runs one turn of a shard: [`TypedEngine::turn`].
+    /// Runs one turn of a shard: [`TypedEngine::turn`](crate::TypedEngine::turn).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,12 +150,13 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`TypedEngine::turn`].
+    /// As [`TypedEngine::turn`](crate::TypedEngine::turn).
     pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
         self.as_typed().turn(shard)
     }
 
-    /// Runs one turn that fires at most `max_fired` timers: [`TypedEngine::turn_at_most`].
+    /// Runs one turn that fires at most `max_fired` timers:
+    /// [`TypedEngine::turn_at_most`](crate::TypedEngine::turn_at_most).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -170,12 +173,13 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`TypedEngine::turn`].
+    /// As [`TypedEngine::turn`](crate::TypedEngine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
         self.as_typed().turn_at_most(shard, max_fired)
     }
 
-    /// Moves a manual clock on and fires what becomes due: [`TypedEngine::advance`].
+    /// Moves a manual clock on and fires what becomes due:
+    /// [`TypedEngine::advance`](crate::TypedEngine::advance).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -187,7 +191,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`TypedEngine::advance`].
+    /// As [`TypedEngine::advance`](crate::TypedEngine::advance).
     pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
         self.as_typed().advance(by)
     }
