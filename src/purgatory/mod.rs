@@ -50,9 +50,9 @@
 //! ```
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `ends` how callers
-//! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word that
-//! decides, `node` an operation with its word; `lists`, `watchers`, `blocks` and `chunks` say who
-//! waits under which key.
+//! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word
+//! that decides, `node` an operation with its word; `lists`, `watchers`, `blocks` and `chunks` say
+//! who waits under which key.
 
 mod arrival;
 mod blocks;
