@@ -46,7 +46,7 @@ const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of
 // === impl Task ===
 
 impl Task {
-    /// Wraps `closure`.
+    /// Wraps `closure`. Allocates if that captures more than three words.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -81,7 +81,7 @@ impl Task {
         Task { vtable: const { &VTable::of::<F>() }, data, not_sync: PhantomData }
     }
 
-    /// Runs the closure.
+    /// Runs the closure, on the calling thread. What it panics with is the caller's.
     ///
     /// ```
     /// # use std::time::Duration;

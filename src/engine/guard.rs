@@ -41,7 +41,8 @@ impl<T: Send + 'static> CancelOnDrop<T> {
     /// # use std::time::Duration;
     /// # use tickless::Engine;
     /// let engine = Engine::new()?;
-    /// let guard = engine.schedule(Duration::from_secs(5), || println!("due"))?.cancel_on_drop();
+    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+    /// let guard = timeout.cancel_on_drop();
     /// // The work cannot be interrupted any more: the timer stays, whatever happens here.
     /// drop(guard.into_handle());
     /// assert_eq!(engine.len(), 1);

@@ -94,7 +94,8 @@ impl<T: Send + 'static> Handle<T> {
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
     /// thread. `false`: it has fired already, or its engine stopped.
     ///
-    /// One atomic exchange; never waits. O(1).
+    /// One atomic exchange; never waits. O(1). A panic of the payload's drop is the caller's; the
+    /// timer is cancelled all the same.
     ///
     /// ```
     /// # use std::time::Duration;

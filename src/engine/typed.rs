@@ -30,10 +30,10 @@ use super::leftover::Leftover;
 /// let engine = TypedEngine::new(move |batch: Batch<'_, u64>| {
 ///     batch.for_each(|connection| drop(sender.send(connection)));
 /// })?;
-/// let active = engine.schedule(Duration::from_millis(2), 1)?;
+/// let active = engine.schedule(Duration::from_secs(30), 1)?;
 /// engine.schedule_detached(Duration::from_millis(2), 2)?;
-/// active.cancel();
 /// assert_eq!(idle.recv()?, 2);
+/// assert!(active.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TypedEngine<T: Send + 'static> {

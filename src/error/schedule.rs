@@ -45,7 +45,7 @@ impl<T> ScheduleError<T> {
         }
     }
 
-    /// Whether the engine was full.
+    /// Whether the engine was full: when timers have fired or were cancelled there is room again.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -63,7 +63,7 @@ impl<T> ScheduleError<T> {
         matches!(self, ScheduleError::Full(_))
     }
 
-    /// Whether the engine had stopped.
+    /// Whether the engine had stopped: it stays so.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -118,7 +118,7 @@ impl Clock {
         Clock { manual: Some(clock.clone()), ..Clock::instant() }
     }
 
-    /// Whether somebody moves this clock by hand.
+    /// The hand that moves this clock; `None`: it is the system's.
     ///
     /// ```
     /// # use std::time::Duration;
