@@ -12,6 +12,24 @@ use crate::time::{Clock, Scale, Tick};
 ///
 /// A batch is an iterator over payloads. What a handler leaves in it when it returns is dropped;
 /// what is left when it *panics* is handed over again, without the payload it panicked on.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Batch, Engine, ManualClock};
+///
+/// let (sender, idle) = mpsc::channel();
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+///     // One message for all that are due together.
+///     move |batch: Batch<'_, u64>| drop(sender.send(batch.collect::<Vec<_>>())),
+/// )?;
+/// for connection in 0..3 {
+///     engine.schedule_detached(Duration::from_secs(30), connection)?;
+/// }
+/// engine.advance(Duration::from_secs(30))?;
+/// assert_eq!(idle.recv()?.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Batch<'a, T> {
     queue: &'a mut Queue<T>,
     clock: &'a Clock,
@@ -19,6 +37,26 @@ pub struct Batch<'a, T> {
 }
 
 /// A payload that is due, and when it was.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Batch, Engine, ManualClock};
+///
+/// let (sender, fired) = mpsc::channel();
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+///     move |mut batch: Batch<'_, &'static str>| {
+///         while let Some(due) = batch.next_due() {
+///             let _ = sender.send(due);
+///         }
+///     },
+/// )?;
+/// let tea = engine.schedule(Duration::from_secs(300), "tea")?;
+/// engine.advance(Duration::from_secs(300))?;
+/// let due = fired.recv()?;
+/// assert_eq!((due.payload, Some(due.deadline)), ("tea", tea.deadline()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Due<T> {
@@ -64,11 +102,49 @@ impl<'a, T> Batch<'a, T> {
     }
 
     /// How many payloads are left.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Engine, ManualClock};
+    /// let (sender, messages) = mpsc::channel();
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+    ///     move |batch: Batch<'_, u64>| {
+    ///         let mut message = Vec::with_capacity(8 * batch.len());
+    ///         batch.for_each(|connection| message.extend(connection.to_be_bytes()));
+    ///         let _ = sender.send(message);
+    ///     },
+    /// )?;
+    /// engine.schedule_detached(Duration::from_secs(1), 7)?;
+    /// engine.advance(Duration::from_secs(1))?;
+    /// assert_eq!(messages.recv()?, 7_u64.to_be_bytes());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether every payload was taken.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Engine, ManualClock};
+    /// let (sender, packets) = mpsc::channel();
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build_typed(
+    ///     move |mut batch: Batch<'_, u64>| {
+    ///         while !batch.is_empty() {
+    ///             let _ = sender.send(batch.by_ref().take(3).count());
+    ///         }
+    ///     },
+    /// )?;
+    /// for connection in 0..4 {
+    ///     engine.schedule_detached(Duration::from_secs(1), connection)?;
+    /// }
+    /// engine.advance(Duration::from_secs(1))?;
+    /// assert_eq!(packets.try_iter().collect::<Vec<_>>(), [3, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

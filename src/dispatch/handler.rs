@@ -29,6 +29,27 @@ use super::{Batch, Task};
 pub trait Handler<T>: Send + Sync {
     /// Takes what is due. A panic is caught and counted; the payloads that were not taken yet
     /// are handed over again (see [`Batch`]).
+    ///
+    /// ```
+    /// # use std::sync::mpsc::{self, Sender};
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Handler, TypedEngine};
+    /// struct Closer {
+    ///     connections: Sender<u64>,
+    /// }
+    ///
+    /// impl Handler<u64> for Closer {
+    ///     fn fire(&self, batch: Batch<'_, u64>) {
+    ///         batch.for_each(|connection| drop(self.connections.send(connection)));
+    ///     }
+    /// }
+    ///
+    /// let (connections, closed) = mpsc::channel();
+    /// let engine = TypedEngine::new(Closer { connections })?;
+    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
+    /// assert_eq!(closed.recv()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn fire(&self, batch: Batch<'_, T>);
 }
 
@@ -43,6 +64,17 @@ where
 }
 
 /// Runs each closure where the reaper is: the shortest way, and the reaper waits for it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Builder, Inline, ManualClock, Task};
+///
+/// // What `build` makes is this, with methods that take closures.
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(Inline)?;
+/// engine.schedule_detached(Duration::from_secs(1), Task::new(|| println!("due")))?;
+/// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 

@@ -12,6 +12,17 @@ const INLINE_WORDS: usize = 3;
 /// Closures that capture up to three words are stored in the entry itself; larger ones (and
 /// those that need an alignment above a word's) are boxed. Dropping a task drops what the
 /// closure captured.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, Task};
+///
+/// let engine = Engine::new()?;
+/// engine.schedule_detached(Duration::from_secs(60), || println!("saved"))?;
+/// // The program ends: what was to happen in a minute happens now, on this thread.
+/// engine.stop()?.into_iter().for_each(Task::run);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Task {
     vtable: &'static VTable,
     data: MaybeUninit<[usize; INLINE_WORDS]>,
@@ -35,7 +46,19 @@ const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of
 // === impl Task ===
 
 impl Task {
-    /// Wraps `closure`.
+    /// Wraps `closure`. Allocates if that captures more than three words.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use tickless::Task;
+    /// let (sender, receiver) = mpsc::channel();
+    /// let greeting = "hello".to_owned();
+    /// let task = Task::new(move || drop(sender.send(greeting)));
+    /// assert!(receiver.try_recv().is_err(), "not yet");
+    /// task.run();
+    /// assert_eq!(receiver.recv()?, "hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Task {
         if const { fits::<F>() } {
@@ -58,7 +81,18 @@ impl Task {
         Task { vtable: const { &VTable::of::<F>() }, data, not_sync: PhantomData }
     }
 
-    /// Runs the closure.
+    /// Runs the closure, on the calling thread. What it panics with is the caller's.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// engine.stop()?;
+    /// if let Err(refused) = engine.schedule(Duration::from_secs(1), || println!("late")) {
+    ///     refused.into_payload().run();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn run(self) {
         let mut this = ManuallyDrop::new(self);

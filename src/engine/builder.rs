@@ -50,6 +50,12 @@ pub struct Builder {
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Who runs an engine's turns.
+///
+/// ```
+/// let engine = tickless::Builder::new().driver(tickless::Driver::Caller).shards(1).build()?;
+/// assert_eq!(engine.turn(0)?.next, None, "nothing is scheduled, and no thread waits for it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Driver {
     /// A thread of its own for each shard.
@@ -62,10 +68,18 @@ pub enum Driver {
 
 impl Builder {
     /// The most shards that an engine may have.
+    ///
+    /// ```
+    /// assert_eq!(tickless::Builder::MAX_SHARDS, 1024);
+    /// ```
     pub const MAX_SHARDS: usize = MAX_SHARDS;
 
     /// Defaults: 1 ms ticks, 64 slots of which 32 are reached, a shard per core with a thread
     /// each, no limit, the system's clock.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().build().is_ok(), "as `Engine::new()`");
+    /// ```
     pub fn new() -> Builder {
         Builder {
             tick: Duration::from_millis(1),
@@ -87,6 +101,10 @@ impl Builder {
     /// A shorter tick fires closer to the deadline and wakes up more often while timers fire; it
     /// costs nothing while none do. Deadlines reach 2^54 ticks: 570 years at 1 us, 208 days at
     /// 1 ns; what lies beyond never fires.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().tick(std::time::Duration::from_micros(9)).build().is_ok());
+    /// ```
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -97,6 +115,10 @@ impl Builder {
     ///
     /// Unless `reach` says otherwise, half of them are reached. A bucket is 256 bytes, and a level
     /// is made, in each shard, when a timer first needs it: with a million slots, 256 MiB at once.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().slots(512).build().is_ok(), "256 of them are reached");
+    /// ```
     pub fn slots(mut self, slots: u32) -> Builder {
         self.slots = slots;
         self
@@ -107,6 +129,10 @@ impl Builder {
     ///
     /// A larger reach cascades less and, under many cancelled timers, wakes up more. With
     /// `reach` below `slots` the rounds of the ring do not collide.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().slots(256).reach(256).build().is_ok(), "classic");
+    /// ```
     pub fn reach(mut self, reach: u32) -> Builder {
         self.reach = Some(reach);
         self
@@ -114,6 +140,10 @@ impl Builder {
 
     /// How many shards: wheels that work independently, each with a reaper. Default one per
     /// core; from 1 to 1024. Each thread schedules on one of them.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().shards(2).build().is_ok_and(|it| it.shards() == 2));
+    /// ```
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -122,6 +152,14 @@ impl Builder {
     /// The most timers that may be pending at a time, over all shards: scheduling is refused
     /// beyond that. Default: no limit, which costs nothing; a limit costs two atomic updates of
     /// a shared counter per timer.
+    ///
+    /// ```
+    /// let engine = tickless::Builder::new().max_pending(1).build()?;
+    /// let minute = std::time::Duration::from_secs(60);
+    /// assert!(engine.schedule_detached(minute, || println!("due")).is_ok());
+    /// assert!(engine.schedule_detached(minute, || println!("one too many")).is_err());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn max_pending(mut self, max_pending: u64) -> Builder {
         self.max_pending = Some(max_pending);
         self
@@ -129,6 +167,10 @@ impl Builder {
 
     /// The name of the reapers' threads; a dash and the shard's number are added. Default
     /// `tickless`. Anything without a NUL; systems may show its beginning only (Linux: 15 bytes).
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().thread_name("timers").build().is_ok(), "timers-0, ..");
+    /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
@@ -136,12 +178,20 @@ impl Builder {
 
     /// Whether the thread of the *n*th shard keeps to the *n*th CPU that the process may use.
     /// Default no. Linux only: elsewhere the build fails.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().pinned(cfg!(target_os = "linux")).build().is_ok());
+    /// ```
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
     }
 
     /// The clock. Default the system's monotonic one.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().clock(tickless::Clock::instant()).build().is_ok());
+    /// ```
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
@@ -149,12 +199,24 @@ impl Builder {
 
     /// A clock that is moved by hand, and no threads: everything happens when the caller says
     /// so. This is how to test code that uses timers.
+    ///
+    /// ```
+    /// let engine = tickless::Builder::new().manual_clock(&tickless::ManualClock::new()).build()?;
+    /// let hour = std::time::Duration::from_secs(3600);
+    /// engine.schedule_detached(hour, || println!("an hour later"))?;
+    /// assert_eq!(engine.advance(hour)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn manual_clock(self, clock: &ManualClock) -> Builder {
         self.clock(Clock::manual(clock))
     }
 
     /// Who runs the turns. Default threads of the engine's own, or the caller if the clock is
     /// moved by hand.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().driver(tickless::Driver::Caller).build().is_ok());
+    /// ```
     pub fn driver(mut self, driver: Driver) -> Builder {
         self.driver = Some(driver);
         self
@@ -164,16 +226,32 @@ impl Builder {
     /// the time that the shard's last turn gave: for callers that sleep until then (and can be
     /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
     /// panics with is ignored. Until the shard's next turn, the first of several such timers calls
-    /// it for sure; one that is due together with an earlier one may not.
+    /// it for sure; one that is due together with an earlier one may not. Before a shard's first
+    /// turn nothing calls it: that turn is to come before the first sleep.
     ///
     /// It is also called when a shard has much to tidy up after cancelled timers, and when the
     /// engine stops, so that a caller that sleeps finds out. It may use the engine.
+    ///
+    /// ```
+    /// # use {std::sync::mpsc, std::time::Duration, tickless::{Builder, ManualClock}};
+    /// let (waker, wake_ups) = mpsc::channel();
+    /// let builder = Builder::new().manual_clock(&ManualClock::new()).shards(1);
+    /// let engine = builder.on_earlier(move |shard| drop(waker.send(shard))).build()?;
+    /// assert_eq!(engine.turn(0)?.next, None, "so the caller goes to sleep");
+    /// engine.schedule_detached(Duration::from_millis(5), || println!("due"))?;
+    /// assert_eq!(wake_ups.try_recv(), Ok(0), "and is woken to have another look");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
         self.hook = Some(Arc::new(hook));
         self
     }
 
     /// Builds an engine for closures, which run where the reaper is.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().shards(0).build().is_err(), "nowhere to put a timer");
+    /// ```
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
@@ -182,6 +260,11 @@ impl Builder {
     }
 
     /// Builds an engine for payloads of type `T`, which `handler` takes in batches.
+    ///
+    /// ```
+    /// let handler = |batch: tickless::Batch<'_, u64>| println!("{batch:?}");
+    /// assert!(tickless::Builder::new().build_typed(handler).is_ok());
+    /// ```
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.

@@ -1,12 +1,13 @@
-//! The engine for closures: the one that most programs want.
+//! The engine for closures: the one that most programs want. What it does as an engine for any
+//! payload does is in `delegates`.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::error::{BuildError, ScheduleError, StopError, TurnError};
+use crate::error::{BuildError, ScheduleError};
 
-use super::{Builder, Handle, Snapshot, Stats, Turn, TypedEngine};
+use super::{Builder, Handle, TypedEngine};
 
 /// A timer engine whose payloads are closures, run by the shard's reaper when they are due.
 ///
@@ -42,6 +43,14 @@ pub struct Engine {
 impl Engine {
     /// An engine with default settings: see [`Builder`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// engine.schedule_detached(Duration::from_secs(60), || println!("a minute later"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// A thread could not be started.
     pub fn new() -> Result<Engine, BuildError> {
@@ -49,6 +58,14 @@ impl Engine {
     }
 
     /// Sets up an engine.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::builder().tick(Duration::from_millis(10)).shards(1).build()?;
+    /// assert_eq!(engine.shards(), 1);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -64,6 +81,18 @@ impl Engine {
     /// One exchange on the seat of a timer that this thread cancelled, or one push; never waits.
     /// O(1), whatever is pending.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock, State};
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let request = 17;
+    /// let second = Duration::from_secs(1);
+    /// let timeout = engine.schedule(second, move || println!("no answer to {request}"))?;
+    /// assert_eq!(engine.advance(second)?, 1);
+    /// assert_eq!(timeout.state(), State::Fired);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The engine is full or has stopped; the task comes back in the error.
     #[inline]
@@ -75,6 +104,16 @@ impl Engine {
     }
 
     /// As [`schedule`](Engine::schedule), for a point in time. What is past runs at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let midnight = engine.now() + Duration::from_secs(3600);
+    /// let report = engine.schedule_at(midnight, || println!("the day is over"))?;
+    /// assert!(report.deadline() >= Some(midnight), "never early");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
@@ -88,6 +127,17 @@ impl Engine {
 
     /// As [`schedule`](Engine::schedule), for a task that nobody will cancel: without a handle it
     /// also fires for less.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// engine.schedule_detached(Duration::from_millis(2), move || drop(sender.send("due")))?;
+    /// assert_eq!(receiver.recv()?, "due");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
@@ -155,78 +205,19 @@ impl Engine {
     }
 
     /// The same engine, as one whose payload is a [`Task`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, Task};
+    /// let engine = Engine::new()?;
+    /// // A closure that somebody else has made into a task already.
+    /// let task = Task::new(|| println!("due"));
+    /// let timer = engine.as_typed().schedule(Duration::from_secs(5), task)?;
+    /// assert!(timer.take().is_some(), "and here it is again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn as_typed(&self) -> &TypedEngine<Task> {
         &self.typed
-    }
-
-    /// Stops the engine and returns the tasks that never ran: [`TypedEngine::stop`].
-    ///
-    /// # Errors
-    /// The call comes from one of the engine's own tasks.
-    pub fn stop(&self) -> Result<Vec<Task>, StopError> {
-        self.typed.stop()
-    }
-
-    /// How many timers are pending: [`TypedEngine::len`].
-    pub fn len(&self) -> usize {
-        self.typed.len()
-    }
-
-    /// Whether no timer is pending.
-    pub fn is_empty(&self) -> bool {
-        self.typed.is_empty()
-    }
-
-    /// The engine's time.
-    pub fn now(&self) -> Instant {
-        self.typed.now()
-    }
-
-    /// How many shards the engine has.
-    pub fn shards(&self) -> usize {
-        self.typed.shards()
-    }
-
-    /// Binds the calling thread to a shard: [`TypedEngine::bind_thread`].
-    ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn bind_thread(&self, shard: usize) {
-        self.typed.bind_thread(shard);
-    }
-
-    /// What the engine has counted so far: [`TypedEngine::stats`].
-    pub fn stats(&self) -> Stats {
-        self.typed.stats()
-    }
-
-    /// What is pending: [`TypedEngine::snapshot`].
-    pub fn snapshot(&self) -> Snapshot {
-        self.typed.snapshot()
-    }
-
-    /// Runs one turn of a shard: [`TypedEngine::turn`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::turn`].
-    pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
-        self.typed.turn(shard)
-    }
-
-    /// Runs one turn that fires at most `max_fired` timers: [`TypedEngine::turn_at_most`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::turn`].
-    pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        self.typed.turn_at_most(shard, max_fired)
-    }
-
-    /// Moves a manual clock on and fires what becomes due: [`TypedEngine::advance`].
-    ///
-    /// # Errors
-    /// As [`TypedEngine::advance`].
-    pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
-        self.typed.advance(by)
     }
 }
 

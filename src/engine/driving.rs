@@ -10,6 +10,19 @@ use super::TypedEngine;
 use super::core::Core;
 
 /// What a turn did, and when the next one is needed.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+///
+/// let clock = ManualClock::new();
+/// let engine = Engine::builder().manual_clock(&clock).shards(1).build()?;
+/// engine.schedule_detached(Duration::from_secs(1), || println!("due"))?;
+/// let turn = engine.turn(0)?;
+/// assert_eq!((turn.fired, turn.more), (0, false));
+/// assert!(turn.next.is_some_and(|next| next > engine.now()), "there is time to sleep");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
@@ -39,8 +52,21 @@ pub(super) fn is_inside(number: u32) -> bool {
 // === impl Turn ===
 
 impl Turn {
-    /// How long the caller may sleep before the shard's next turn: zero where there is more to
-    /// do, `None` where nothing is scheduled.
+    /// How long the caller may sleep before the shard's next turn, by the engine's time: zero
+    /// where there is more to do, `None` where nothing is scheduled. (A timer that is scheduled
+    /// meanwhile may want an earlier turn: see [`on_earlier`](crate::Builder::on_earlier).)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).shards(1).build()?;
+    /// assert_eq!(engine.turn(0)?.sleep(engine.now()), None, "until somebody calls");
+    /// engine.schedule_detached(Duration::from_millis(20), || println!("due"))?;
+    /// let sleep = engine.turn(0)?.sleep(engine.now());
+    /// assert_eq!(sleep, Some(Duration::from_millis(20)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sleep(&self, now: Instant) -> Option<Duration> {
         if self.more {
             return Some(Duration::ZERO);
@@ -59,6 +85,24 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// first. A turn ends whatever its tasks do: what they schedule for at once fires in this turn
     /// only where something that is due at the very same tick is still to come, else in the next.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_typed(
+    ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
+    /// )?;
+    /// engine.schedule_detached(Duration::from_millis(5), "ping")?;
+    /// let mut fired = 0;
+    /// while let Some(sleep) = engine.turn(0)?.sleep(engine.now()) {
+    ///     // An event loop would wait for its events here, for so long at most.
+    ///     clock.advance(sleep);
+    ///     fired += engine.turn(0)?.fired;
+    /// }
+    /// assert_eq!(fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The engine has threads of its own, the call comes from one of its tasks, there is no
     /// such shard, or the engine has stopped.
@@ -68,6 +112,23 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// As [`turn`](TypedEngine::turn), but fires at most `max_fired` timers: a bound for the
     /// time that a thread spends here. What is left is the next turn's.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_typed(
+    ///     |batch: Batch<'_, u32>| batch.for_each(|connection| println!("{connection} is idle")),
+    /// )?;
+    /// for connection in 0..5 {
+    ///     engine.schedule_detached(Duration::from_secs(1), connection)?;
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let turn = engine.turn_at_most(0, 3)?;
+    /// assert_eq!((turn.fired, turn.more), (3, true));
+    /// assert_eq!(engine.turn_at_most(0, 3)?.fired, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`turn`](TypedEngine::turn).

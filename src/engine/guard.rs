@@ -35,7 +35,19 @@ impl<T: Send + 'static> CancelOnDrop<T> {
         CancelOnDrop { handle: Some(handle) }
     }
 
-    /// Gives the handle back: the timer fires after all.
+    /// Gives the handle back: the timer fires after all, unless that cancels it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+    /// let guard = timeout.cancel_on_drop();
+    /// // The work cannot be interrupted any more: the timer stays, whatever happens here.
+    /// drop(guard.into_handle());
+    /// assert_eq!(engine.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_handle(mut self) -> Handle<T> {
         self.handle.take().expect("a guard has its handle until it is dropped")
     }

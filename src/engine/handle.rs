@@ -51,6 +51,21 @@ struct Vacated<T: Send + 'static> {
 }
 
 /// What a timer is at the moment.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, State};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let soon = engine.schedule(Duration::from_secs(1), || println!("due"))?;
+/// let later = engine.schedule(Duration::from_secs(9), || println!("due"))?;
+/// assert_eq!(soon.state(), State::Pending);
+/// engine.advance(Duration::from_secs(1))?;
+/// assert_eq!(soon.state(), State::Fired);
+/// engine.stop()?;
+/// assert_eq!(later.state(), State::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
@@ -79,7 +94,20 @@ impl<T: Send + 'static> Handle<T> {
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
     /// thread. `false`: it has fired already, or its engine stopped.
     ///
-    /// One atomic exchange; never waits. O(1).
+    /// One atomic exchange; never waits. O(1). A panic of the payload's drop is the caller's; the
+    /// timer is cancelled all the same.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let answered = engine.schedule(Duration::from_secs(5), || println!("no answer"))?;
+    /// let lost = engine.schedule(Duration::from_secs(5), || println!("no answer"))?;
+    /// assert!(answered.cancel());
+    /// assert_eq!(engine.advance(Duration::from_secs(5))?, 1);
+    /// assert!(!lost.cancel(), "too late");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(self) -> bool {
         let Some(vacated) = self.vacate() else { return false };
         // Dropped in place, and before the seat is kept: what it drops may use the engine. If it
@@ -90,7 +118,7 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
-    /// stopped.
+    /// stopped. Costs what [`cancel`](Handle::cancel) does.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -112,6 +140,19 @@ impl<T: Send + 'static> Handle<T> {
     /// One atomic exchange where the new time is not much earlier than the old one (not before
     /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let mut idle = engine.schedule(minute, || println!("a minute of silence"))?;
+    /// engine.advance(minute / 2)?;
+    /// assert!(idle.reset(minute)?, "a packet came");
+    /// assert_eq!(engine.advance(minute / 2)?, 0);
+    /// assert_eq!(engine.advance(minute / 2)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The engine stopped while the timer was on the way to an earlier time: the payload comes
     /// back in the error.
@@ -120,6 +161,17 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// As [`Handle::reset`], to a point in time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
+    /// let sooner = engine.now() + Duration::from_secs(30);
+    /// assert!(sweep.reset_at(sooner)?);
+    /// assert!(sweep.deadline() >= Some(sooner), "never early");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Handle::reset`].
@@ -174,7 +226,18 @@ impl<T: Send + 'static> Handle<T> {
         self.move_to(|core, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns))
     }
 
-    /// What the timer is at the moment; it may be something else right after.
+    /// What the timer is at the moment; it may be something else right after. One atomic load.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, State};
+    /// let engine = Engine::new()?;
+    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+    /// assert_eq!(timeout.state(), State::Pending);
+    /// drop(engine);
+    /// assert_eq!(timeout.state(), State::Stopped);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn state(&self) -> State {
         // SAFETY: the handle keeps the entry allocated.
         match self.entry().map(|entry| unsafe { entry.as_ref() }.word().phase()) {
@@ -186,6 +249,16 @@ impl<T: Send + 'static> Handle<T> {
 
     /// When the timer is due (or was, if it has fired): its deadline rounded up to the tick.
     /// `None`: never, or its engine is gone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let timeout = engine.schedule(Duration::from_micros(2_500), || println!("due"))?;
+    /// let left = timeout.deadline().map(|deadline| deadline - engine.now());
+    /// assert_eq!(left, Some(Duration::from_millis(3)), "ticks are a millisecond long");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deadline(&self) -> Option<Instant> {
         let entry = self.entry()?;
         // SAFETY: the handle keeps the entry allocated.
@@ -195,7 +268,17 @@ impl<T: Send + 'static> Handle<T> {
         local.core.clock.instant_at(local.core.scale.start_ns(deadline)?)
     }
 
-    /// Turns the handle into one that cancels the timer when it is dropped.
+    /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+    /// drop(timeout.cancel_on_drop());
+    /// assert!(engine.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         CancelOnDrop::new(self)
     }

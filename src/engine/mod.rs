@@ -1,7 +1,9 @@
 //! The engine: what users build, schedule on, and stop.
 //!
 //! - `builder` puts an engine together; `core` is what its threads share.
-//! - `typed` is the engine for payloads of any type, `closures` the one for closures.
+//! - `typed` is the engine for payloads of any type, `scheduling` how they get their timers, `view`
+//!   what can be seen of it; `closures` is the engine for closures, `delegates` what it leaves to
+//!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
@@ -10,15 +12,18 @@
 mod builder;
 mod closures;
 mod core;
+mod delegates;
 mod driving;
 mod guard;
 mod handle;
 mod leftover;
 mod local;
 mod registry;
+mod scheduling;
 mod snapshot;
 mod stats;
 mod typed;
+mod view;
 
 pub use builder::{Builder, Driver};
 pub use closures::Engine;

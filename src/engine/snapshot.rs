@@ -7,12 +7,39 @@ use crate::entry::Reader;
 use super::core::Core;
 
 /// What was pending while somebody looked: see [`TypedEngine::snapshot`](crate::TypedEngine).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+///
+/// let engine = Engine::builder().shards(2).build()?;
+/// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
+/// let snapshot = engine.snapshot();
+/// for timer in &snapshot {
+///     println!("{:?} on shard {}", timer.deadline, timer.shard);
+/// }
+/// assert_eq!(snapshot.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     timers: Vec<PendingTimer>,
 }
 
 /// A timer that was pending.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+///
+/// let engine = Engine::builder().shards(1).build()?;
+/// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+/// let snapshot = engine.snapshot();
+/// let timer = snapshot.iter().next().expect("it is due in a minute");
+/// assert_eq!((timer.deadline, timer.shard), (timeout.deadline(), 0));
+/// assert!(timer.level > 1, "with some cascades to come");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct PendingTimer {
@@ -45,16 +72,43 @@ impl Snapshot {
     }
 
     /// The timers, in no particular order.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let (soon, later) = (Duration::from_secs(60), Duration::from_secs(3600));
+    /// engine.schedule_detached(later, || println!("later"))?;
+    /// let first = engine.schedule(soon, || println!("soon"))?;
+    /// let next = engine.snapshot().iter().filter_map(|timer| timer.deadline).min();
+    /// assert_eq!(next, first.deadline());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn iter(&self) -> std::slice::Iter<'_, PendingTimer> {
         self.timers.iter()
     }
 
     /// How many there are.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
+    /// assert_eq!(engine.snapshot().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.timers.len()
     }
 
     /// Whether nothing was pending.
+    ///
+    /// ```
+    /// # use tickless::Engine;
+    /// assert!(Engine::new()?.snapshot().is_empty());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }

@@ -9,6 +9,21 @@ use super::core::Core;
 ///
 /// Each number is a sum over threads, read while they go on counting: numbers of one reading
 /// need not fit together to the last timer unless the engine is at rest.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// engine.schedule(second, || println!("answered in time"))?.cancel();
+/// engine.schedule_detached(second, || println!("due"))?;
+/// engine.advance(second)?;
+/// let stats = engine.stats();
+/// assert_eq!((stats.scheduled, stats.cancelled, stats.fired), (2, 1, 1));
+/// assert_eq!(stats.seated, 1, "the second has the place of the first");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -1,23 +1,16 @@
-//! The engine for payloads of any one type.
+//! The engine for payloads of any one type: how it comes and goes. What one schedules on it is in
+//! `scheduling`, what can be seen of it in `view`, turns for its caller are in `driving`.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use crate::dispatch::Handler;
-use crate::entry::{self, Entry};
-use crate::error::{BuildError, ScheduleError, StopError};
-use crate::shard::{Counted, Violation};
+use crate::error::{BuildError, StopError};
 use crate::sync::{Arc, JoinHandle, Mutex};
-use crate::time::saturating_ns;
 
+use super::Builder;
 use super::core::Core;
 use super::driving::is_inside;
 use super::leftover::Leftover;
-use super::local::{self, Local};
-use super::snapshot::Snapshot;
-use super::{Builder, Handle, Stats};
 
 /// A timer engine whose payload is any `T`, handed to one [`Handler`] in batches.
 ///
@@ -27,6 +20,22 @@ use super::{Builder, Handle, Stats};
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
 /// what is pending is dropped (a panic in that ends there); [`stop`](TypedEngine::stop) returns it
 /// instead.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Batch, TypedEngine};
+///
+/// let (sender, idle) = mpsc::channel();
+/// let engine = TypedEngine::new(move |batch: Batch<'_, u64>| {
+///     batch.for_each(|connection| drop(sender.send(connection)));
+/// })?;
+/// let active = engine.schedule(Duration::from_secs(30), 1)?;
+/// engine.schedule_detached(Duration::from_millis(2), 2)?;
+/// assert_eq!(idle.recv()?, 2);
+/// assert!(active.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TypedEngine<T: Send + 'static> {
     inner: Arc<Inner<T>>,
 }
@@ -43,6 +52,14 @@ struct Inner<T: Send + 'static> {
 impl<T: Send + 'static> TypedEngine<T> {
     /// An engine with default settings: see [`Builder`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| println!("{} idle", batch.len()))?;
+    /// engine.schedule_detached(Duration::from_secs(30), 17)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// A thread could not be started.
     pub fn new(handler: impl Handler<T> + 'static) -> Result<TypedEngine<T>, BuildError> {
@@ -58,120 +75,22 @@ impl<T: Send + 'static> TypedEngine<T> {
         TypedEngine { inner: Arc::new(Inner { core, has_threads, threads }) }
     }
 
-    /// Schedules `payload` to be handed over `delay` from now: never earlier, and later by less
-    /// than a tick (plus the time that the system needs to wake the reaper). A delay too long to
-    /// represent never ends.
-    ///
-    /// One exchange on the seat of a timer that this thread cancelled, or one push; never waits.
-    /// O(1), whatever is pending.
-    ///
-    /// # Errors
-    /// The engine is full or has stopped; the payload comes back in the error.
-    #[inline]
-    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_after(delay, payload, true).map(Handle::new)
-    }
-
-    /// As [`schedule`](TypedEngine::schedule), for a point in time. What is past fires at once.
-    ///
-    /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
-    #[inline]
-    pub fn schedule_at(
-        &self,
-        deadline: Instant,
-        payload: T,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let mut local = local::of(self.core());
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.scale.ceil(core.clock.ns_at(deadline));
-        local.schedule(deadline, now_ns, ManuallyDrop::new(payload), true).map(Handle::new)
-    }
-
-    /// As [`schedule`](TypedEngine::schedule), for a timer that nobody will cancel: without a
-    /// handle it also fires for less.
-    ///
-    /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
-    #[inline]
-    pub fn schedule_detached(&self, delay: Duration, payload: T) -> Result<(), ScheduleError<T>> {
-        self.file_after(delay, payload, false).map(drop)
-    }
-
-    /// As [`schedule`](TypedEngine::schedule), for a timer that may as well fire up to `slack`
-    /// later: at any time from `delay` to `delay + slack` from now.
-    ///
-    /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
-    /// opens. So timers whose windows overlap tend to share a wake-up, and a slack saves cascades:
-    /// all of them, where it is as long as the bucket that the timer is filed in is wide. (That is
-    /// between a 32nd of the delay and about the delay itself, with the default reach. The few
-    /// that the slack takes beyond the reach of their level are cascaded once; and a timer that
-    /// takes the seat of a cancelled one is re-filed when that one's bucket opens, as ever.) A
-    /// slack in which no tick begins makes no difference.
-    ///
-    /// [`Handle::deadline`] and [`Lateness`](crate::Lateness) go by the tick that was taken. For
-    /// what people and machines far away wait for anyway: idle connections, keep-alives, caches.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Batch, Builder, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(
-    ///     |batch: Batch<'_, u32>| println!("{} idle connections", batch.len()),
-    /// )?;
-    /// let slack = Duration::from_secs(3);
-    /// for connection in 0..100_u32 {
-    ///     let delay = Duration::from_millis(30_000 + 10 * u64::from(connection));
-    ///     let _idle = engine.schedule_within(delay, slack, connection)?;
-    /// }
-    /// assert_eq!(engine.advance(Duration::from_secs(33))?, 100);
-    /// assert_eq!(engine.stats().cascaded, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
-    pub fn schedule_within(
-        &self,
-        delay: Duration,
-        slack: Duration,
-        payload: T,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_within(|_, now_ns| now_ns.saturating_add(saturating_ns(delay)), slack, payload)
-    }
-
-    /// As [`schedule_within`](TypedEngine::schedule_within), for a point in time: the timer may
-    /// fire from `deadline` to `deadline + slack`.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
-    /// let deadline = engine.now() + Duration::from_secs(60);
-    /// let cache = engine.schedule_with(deadline, Duration::from_secs(10), "stale")?;
-    /// let due = cache.deadline().expect("it is due some time");
-    /// assert!(deadline <= due && due <= deadline + Duration::from_secs(10));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
-    pub fn schedule_with(
-        &self,
-        deadline: Instant,
-        slack: Duration,
-        payload: T,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_within(|core, _| core.clock.ns_at(deadline), slack, payload)
-    }
-
     /// Stops the engine: no timer fires from here on, and every payload that was pending is
     /// returned. Waits for tasks that are running. Scheduling is refused from now on.
     ///
     /// A payload is handed over, given back by `cancel`, `reset` or `schedule`, or returned
     /// here: exactly one of these, however they race. Stopping again returns nothing.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// engine.schedule_detached(Duration::from_secs(60), "retry")?;
+    /// assert_eq!(engine.stop()?, ["retry"]);
+    /// assert!(engine.stop()?.is_empty(), "each is returned once");
+    /// assert!(engine.schedule_detached(Duration::ZERO, "late").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The call comes from one of the engine's own tasks, for which it would wait.
@@ -180,82 +99,6 @@ impl<T: Send + 'static> TypedEngine<T> {
             return Err(StopError::InsideTask);
         }
         Ok(self.inner.stop())
-    }
-
-    /// How many timers are pending. Sums up what each thread has counted: exact when no thread
-    /// is inside a call.
-    pub fn len(&self) -> usize {
-        self.core().pool.tallies.pending() as usize
-    }
-
-    /// Whether no timer is pending.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The engine's time.
-    pub fn now(&self) -> Instant {
-        let clock = &self.core().clock;
-        clock.instant_at(clock.now_ns()).unwrap_or_else(Instant::now)
-    }
-
-    /// How many shards the engine has.
-    pub fn shards(&self) -> usize {
-        self.core().shards.len()
-    }
-
-    /// From now on, what the calling thread schedules goes to this shard: for threads that each
-    /// drive one. Threads that do not say so are spread over the shards, and their timers may also
-    /// take the places of cancelled ones on any of them.
-    ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn bind_thread(&self, shard: usize) {
-        assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        let sweep = local::of(self.core()).bind(shard as u32);
-        self.core().ask_for_sweep(sweep);
-    }
-
-    /// What the engine has counted so far. Takes no lock.
-    pub fn stats(&self) -> Stats {
-        Stats::of(self.core())
-    }
-
-    /// What is pending, found by walking every bucket while everything runs. Takes no lock and
-    /// holds nobody up. O(n).
-    ///
-    /// Weakly consistent: what is pending throughout is in it, unless it was being moved to
-    /// another bucket; what comes or goes meanwhile may be in it or not.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.core(), &entry::read())
-    }
-
-    /// Walks every invariant of the engine: for tests and fuzzing, while no other thread uses
-    /// the engine. O(n).
-    ///
-    /// # Errors
-    /// What does not hold.
-    ///
-    /// # Panics
-    /// The call comes from one of the engine's own tasks.
-    pub fn check(&self) -> Result<(), Violation> {
-        let core = self.core();
-        assert!(!is_inside(core.id()), "a task cannot check its own engine");
-        let mut sum = Counted::default();
-        let mut is_closed = false;
-        for shard in &core.shards {
-            let mut owner = shard.owner().lock().expect("a turn does not panic");
-            is_closed |= owner.is_closed();
-            let counted = shard.check(&mut owner, core.now())?;
-            sum.pending += counted.pending;
-            sum.kept += counted.kept;
-            sum.dead += counted.dead;
-        }
-        if !is_closed {
-            Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
-            Violation::unless_equal("dead entries", sum.dead, core.pool.tallies.dead())?;
-        }
-        Ok(())
     }
 
     /// The engine's number: no other of this process has it.
@@ -269,36 +112,6 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     pub(super) fn has_threads(&self) -> bool {
         self.inner.has_threads
-    }
-
-    fn file_within(
-        &self,
-        deadline_ns: impl FnOnce(&Core<T>, u64) -> u64,
-        slack: Duration,
-        payload: T,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let payload = ManuallyDrop::new(payload);
-        let mut local = local::of(self.core());
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.due_within(deadline_ns(core, now_ns), slack, now_ns);
-        local.schedule(deadline, now_ns, payload, true).map(Handle::new)
-    }
-
-    #[inline(always)]
-    fn file_after(
-        &self,
-        delay: Duration,
-        payload: T,
-        owned: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
-        // As in `Keeper::schedule`: nothing panics until it is in its entry.
-        let payload = ManuallyDrop::new(payload);
-        let mut local = local::of(self.core());
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.scale.ceil_after(now_ns, delay);
-        local.schedule(deadline, now_ns, payload, owned)
     }
 }
 

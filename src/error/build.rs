@@ -7,6 +7,18 @@ use std::time::Duration;
 use crate::time::GeometryError;
 
 /// Why an engine was not built.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{BuildError, Engine};
+///
+/// match Engine::builder().tick(Duration::ZERO).build() {
+///     Err(BuildError::Tick { tick }) => assert!(tick.is_zero()),
+///     other => panic!("{other:?}"),
+/// }
+/// let error = Engine::builder().shards(0).build().expect_err("nowhere to put a timer");
+/// assert_eq!(error.to_string(), "shards must be between 1 and 1024, got 0");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -4,6 +4,21 @@ use std::fmt;
 
 /// The engine stopped while a timer was being moved to an earlier time: the payload is back,
 /// and will neither fire nor be returned by `stop`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Batch, ResetError, TypedEngine};
+///
+/// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+/// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
+/// // Another thread may be just about to stop the engine.
+/// let outcome: Result<bool, ResetError<String>> = retry.reset(Duration::from_secs(5));
+/// match outcome {
+///     Ok(moved) => assert!(moved, "here nobody does"),
+///     Err(stopped) => println!("{} will not be tried again", stopped.into_payload()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ResetError<T> {
     pub(crate) payload: T,
@@ -11,6 +26,16 @@ pub struct ResetError<T> {
 
 impl<T> ResetError<T> {
     /// What was scheduled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, ResetError, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+    /// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
+    /// let stranded = retry.reset(Duration::from_secs(5)).map_err(ResetError::into_payload);
+    /// assert_eq!(stranded, Ok(true), "or the request, had the engine stopped meanwhile");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_payload(self) -> T {
         self.payload
     }

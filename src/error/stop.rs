@@ -3,6 +3,20 @@
 use std::fmt;
 
 /// Why an engine was not stopped.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Engine, StopError};
+///
+/// let engine = Engine::new()?;
+/// let (sender, answer) = mpsc::channel();
+/// let same = engine.clone();
+/// engine.schedule_detached(Duration::ZERO, move || drop(sender.send(same.stop().err())))?;
+/// assert_eq!(answer.recv()?, Some(StopError::InsideTask));
+/// assert!(engine.stop().is_ok(), "from outside it is all right");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {

@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// Why the caller could not run a turn of an engine.
+///
+/// ```
+/// use tickless::{Driver, Engine, TurnError};
+///
+/// let engine = Engine::builder().driver(Driver::Caller).shards(2).build()?;
+/// assert_eq!(engine.turn(2), Err(TurnError::NoSuchShard { shard: 2, shards: 2 }));
+/// let engine = Engine::new()?;
+/// assert_eq!(engine.turn(0), Err(TurnError::Driven), "its threads do that");
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnError {

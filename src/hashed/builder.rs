@@ -44,6 +44,13 @@ const TICKS_PER_WHEEL: u32 = 512;
 impl Builder {
     /// Defaults: ticks of 100 ms and 512 of them, as in Netty; one shard, no limit, the system's
     /// clock, and tasks that run on the timer's thread.
+    ///
+    /// ```
+    /// # use tickless::hashed::{Builder, WorkerState};
+    /// let timer = Builder::new().build()?;
+    /// assert_eq!(timer.worker_state(), WorkerState::Init);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn new() -> Builder {
         let builder = Builder {
             engine: engine::Builder::new().shards(1).thread_name("hashed-wheel"),
@@ -58,6 +65,20 @@ impl Builder {
     ///
     /// A shorter tick expires closer to the delay. It costs nothing while nothing is due: nothing
     /// wakes up per tick.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(250))
+    ///     .manual_clock(&ManualClock::new())
+    ///     .build()?;
+    /// timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_millis(300))?;
+    /// assert_eq!(timer.advance(Duration::from_millis(499))?, 0);
+    /// assert_eq!(timer.advance(Duration::from_millis(1))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tick_duration(mut self, tick: Duration) -> Builder {
         self.engine = self.engine.tick(tick);
         self
@@ -69,6 +90,13 @@ impl Builder {
     /// What is due later lies on a second wheel with broader buckets, and so on, and not in further
     /// rounds of this one: the number need not grow with the delays or with how many timeouts wait.
     /// A bucket takes 256 bytes.
+    ///
+    /// ```
+    /// # use tickless::hashed::HashedWheelTimer;
+    /// let timer = HashedWheelTimer::builder().ticks_per_wheel(1_000).build()?;
+    /// assert!(HashedWheelTimer::builder().ticks_per_wheel(0).build().is_err());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn ticks_per_wheel(mut self, ticks: u32) -> Builder {
         // What is out of bounds stays what was asked for, so that the error names it.
         let is_possible = (1..=MAX_SLOTS).contains(&ticks);
@@ -83,6 +111,17 @@ impl Builder {
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
     /// It costs two atomic updates of a shared counter per timeout. (Where Netty takes zero or less
     /// for no limit, leave this out.)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
+    /// let rejected = timer.new_timeout(|_: &Timeout| println!("due"), minute).unwrap_err();
+    /// assert!(rejected.is_full());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_pending_timeouts(mut self, max: u64) -> Builder {
         self.engine = self.engine.max_pending(max);
         self.max_pending = Some(max);
@@ -126,6 +165,19 @@ impl Builder {
 
     /// The name of the timer's thread; a dash and the shard's number are added. Default
     /// `hashed-wheel`. Anything without a NUL; systems may show its beginning only.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::thread;
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().thread_name("requests").build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// let task = move |_: &Timeout| drop(sender.send(thread::current()));
+    /// timer.new_timeout(task, Duration::ZERO)?;
+    /// assert_eq!(receiver.recv()?.name(), Some("requests-0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.engine = self.engine.thread_name(name);
         self
@@ -134,12 +186,33 @@ impl Builder {
     /// How many wheels, each with a thread. Default one, so that tasks run one after another as in
     /// Netty; up to 1024. Each thread that makes timeouts uses one of them; with more than one,
     /// tasks run at the same time and in no common order.
+    ///
+    /// ```
+    /// # use tickless::hashed::HashedWheelTimer;
+    /// let timer = HashedWheelTimer::builder().shards(4).build()?;
+    /// assert!(HashedWheelTimer::builder().shards(0).build().is_err());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn shards(mut self, shards: usize) -> Builder {
         self.engine = self.engine.shards(shards);
         self
     }
 
     /// The clock. Default the system's monotonic one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Clock, ManualClock};
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// // Two timers, one time.
+    /// let clock = Clock::manual(&ManualClock::new());
+    /// let requests = HashedWheelTimer::builder().clock(clock.clone()).build()?;
+    /// let sessions = HashedWheelTimer::builder().clock(clock).build()?;
+    /// sessions.new_timeout(|_: &Timeout| println!("expired"), Duration::from_secs(60))?;
+    /// requests.advance(Duration::from_secs(60))?;
+    /// assert_eq!(sessions.advance(Duration::ZERO)?, 1, "its time has come as well");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.engine = self.engine.clock(clock);
         self
@@ -147,6 +220,17 @@ impl Builder {
 
     /// A clock that is moved by hand, and no thread: time moves and tasks run inside
     /// [`HashedWheelTimer::advance`], which is how to test code that uses timeouts.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().manual_clock(&clock).build()?;
+    /// timer.new_timeout(|_: &Timeout| println!("tomorrow"), Duration::from_secs(86_400))?;
+    /// assert_eq!(timer.advance(Duration::from_secs(86_400))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn manual_clock(self, clock: &ManualClock) -> Builder {
         self.clock(Clock::manual(clock))
     }

@@ -63,6 +63,18 @@ pub enum StartError {
 
 impl Rejected {
     /// What was to run.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let (old, new) = (HashedWheelTimer::new()?, HashedWheelTimer::new()?);
+    /// old.stop()?;
+    /// let minute = Duration::from_secs(60);
+    /// let rejected = old.new_timeout(|_: &Timeout| println!("due"), minute).unwrap_err();
+    /// let timeout = new.new_timeout(rejected.into_task(), minute)?;
+    /// assert!(!timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_task(self) -> Arc<dyn TimerTask> {
         match self {
             Rejected::Full { task, .. } | Rejected::Stopped { task } => task,
@@ -70,11 +82,32 @@ impl Rejected {
     }
 
     /// Whether the timer was full.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
+    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
+    /// assert!(second.is_err_and(|rejected| rejected.is_full()), "later there may be room");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Rejected::Full { .. })
     }
 
     /// Whether the timer had stopped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.stop()?;
+    /// let late = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(60));
+    /// assert!(late.is_err_and(|rejected| rejected.is_stopped()), "and it stays so");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_stopped(&self) -> bool {
         matches!(self, Rejected::Stopped { .. })
     }

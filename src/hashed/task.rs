@@ -45,6 +45,25 @@ pub trait TimerTask: Send + Sync + 'static {
     /// [dispatcher](super::Builder::dispatcher) has it run. In here `timeout` is expired, and
     /// cancelling it is too late. It may make and cancel timeouts; on the timer's thread it may not
     /// stop its timer. A panic on the timer's thread ends there and is counted.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{HashedWheelTimer, TimerTask, Timeout};
+    /// /// Asks again every second, as long as its timer lives.
+    /// struct Poll;
+    /// impl TimerTask for Poll {
+    ///     fn run(&self, timeout: &Timeout) {
+    ///         if let Some(timer) = timeout.timer() {
+    ///             let _ = timer.new_timeout(timeout.task().clone(), Duration::from_secs(1));
+    ///         }
+    ///     }
+    /// }
+    /// let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build()?;
+    /// timer.new_timeout(Poll, Duration::from_secs(1))?;
+    /// assert_eq!(timer.advance(Duration::from_secs(5))?, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn run(&self, timeout: &Timeout);
 
     /// Called when [`Timeout::cancel`] has cancelled a timeout, by the thread that cancelled it and
@@ -53,6 +72,26 @@ pub trait TimerTask: Send + Sync + 'static {
     /// Room and count are given back before, so that this may make another timeout. It is *not*
     /// called for what [`stop`](super::HashedWheelTimer::stop) returns, as the stopper has those in
     /// hand, nor when a timer is dropped. What it panics with is `cancel`'s caller's.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicU32, Ordering};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, TimerTask, Timeout};
+    /// #[derive(Default)]
+    /// struct Answers(AtomicU32);
+    /// impl TimerTask for Answers {
+    ///     fn run(&self, _timeout: &Timeout) {}
+    ///     fn cancelled(&self, _timeout: &Timeout) {
+    ///         self.0.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// }
+    /// let answers = Arc::new(Answers::default());
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.new_timeout(answers.clone(), Duration::from_secs(60))?.cancel();
+    /// assert_eq!(answers.0.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn cancelled(&self, timeout: &Timeout) {
         let _ = timeout;
     }
@@ -74,6 +113,19 @@ pub trait TimerTask: Send + Sync + 'static {
 /// ```
 pub trait IntoTask {
     /// The task, shared.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, IntoTask, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// let ping = (|_: &Timeout| println!("ping")).into_task();
+    /// for connection in 0..3 {
+    ///     timer.new_timeout(ping.clone(), Duration::from_secs(60 + connection))?;
+    /// }
+    /// assert_eq!(Arc::strong_count(&ping), 4, "one task, not one for each");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn into_task(self) -> Arc<dyn TimerTask>;
 }
 

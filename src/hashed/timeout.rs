@@ -245,11 +245,46 @@ impl Expired {
     ///
     /// # Panics
     /// With what the task panics with.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+    /// # use std::sync::mpsc;
+    /// let (queue, work) = mpsc::channel::<Expired>();
+    /// let timer = HashedWheelTimer::builder()
+    ///     .manual_clock(&ManualClock::new())
+    ///     .dispatcher(move |expired| drop(queue.send(expired)))
+    ///     .build()?;
+    /// timer.new_timeout(|_: &Timeout| println!("here"), Duration::from_secs(1))?;
+    /// timer.advance(Duration::from_secs(1))?;
+    /// // Whoever takes it from the queue runs it, on a thread of its own choice.
+    /// work.recv()?.run();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(self) {
         self.timeout.task().run(&self.timeout);
     }
 
     /// The timeout.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// # use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+    /// # use std::sync::mpsc;
+    /// let (queue, work) = mpsc::channel::<Expired>();
+    /// # let timer = HashedWheelTimer::builder()
+    /// #     .manual_clock(&ManualClock::new())
+    /// #     .dispatcher(move |expired| drop(queue.send(expired)))
+    /// #     .build()?;
+    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(1))?;
+    /// timer.advance(Duration::from_secs(1))?;
+    /// let expired = work.recv()?;
+    /// assert_eq!(expired.timeout(), &timeout);
+    /// assert!(timeout.is_expired(), "and it stays so, whether it is run or not");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn timeout(&self) -> &Timeout {
         &self.timeout
     }

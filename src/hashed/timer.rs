@@ -74,11 +74,27 @@ impl HashedWheelTimer {
     ///
     /// # Errors
     /// The timer's thread could not be started.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.new_timeout(|_: &Timeout| println!("a minute later"), Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Result<HashedWheelTimer, BuildError> {
         Builder::new().build()
     }
 
     /// Sets up a timer.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::HashedWheelTimer;
+    /// let timer = HashedWheelTimer::builder().tick_duration(Duration::from_millis(10)).build()?;
+    /// assert_eq!(timer.pending_timeouts(), 0);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -151,6 +167,14 @@ impl HashedWheelTimer {
     }
 
     /// Where the timer is in its life: see [`WorkerState`]. It only goes forward.
+    ///
+    /// ```
+    /// # use tickless::hashed::{HashedWheelTimer, WorkerState};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.stop()?;
+    /// assert_eq!(timer.worker_state(), WorkerState::Shutdown, "no use in making timeouts");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn worker_state(&self) -> WorkerState {
         self.door.stage()
     }

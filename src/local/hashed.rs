@@ -67,6 +67,12 @@ pub struct HashedWheel<T> {
 
 impl<T> HashedWheel<T> {
     /// Slots unless said otherwise: what hashed wheels usually have.
+    ///
+    /// ```
+    /// # use tickless::local::HashedWheel;
+    /// let wheel: HashedWheel<u64> = HashedWheel::new(8 * HashedWheel::<u64>::DEFAULT_SLOTS)?;
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
     pub const DEFAULT_SLOTS: u32 = 512;
 
     /// An empty wheel of `slots` slots at [`Tick::ZERO`]. Nothing is allocated before the first

@@ -25,6 +25,25 @@ use super::prefetch::prefetch;
 /// four bytes per four thousand million timers.
 ///
 /// A key means nothing to another wheel: there it may name no timer or any.
+///
+/// ```
+/// use tickless::Tick;
+/// use tickless::local::{Key, Wheel};
+///
+/// /// What a connection of an event loop has: room for the key of its timer, while there is one.
+/// struct Connection {
+///     idle: Option<Key>,
+/// }
+///
+/// let mut wheel = Wheel::default();
+/// let mut connection = Connection { idle: Some(wheel.insert(Tick::new(30), "idle")) };
+/// wheel.advance(Tick::new(30), |key, _, _| {
+///     if connection.idle == Some(key) {
+///         connection.idle = None;
+///     }
+/// });
+/// assert!(connection.idle.is_none());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(
     /// Index above, generation below: equality is one comparison. Generations start at 1.

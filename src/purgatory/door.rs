@@ -1,6 +1,6 @@
-//! The purgatory itself: who comes in, who is checked, who goes.
+//! The purgatory itself, and how operations come in. How they end is in `ends`, what can be seen of
+//! them in `view`.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
@@ -10,10 +10,9 @@ use crate::engine::Engine;
 use crate::error::{BuildError, ScheduleError};
 use crate::sync::{Arc, Padded};
 
-use super::lists::Walk;
 use super::node::{Anchor, Hold, Lists, Node};
 use super::trial::Outcome;
-use super::{Arrival, Decision, Delayed, Operation, Stats, WatchError};
+use super::{Arrival, Decision, Delayed, Operation, WatchError, ends};
 
 /// Where operations wait under keys until they complete or time out: see the
 /// [module](crate::purgatory).
@@ -35,27 +34,61 @@ use super::{Arrival, Decision, Delayed, Operation, Stats, WatchError};
 /// purgatory. A purgatory has 64 KiB of its own, and some ten times that once every part has had
 /// an operation; one that waits takes 96 bytes, 12 more for each key that it shares with many,
 /// some 150 for a key of its own, and its timer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::time::Duration;
+/// use tickless::purgatory::{Operation, Purgatory};
+///
+/// /// A fetch that waits for so many bytes of a topic.
+/// struct Fetch {
+///     written: Arc<AtomicU32>,
+///     wanted: u32,
+/// }
+///
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         self.written.load(Ordering::Acquire) >= self.wanted
+///     }
+///     fn on_complete(&self) {
+///         println!("{} bytes are there", self.written.load(Ordering::Acquire));
+///     }
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// let written = Arc::new(AtomicU32::new(0));
+/// for wanted in [10, 20, 1_000] {
+///     let fetch = Fetch { written: written.clone(), wanted };
+///     let (key, timeout) = ("orders-0", Duration::from_secs(30));
+///     purgatory.try_complete_else_watch(fetch.into(), [key], timeout)?;
+/// }
+/// written.fetch_add(64, Ordering::Release);
+/// assert_eq!(purgatory.check_and_complete("orders-0"), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Purgatory<K, O, S = RandomState>
 where
     K: Send + 'static,
     O: Operation,
 {
-    inner: Arc<Inner<K, O, S>>,
+    pub(super) inner: Arc<Inner<K, O, S>>,
 }
 
 /// Counts of references to the lists.
 const ANCHORS: usize = 64;
 
-struct Inner<K, O, S>
+/// What a purgatory's clones share.
+pub(super) struct Inner<K, O, S>
 where
     K: Send + 'static,
     O: Operation,
 {
-    lists: Arc<Lists<K, O>>,
+    pub(super) lists: Arc<Lists<K, O>>,
     /// Operations hold on to the lists by one of these.
     anchors: Box<[Arc<Anchor<K, O>>]>,
-    engine: Engine,
-    hasher: S,
+    pub(super) engine: Engine,
+    pub(super) hasher: S,
 }
 
 // === impl Purgatory ===
@@ -69,6 +102,22 @@ where
     ///
     /// # Errors
     /// The engine's threads could not be started.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// // The types of keys and operations are those of the first that comes in.
+    /// purgatory.try_complete_else_watch(Fetch.into(), [("orders", 0)], Duration::from_secs(30))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Result<Purgatory<K, O>, BuildError> {
         Ok(Purgatory::with_engine(&Engine::new()?))
     }
@@ -114,6 +163,25 @@ where
 {
     /// As [`with_engine`](Purgatory::with_engine), with another hash of keys. All 64 bits of it
     /// should be good: the upper half chooses the lock.
+    ///
+    /// ```
+    /// # use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// // Keys that no stranger chooses: the hash need not be seeded.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    /// let purgatory = Purgatory::with_hasher(&Engine::new()?, hasher);
+    /// purgatory.try_complete_else_watch(Fetch.into(), [17_u64], Duration::from_secs(30))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
         let lists = Arc::new(Lists::new());
         let anchors = (0..ANCHORS).map(|_| Arc::new(Padded(lists.clone()))).collect();
@@ -133,6 +201,30 @@ where
     ///
     /// # Panics
     /// The iterator over keys, their `Hash` or their `Eq` panicked: the operation waits nowhere.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # #[derive(Default)]
+    /// # struct Produce(AtomicBool);
+    /// # impl Operation for Produce {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         self.0.load(Ordering::Acquire)
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// let produce = Arc::new(Produce::default());
+    /// // One operation under the keys of all that it may wait for.
+    /// let (replicas, timeout) = (["replica-1", "replica-2"], Duration::from_secs(30));
+    /// purgatory.try_complete_else_watch(produce.clone(), replicas, timeout)?;
+    /// produce.0.store(true, Ordering::Release);
+    /// assert_eq!(purgatory.check_and_complete("replica-2"), 1);
+    /// assert_eq!(purgatory.check_and_complete("replica-1"), 0, "it ends once");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_complete_else_watch(
         &self,
         operation: Arc<O>,
@@ -179,135 +271,6 @@ where
             _ => Arrival::Delayed(Delayed::new(node)),
         })
     }
-
-    /// Tries each operation that waits under `key`, in the order in which they came, and answers
-    /// how many this call completed. To be called whenever something has changed that operations
-    /// under `key` wait for, after the change.
-    ///
-    /// An operation that another thread is just trying is left to that thread, which tries it
-    /// again; one that was registered after the call began may not be tried by it.
-    ///
-    /// O(operations under the key), with one lock for each 32 of them.
-    ///
-    /// # Panics
-    /// The key's `Hash` or `Eq` panicked.
-    pub fn check_and_complete<Q>(&self, key: &Q) -> usize
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let mut completed = 0;
-        self.inner.lists.visit(self.walk(key), |node| completed += usize::from(node.check()));
-        completed
-    }
-
-    /// Cancels every operation that waits under `key`: it will not be told of any end, its timer is
-    /// cancelled, and all its keys let go of it. Returns those that this call cancelled. (A
-    /// `try_complete` that another thread is inside of right now goes on, for nothing; the keys let
-    /// go of that operation when it returns.)
-    ///
-    /// O(operations under the key).
-    ///
-    /// # Panics
-    /// The key's `Hash` or `Eq` panicked.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::new()?;
-    /// let (both, minute) = (["orders-0", "orders-1"], Duration::from_secs(60));
-    /// purgatory.try_complete_else_watch(Fetch.into(), both, minute)?;
-    /// assert_eq!(purgatory.cancel_for_key("orders-0").len(), 1);
-    /// assert!(purgatory.cancel_for_key("orders-1").is_empty(), "it is gone from there too");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cancel_for_key<Q>(&self, key: &Q) -> Vec<Arc<O>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        cancel_all(&self.inner.lists, self.walk(key))
-    }
-
-    /// Stops the purgatory: no operation is let in any more (one that completes at once still
-    /// does), and everything that waits is cancelled and returned, each operation once. Stopping
-    /// again returns nothing.
-    ///
-    /// Waits for nobody: callbacks that other threads are inside of go on, and so does a
-    /// `try_complete` of what is returned, for nothing. May be called from callbacks. The engine
-    /// goes on: whoever built it stops it, and that of [`new`](Purgatory::new) ends with the last
-    /// clone.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::new()?;
-    /// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(60))?;
-    /// assert_eq!(purgatory.stop().len(), 1);
-    /// let late = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(60));
-    /// assert!(late.is_err_and(|error| error.is_stopped()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn stop(&self) -> Vec<Arc<O>> {
-        let lists = &self.inner.lists;
-        cancel_all(lists, lists.close().into_iter())
-    }
-
-    /// How many operations wait. O(1), but not free: adds up 256 parts, each under its lock.
-    pub fn len(&self) -> usize {
-        self.inner.lists.stats().delayed
-    }
-
-    /// Whether no operation waits. As [`len`](Purgatory::len).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many operations wait, each counted once for each of its keys. As
-    /// [`len`](Purgatory::len).
-    pub fn watched(&self) -> usize {
-        self.inner.lists.stats().watched
-    }
-
-    /// What the purgatory has counted. As [`len`](Purgatory::len).
-    pub fn stats(&self) -> Stats {
-        self.inner.lists.stats()
-    }
-
-    /// The engine that has the timers.
-    pub fn engine(&self) -> &Engine {
-        &self.inner.engine
-    }
-
-    /// Walks every invariant of the lists: for tests and fuzzing. O(n).
-    ///
-    /// # Panics
-    /// One does not hold.
-    pub fn check(&self) {
-        self.inner.lists.check();
-    }
-
-    fn walk<Q>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.inner.lists.walk(self.inner.hasher.hash_one(key), key)
-    }
 }
 
 impl<K, O, S> Clone for Purgatory<K, O, S>
@@ -339,7 +302,7 @@ where
     O: Operation,
 {
     fn drop(&mut self) {
-        for operation in cancel_all(&self.lists, self.lists.close().into_iter()) {
+        for operation in ends::cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
         }
     }
@@ -359,21 +322,4 @@ where
         Outcome::Finish { by_holder: true, .. } => Err(error(node.operation().clone())),
         _ => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
-}
-
-fn cancel_all<K, O>(
-    lists: &Lists<K, O>,
-    nodes: impl Iterator<Item = Arc<Node<K, O>>>,
-) -> Vec<Arc<O>>
-where
-    K: Send + 'static,
-    O: Operation,
-{
-    let mut cancelled = Vec::new();
-    lists.visit(nodes, |node| {
-        if node.decide(Decision::Cancelled) {
-            cancelled.push(node.operation().clone());
-        }
-    });
-    cancelled
 }

@@ -49,21 +49,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In here: `operation` is what users implement; `door` the purgatory itself, `delayed` a ticket;
-//! `trial` is the word that decides, `node` an operation with its word; `lists`, `watchers`,
-//! `blocks` and `chunks` say who waits under which key.
+//! In here: `operation` is what users implement; `door` the purgatory itself, `ends` how callers
+//! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word
+//! that decides, `node` an operation with its word; `lists`, `watchers`, `blocks` and `chunks` say
+//! who waits under which key.
 
 mod arrival;
 mod blocks;
 mod chunks;
 mod delayed;
 mod door;
+mod ends;
 mod error;
 mod lists;
 mod node;
 mod operation;
 mod places;
 mod stats;
+mod view;
 mod watchers;
 
 #[doc(hidden)]

@@ -4,6 +4,28 @@
 /// spot, before it waits, is not among them.)
 ///
 /// Numbers of one reading need not fit together to the last operation while others are at work.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Operation, Purgatory};
+///
+/// struct Fetch;
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(30))?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [2], Duration::from_secs(30))?;
+/// let stats = purgatory.stats();
+/// assert_eq!((stats.delayed, stats.watched, stats.keys), (2, 3, 2));
+/// purgatory.stop();
+/// assert_eq!(purgatory.stats().cancelled, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -37,6 +37,27 @@ const AGAIN: u32 = 1 << 1;
 const DECISION_SHIFT: u32 = 2;
 
 /// How an operation ended.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Decision, Operation, Purgatory};
+///
+/// struct Join;
+/// impl Operation for Join {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// let minute = Duration::from_secs(60);
+/// let arrival = purgatory.try_complete_else_watch(Join.into(), ["group"], minute)?;
+/// let ticket = arrival.into_delayed().expect("it cannot complete");
+/// purgatory.stop();
+/// assert_eq!(ticket.decision(), Some(Decision::Cancelled));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// It was completed: a try said that it can be, or somebody forced it.

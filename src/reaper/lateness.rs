@@ -21,6 +21,22 @@ pub struct Latenesses {
 /// count from the tick that they were rounded up to.
 ///
 /// Quantiles are upper bounds, at most 6.25 % too high; the maximum is exact.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+///
+/// let clock = ManualClock::new();
+/// let engine = Engine::builder().manual_clock(&clock).shards(1).build()?;
+/// engine.schedule_detached(Duration::from_secs(1), || println!("due"))?;
+/// // The reaper comes a quarter of a second late.
+/// clock.advance(Duration::from_millis(1_250));
+/// engine.turn(0)?;
+/// let lateness = engine.stats().lateness;
+/// assert_eq!((lateness.count, lateness.max), (1, Duration::from_millis(250)));
+/// assert!(lateness.p50 <= lateness.p99 && lateness.p99 <= lateness.max);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lateness {
@@ -90,7 +106,7 @@ fn upper_ns(bucket: usize) -> u64 {
 
 impl Lateness {
     /// Sums up several histograms.
-    pub fn of<'a>(all: impl IntoIterator<Item = &'a Latenesses>) -> Lateness {
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Latenesses>) -> Lateness {
         let mut counts = vec![0_u64; BUCKETS];
         let mut max_ns = 0;
         for one in all {

@@ -21,6 +21,21 @@ macro_rules! ensure {
 }
 
 /// An invariant that does not hold.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Batch, TypedEngine, Violation};
+///
+/// /// For a test of one's own: what became of the engine under its hands?
+/// fn report(verdict: Result<(), Violation>) -> String {
+///     verdict.map_or_else(|violation| violation.to_string(), |()| "in order".to_owned())
+/// }
+///
+/// let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+/// engine.schedule_detached(Duration::from_secs(60), 7)?;
+/// assert_eq!(report(engine.check()), "in order");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(String);
 
@@ -37,7 +52,8 @@ impl Violation {
     ///
     /// # Errors
     /// They do not.
-    pub fn unless_equal(what: &str, found: u64, counted: u64) -> Result<(), Violation> {
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
+    pub(crate) fn unless_equal(what: &str, found: u64, counted: u64) -> Result<(), Violation> {
         ensure!(found == counted, "{found} {what} were found, {counted} were counted");
         Ok(())
     }

@@ -12,6 +12,23 @@ use super::{cycles, saturating_ns};
 ///
 /// Every party of an engine (callers, reapers, sleeping) reads the same clock, and every promise
 /// about time is made against it; for [`Clock::system`] that is [`std::time::Instant`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Clock, Engine, ManualClock};
+///
+/// /// The program runs by the system's clock, its tests by hand.
+/// fn timers(clock: Clock) -> Result<Engine, tickless::BuildError> {
+///     Engine::builder().clock(clock).shards(1).build()
+/// }
+///
+/// let hand = ManualClock::new();
+/// let engine = timers(Clock::manual(&hand))?;
+/// engine.schedule_detached(Duration::from_secs(3600), || println!("an hour later"))?;
+/// assert_eq!(engine.advance(Duration::from_secs(3600))?, 1);
+/// timers(Clock::system())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// What [`Clock::now_ns`] calls zero.
@@ -48,6 +65,13 @@ impl Clock {
     /// to 33 us before it asks the system again. That takes less than half as long, is never
     /// behind [`Instant`], and at most some 5 us ahead (40 us if the thread was interrupted just
     /// then), by which a timer may be later.
+    ///
+    /// ```
+    /// # use tickless::{Clock, Engine};
+    /// let engine = Engine::builder().clock(Clock::system()).build()?;
+    /// assert!(Clock::system().as_manual().is_none());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn system() -> Clock {
         let mut clock = Clock::instant();
         // Read close together: what the counter gains on the clock makes its rate look high.
@@ -64,16 +88,52 @@ impl Clock {
     }
 
     /// The system's monotonic clock, [`std::time::Instant`], read each time.
+    ///
+    /// ```
+    /// # use std::time::Instant;
+    /// # use tickless::{Clock, Engine};
+    /// // For whoever holds the engine's time against `Instant` to the microsecond.
+    /// let before = Instant::now();
+    /// let engine = Engine::builder().clock(Clock::instant()).build()?;
+    /// assert!(before <= engine.now() && engine.now() <= Instant::now());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn instant() -> Clock {
         Clock { start: Instant::now(), start_cycles: None, manual: None }
     }
 
     /// A clock moved by hand.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Clock, Engine, ManualClock};
+    /// let hand = ManualClock::new();
+    /// let engine = Engine::builder().clock(Clock::manual(&hand)).build()?;
+    /// let start = engine.now();
+    /// hand.advance(Duration::from_secs(5));
+    /// assert_eq!(engine.now() - start, Duration::from_secs(5));
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn manual(clock: &ManualClock) -> Clock {
         Clock { manual: Some(clock.clone()), ..Clock::instant() }
     }
 
-    /// Whether somebody moves this clock by hand.
+    /// The hand that moves this clock; `None`: it is the system's.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Clock, ManualClock};
+    /// /// Lets time pass, whichever clock it is.
+    /// fn pass(clock: &Clock, time: Duration) {
+    ///     match clock.as_manual() {
+    ///         Some(hand) => hand.advance(time),
+    ///         None => std::thread::sleep(time),
+    ///     }
+    /// }
+    /// let hand = ManualClock::new();
+    /// pass(&Clock::manual(&hand), Duration::from_secs(3600));
+    /// assert_eq!(hand.elapsed(), Duration::from_secs(3600));
+    /// ```
     pub fn as_manual(&self) -> Option<&ManualClock> {
         self.manual.as_ref()
     }
@@ -110,6 +170,12 @@ impl Clock {
 
 impl ManualClock {
     /// A clock that stands at zero.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::ManualClock;
+    /// assert_eq!(ManualClock::new().elapsed(), Duration::ZERO);
+    /// ```
     pub fn new() -> ManualClock {
         ManualClock::default()
     }
@@ -119,6 +185,18 @@ impl ManualClock {
     /// This moves time and nothing else: an engine on this clock fires what became due at its
     /// next turn. To move time *and* fire everything on the way in order, call the engine's
     /// `advance`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).shards(1).build()?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("due"))?;
+    /// clock.advance(Duration::from_secs(9));
+    /// assert_eq!(engine.len(), 1, "nothing has fired yet");
+    /// assert_eq!(engine.turn(0)?.fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance(&self, by: Duration) {
         let by = saturating_ns(by);
         // ORDER: Relaxed - as in `elapsed_ns`; the update is atomic so that two hands add up.
@@ -128,6 +206,16 @@ impl ManualClock {
     }
 
     /// The time since the clock was made.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// engine.advance(Duration::from_secs(5))?;
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.elapsed_ns())
     }

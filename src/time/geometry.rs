@@ -10,7 +10,7 @@
 //! anything in it is late; and an entry whose deadline lies inside a bucket's span is filed on
 //! a lower level when one looks from that bucket's start, so every cascade makes progress.
 //!
-//! *Tested by*: the tests below, `tests/golden_trace.rs`.
+//! *Tested by*: `time/geometry/tests.rs`, `tests/golden_trace.rs`, `fuzz/`.
 
 use std::fmt;
 
@@ -20,9 +20,28 @@ use super::{TICK_BITS, Tick};
 pub const MAX_LEVELS: usize = TICK_BITS as usize;
 
 /// The most slots that a level may have.
+///
+/// ```
+/// use tickless::{Geometry, MAX_SLOTS};
+///
+/// assert!(Geometry::new(MAX_SLOTS, 2).is_ok());
+/// assert!(Geometry::new(MAX_SLOTS + 1, 2).is_err());
+/// ```
 pub const MAX_SLOTS: u32 = 1 << 20;
 
 /// Slots, reach, and the width of each level's buckets.
+///
+/// ```
+/// use tickless::{Geometry, Tick};
+/// use tickless::local::Wheel;
+///
+/// // With ticks of a millisecond: buckets of 1 ms, of half a second, of four minutes, and so on.
+/// let geometry = Geometry::new(512, 512)?;
+/// assert_eq!([1, 2, 3].map(|level| geometry.width(level)), [1, 512, 262_144]);
+/// let mut wheel = Wheel::new(geometry);
+/// wheel.insert(Tick::new(30_000), "half a minute");
+/// # Ok::<(), tickless::GeometryError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     slots: u32,
@@ -38,6 +57,14 @@ pub struct Geometry {
 }
 
 /// A bucket of a wheel: level (from 1), slot, and the start of the span that it is meant for.
+///
+/// ```
+/// use tickless::{Geometry, Place, Tick};
+///
+/// // A hundred ticks ahead is beyond the reach of level 1: the bucket from 96 on holds it.
+/// let place = Geometry::default().place(Tick::new(100), Tick::ZERO);
+/// assert_eq!(place, Place { level: 2, slot: 3, expiration: Tick::new(96) });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The level, counted from 1.
@@ -49,6 +76,14 @@ pub struct Place {
 }
 
 /// Why a geometry was refused.
+///
+/// ```
+/// use tickless::{Geometry, GeometryError};
+///
+/// assert_eq!(Geometry::new(1, 1), Err(GeometryError::Slots { slots: 1 }));
+/// let error = Geometry::new(64, 100).unwrap_err();
+/// assert_eq!(error.to_string(), "reach must be between 2 and slots (64), got 100");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
@@ -85,12 +120,30 @@ impl std::error::Error for GeometryError {}
 
 impl Geometry {
     /// Slots per level unless said otherwise.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// assert_eq!(Geometry::default().slots(), Geometry::DEFAULT_SLOTS);
+    /// ```
     pub const DEFAULT_SLOTS: u32 = 64;
     /// Reach unless said otherwise: half the slots, so that a reaper which files from a bucket's
     /// start and a producer which files from the present never collide on a slot.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// assert_eq!(Geometry::default().reach(), Geometry::DEFAULT_REACH);
+    /// ```
     pub const DEFAULT_REACH: u32 = 32;
 
     /// A wheel of `slots` buckets per level, of which an entry may be filed `reach` ahead.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// let classic = Geometry::new(20, 20)?;
+    /// assert_eq!([classic.width(1), classic.width(2), classic.width(3)], [1, 20, 400]);
+    /// assert!(Geometry::new(20, 21).is_err(), "it would lap itself");
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
     ///
     /// # Errors
     /// `slots` outside `2..=MAX_SLOTS`, or `reach` outside `2..=slots`.
@@ -129,30 +182,72 @@ impl Geometry {
     }
 
     /// Buckets per level.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// assert_eq!(Geometry::new(64, 16)?.slots(), 64);
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
     #[inline]
     pub const fn slots(&self) -> u32 {
         self.slots
     }
 
     /// How many buckets ahead an entry may be filed.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// assert_eq!(Geometry::new(64, 16)?.reach(), 16);
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
     #[inline]
     pub const fn reach(&self) -> u32 {
         self.reach
     }
 
     /// Levels that cover every deadline up to [`Tick::NEVER`].
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// // What reaches further needs fewer levels, and each is one move less for a distant timer.
+    /// assert_eq!(Geometry::new(64, 32)?.levels(), 11);
+    /// assert_eq!(Geometry::new(512, 512)?.levels(), 6);
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
     #[inline]
     pub const fn levels(&self) -> u8 {
         self.levels
     }
 
-    /// Width in ticks of a bucket of `level` (from 1).
+    /// Width in ticks of a bucket of `level`, from 1 to [`levels`](Geometry::levels): the
+    /// `level - 1`th power of the reach.
+    ///
+    /// ```
+    /// # use tickless::Geometry;
+    /// let geometry = Geometry::new(64, 32)?;
+    /// assert_eq!(geometry.width(1), 1);
+    /// assert_eq!(geometry.width(3), 32 * 32);
+    /// # Ok::<(), tickless::GeometryError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// `level` is zero or above 54, of which no wheel has more.
     #[inline]
     pub const fn width(&self, level: u8) -> u64 {
         self.widths[level as usize - 1]
     }
 
     /// The bucket for `deadline`, seen from `from`. What is due is filed at `from` itself.
+    ///
+    /// ```
+    /// # use tickless::{Geometry, Tick};
+    /// let (geometry, now) = (Geometry::default(), Tick::new(1_000));
+    /// let soon = geometry.place(Tick::new(1_020), now);
+    /// assert_eq!((soon.level, soon.expiration), (1, Tick::new(1_020)));
+    /// // Further away, it is filed among others, and comes down a level at 1472.
+    /// let later = geometry.place(Tick::new(1_500), now);
+    /// assert_eq!((later.level, later.expiration), (2, Tick::new(1_472)));
+    /// ```
     #[inline]
     pub fn place(&self, deadline: Tick, from: Tick) -> Place {
         let deadline = deadline.max(from).get();
@@ -177,6 +272,16 @@ impl Geometry {
     /// is cascaded no further down, and shares the wake-up. Of several such, the one whose bucket
     /// has the roundest number, so that windows which overlap tend to meet; but the first, if that
     /// saves a cascade because the other is a level further away.
+    ///
+    /// ```
+    /// # use tickless::{Tick, local::Wheel};
+    /// let mut wheel = Wheel::default();
+    /// let (first, last) = (Tick::new(1_000), Tick::new(1_100));
+    /// let best = wheel.geometry().best_within(first, last, wheel.now());
+    /// assert_eq!(best, Tick::new(1_024));
+    /// wheel.insert(best, "a cache that may be stale for a while");
+    /// assert_eq!(wheel.next_expiration(), Some(best), "it stays where it was filed until then");
+    /// ```
     pub fn best_within(&self, first: Tick, last: Tick, from: Tick) -> Tick {
         if last <= first || first == Tick::NEVER {
             return first;
@@ -195,7 +300,9 @@ impl Geometry {
         if !stays(roundest) && stays(lowest) { lowest } else { roundest }
     }
 
-    /// The bucket of `level` whose span holds `at`.
+    /// The bucket of `level` whose span holds `at`. For the wheels, and this repository's models of
+    /// them.
+    #[doc(hidden)]
     #[inline]
     pub fn place_on(&self, at: Tick, level: u8) -> Place {
         self.numbered(self.bucket(at.get(), level), level)
@@ -246,130 +353,4 @@ impl fmt::Debug for Geometry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shapes() -> impl Iterator<Item = Geometry> {
-        [(2, 2), (3, 3), (3, 2), (20, 20), (20, 7), (64, 32), (64, 64), (512, 512), (1000, 999)]
-            .into_iter()
-            .map(|(slots, reach)| Geometry::new(slots, reach).unwrap())
-    }
-
-    /// Deadlines at and around every level's edges, and at the ends of the range.
-    fn edges(g: &Geometry, from: Tick) -> Vec<Tick> {
-        let mut out = vec![Tick::ZERO, from, Tick::LAST, Tick::NEVER];
-        for level in 1..=g.levels() {
-            let width = g.width(level);
-            for count in [1, u64::from(g.reach()) - 1, u64::from(g.reach())] {
-                let at = from.get().saturating_add(width.saturating_mul(count));
-                let aligned = at / width * width;
-                for x in [at - 1, at, at.saturating_add(1), aligned, aligned.saturating_sub(1)] {
-                    out.push(Tick::new(x));
-                }
-            }
-        }
-        out
-    }
-
-    #[test]
-    fn refuses_what_cannot_be_a_wheel() {
-        assert_eq!(Geometry::new(1, 1), Err(GeometryError::Slots { slots: 1 }));
-        assert_eq!(Geometry::new(0, 0), Err(GeometryError::Slots { slots: 0 }));
-        assert!(Geometry::new(MAX_SLOTS + 1, 2).is_err());
-        assert_eq!(Geometry::new(8, 1), Err(GeometryError::Reach { reach: 1, slots: 8 }));
-        assert_eq!(Geometry::new(8, 9), Err(GeometryError::Reach { reach: 9, slots: 8 }));
-    }
-
-    #[test]
-    fn a_bucket_opens_before_anything_in_it_is_late_and_holds_what_is_filed_there() {
-        for g in shapes() {
-            for from in [0, 1, 5, 63, 64, 1000, 123_456_789, 1 << 40].map(Tick::new) {
-                for deadline in edges(&g, from) {
-                    let place = g.place(deadline, from);
-                    let due = deadline.max(from);
-                    let width = g.width(place.level);
-                    assert_eq!(place.expiration.get() % width, 0, "aligned");
-                    assert!(place.expiration <= due, "opened in time: {g:?} {from:?} {deadline:?}");
-                    assert!(due.get() - place.expiration.get() < width, "inside the span");
-                    assert_eq!(
-                        u64::from(place.slot),
-                        place.expiration.get() / width % u64::from(g.slots())
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn looking_from_a_buckets_start_moves_its_content_down_until_it_is_due() {
-        for g in shapes() {
-            for deadline in edges(&g, Tick::new(777)) {
-                let mut place = g.place(deadline, Tick::new(777));
-                while place.level > 1 {
-                    let next = g.place(deadline, place.expiration);
-                    assert!(next.level < place.level, "{g:?} {deadline:?} {place:?} {next:?}");
-                    place = next;
-                }
-                assert_eq!(place.expiration, deadline.max(Tick::new(777)));
-            }
-        }
-    }
-
-    #[test]
-    fn the_lowest_level_that_reaches_is_taken() {
-        for g in shapes() {
-            for deadline in edges(&g, Tick::new(4_000)) {
-                let place = g.place(deadline, Tick::new(4_000));
-                if place.level > 1 {
-                    let below = g.width(place.level - 1);
-                    let ahead = deadline.get() / below - 4_000 / below;
-                    assert!(ahead >= u64::from(g.reach()));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_best_tick_of_a_window_is_the_one_that_trying_them_all_finds() {
-        // How wide the widest bucket is that opens then.
-        let widest = |g: &Geometry, at: u64| {
-            (1..=g.levels())
-                .rev()
-                .map(|level| g.width(level))
-                .find(|width| at % width == 0)
-                .unwrap()
-        };
-        let stays = |g: &Geometry, at, from| g.place(Tick::new(at), from).expiration.get() == at;
-        for g in shapes() {
-            for first in (0..40).chain([900, 1023, 1024, 1025, 8_000, 262_143, 1_000_001]) {
-                for last in (first..first + 70).chain([first + 1_000, first + 2_500]) {
-                    let from = Tick::new(first / 2);
-                    let found = g.best_within(Tick::new(first), Tick::new(last), from).get();
-                    let width = (first..=last).map(|at| widest(&g, at)).max().unwrap();
-                    let best = (first..=last).filter(|at| at % width == 0);
-                    let roundest = best.clone().max_by_key(|at| (at / width).trailing_zeros());
-                    let wanted = roundest.filter(|&at| stays(&g, at, from));
-                    let wanted = wanted.or(best.min().filter(|&at| stays(&g, at, from)));
-                    assert_eq!(found, wanted.or(roundest).unwrap(), "{g:?} {first}..={last}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_window_without_end_or_beginning_has_a_best_tick_too() {
-        let g = Geometry::default();
-        let best = |first, last| g.best_within(first, last, Tick::ZERO);
-        assert_eq!(best(Tick::new(9), Tick::new(8)), Tick::new(9));
-        assert_eq!(best(Tick::NEVER, Tick::NEVER), Tick::NEVER);
-        assert_eq!(best(Tick::ZERO, Tick::LAST), Tick::ZERO);
-        assert_eq!(best(Tick::new(1), Tick::LAST).get(), 1 << 53, "the roundest of 54 bits");
-    }
-
-    #[test]
-    fn what_is_due_goes_into_the_bucket_of_now() {
-        let g = Geometry::default();
-        let place = g.place(Tick::new(3), Tick::new(100));
-        assert_eq!(place, Place { level: 1, slot: 36, expiration: Tick::new(100) });
-    }
-}
+mod tests;

@@ -1,0 +1,164 @@
+//! What can be seen of an engine.
+//!
+//! *Owner*: any thread, while everything runs; `check` alone wants the engine at rest.
+//!
+//! *Tested by*: `tests/stats.rs`, `tests/snapshot.rs`, `tests/engine_oracle.rs`.
+
+use std::time::Instant;
+
+use crate::entry;
+use crate::shard::{Counted, Violation};
+
+use super::driving::is_inside;
+use super::{Snapshot, Stats, TypedEngine};
+
+// === impl TypedEngine: looking on ===
+
+impl<T: Send + 'static> TypedEngine<T> {
+    /// How many timers are pending. Sums up what each thread has counted: exact when no thread
+    /// is inside a call. O(threads that have used the engine).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// for connection in 0..5 {
+    ///     engine.schedule_detached(Duration::from_secs(60), connection)?;
+    /// }
+    /// assert_eq!(engine.len(), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.core().pool.tallies.pending() as usize
+    }
+
+    /// Whether no timer is pending: as exact as [`len`](TypedEngine::len), and as dear.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
+    /// assert!(!engine.is_empty());
+    /// timeout.cancel();
+    /// assert!(engine.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The engine's time, by its [`Clock`](crate::Clock): what deadlines are reckoned from.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// # let handler = |batch: Batch<'_, ()>| drop(batch);
+    /// let engine = Builder::new().manual_clock(&clock).build_typed(handler)?;
+    /// let start = engine.now();
+    /// clock.advance(Duration::from_secs(3600));
+    /// assert_eq!(engine.now() - start, Duration::from_secs(3600), "an hour, and no time");
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn now(&self) -> Instant {
+        let clock = &self.core().clock;
+        clock.instant_at(clock.now_ns()).unwrap_or_else(Instant::now)
+    }
+
+    /// How many shards the engine has: they are numbered from zero.
+    ///
+    /// ```
+    /// # use tickless::{Batch, Builder, Driver};
+    /// # let handler = |batch: Batch<'_, ()>| drop(batch);
+    /// let engine = Builder::new().driver(Driver::Caller).shards(4).build_typed(handler)?;
+    /// for shard in 0..engine.shards() {
+    ///     assert_eq!(engine.turn(shard)?.fired, 0);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shards(&self) -> usize {
+        self.core().shards.len()
+    }
+
+    /// What the engine has counted so far. Takes no lock. O(shards, and threads that have used the
+    /// engine).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let handler = |batch: Batch<'_, &str>| drop(batch);
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+    /// engine.schedule_detached(Duration::from_secs(1), "due")?;
+    /// engine.advance(Duration::from_secs(1))?;
+    /// let stats = engine.stats();
+    /// assert_eq!((stats.scheduled, stats.fired, stats.panicked), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        Stats::of(self.core())
+    }
+
+    /// What is pending, found by walking every bucket while everything runs. Takes no lock and
+    /// holds nobody up. O(n).
+    ///
+    /// Weakly consistent: what is pending throughout is in it, unless it was being moved to
+    /// another bucket; what comes or goes meanwhile may be in it or not.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let handler = |batch: Batch<'_, u64>| drop(batch);
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+    /// for n in 1..=100 {
+    ///     engine.schedule_detached(n * Duration::from_secs(60), 7)?;
+    /// }
+    /// let soon = engine.now() + Duration::from_secs(600);
+    /// let snapshot = engine.snapshot();
+    /// let deadlines = snapshot.iter().filter_map(|timer| timer.deadline);
+    /// assert_eq!(deadlines.filter(|deadline| *deadline <= soon).count(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.core(), &entry::read())
+    }
+
+    /// Walks every invariant of the engine: for tests and fuzzing, while no other thread uses
+    /// the engine. O(n).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
+    /// engine.check()?;
+    /// timeout.cancel();
+    /// engine.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What does not hold.
+    ///
+    /// # Panics
+    /// The call comes from one of the engine's own tasks.
+    pub fn check(&self) -> Result<(), Violation> {
+        let core = self.core();
+        assert!(!is_inside(core.id()), "a task cannot check its own engine");
+        let mut sum = Counted::default();
+        let mut is_closed = false;
+        for shard in &core.shards {
+            let mut owner = shard.owner().lock().expect("a turn does not panic");
+            is_closed |= owner.is_closed();
+            let counted = shard.check(&mut owner, core.now())?;
+            sum.pending += counted.pending;
+            sum.kept += counted.kept;
+            sum.dead += counted.dead;
+        }
+        if !is_closed {
+            Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
+            Violation::unless_equal("dead entries", sum.dead, core.pool.tallies.dead())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! How callers end what waits: by a check of its key, by cancelling, by stopping the purgatory.
+//!
+//! *Owner*: any thread, callbacks included. No lock is held while an operation is tried or told.
+//!
+//! *Orderings*: TRIAL, in the nodes.
+//!
+//! *Tested by*: `tests/purgatory_ends.rs`, `tests/purgatory_keys.rs`, `tests/purgatory_races.rs`,
+//! `tests/purgatory_reentry.rs`.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::sync::Arc;
+
+use super::lists::Walk;
+use super::node::{Lists, Node};
+use super::{Decision, Operation, Purgatory};
+
+// === impl Purgatory: ends ===
+
+impl<K, O, S> Purgatory<K, O, S>
+where
+    K: Hash + Eq + Send + 'static,
+    O: Operation,
+    S: BuildHasher,
+{
+    /// Tries each operation that waits under `key`, in the order in which they came, and answers
+    /// how many this call completed. To be called whenever something has changed that operations
+    /// under `key` wait for, after the change.
+    ///
+    /// An operation that another thread is just trying is left to that thread, which tries it
+    /// again; one that was registered after the call began may not be tried by it.
+    ///
+    /// O(operations under the key), with one lock for each 32 of them.
+    ///
+    /// # Panics
+    /// The key's `Hash` or `Eq` panicked.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch(Arc<AtomicU64>);
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         self.0.load(Ordering::Acquire) > 0
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let (purgatory, offset) = (Purgatory::new()?, Arc::new(AtomicU64::new(0)));
+    /// let fetch = Fetch(offset.clone()).into();
+    /// purgatory.try_complete_else_watch(fetch, ["orders-0".to_owned()], Duration::from_secs(30))?;
+    /// // The change first, then the check. The key may be borrowed: a `str` for a `String`.
+    /// offset.fetch_add(1, Ordering::Release);
+    /// assert_eq!(purgatory.check_and_complete("orders-0"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_and_complete<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut completed = 0;
+        self.inner.lists.visit(self.walk(key), |node| completed += usize::from(node.check()));
+        completed
+    }
+
+    /// Cancels every operation that waits under `key`: it will not be told of any end, its timer is
+    /// cancelled, and all its keys let go of it. Returns those that this call cancelled. (A
+    /// `try_complete` that another thread is inside of right now goes on, for nothing; the keys let
+    /// go of that operation when it returns.)
+    ///
+    /// O(operations under the key).
+    ///
+    /// # Panics
+    /// The key's `Hash` or `Eq` panicked.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// let (both, minute) = (["orders-0", "orders-1"], Duration::from_secs(60));
+    /// purgatory.try_complete_else_watch(Fetch.into(), both, minute)?;
+    /// assert_eq!(purgatory.cancel_for_key("orders-0").len(), 1);
+    /// assert!(purgatory.cancel_for_key("orders-1").is_empty(), "it is gone from there too");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_for_key<Q>(&self, key: &Q) -> Vec<Arc<O>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        cancel_all(&self.inner.lists, self.walk(key))
+    }
+
+    /// Stops the purgatory: no operation is let in any more (one that completes at once still
+    /// does), and everything that waits is cancelled and returned, each operation once. Stopping
+    /// again returns nothing.
+    ///
+    /// Waits for nobody: callbacks that other threads are inside of go on, and so does a
+    /// `try_complete` of what is returned, for nothing. May be called from callbacks. The engine
+    /// goes on: whoever built it stops it, and that of [`new`](Purgatory::new) ends with the last
+    /// clone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(60))?;
+    /// assert_eq!(purgatory.stop().len(), 1);
+    /// let late = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(60));
+    /// assert!(late.is_err_and(|error| error.is_stopped()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(&self) -> Vec<Arc<O>> {
+        let lists = &self.inner.lists;
+        cancel_all(lists, lists.close().into_iter())
+    }
+
+    fn walk<Q>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.inner.lists.walk(self.inner.hasher.hash_one(key), key)
+    }
+}
+
+/// Cancels each of `nodes`, and answers with those that this call cancelled.
+pub(super) fn cancel_all<K, O>(
+    lists: &Lists<K, O>,
+    nodes: impl Iterator<Item = Arc<Node<K, O>>>,
+) -> Vec<Arc<O>>
+where
+    K: Send + 'static,
+    O: Operation,
+{
+    let mut cancelled = Vec::new();
+    lists.visit(nodes, |node| {
+        if node.decide(Decision::Cancelled) {
+            cancelled.push(node.operation().clone());
+        }
+    });
+    cancelled
+}
