@@ -39,13 +39,13 @@ pub mod time;
 #[doc(hidden)]
 pub mod wheel;
 
-pub use dispatch::{Batch, Due, Handler, Inline, Task};
+pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, Engine, Handle, PendingTimer, Snapshot, State, Stats, Turn,
     TypedEngine,
 };
 pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
-pub use reaper::Lateness;
+pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;
 pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::dispatch::{Handler, Inline};
 use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
-use crate::reaper;
+use crate::reaper::{self, Observation};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
@@ -40,11 +40,14 @@ pub struct Builder {
     reach: Option<u32>,
     shards: Option<usize>,
     max_pending: Option<u64>,
-    thread_name: String,
+    pub(super) thread_name: String,
     pinned: bool,
     clock: Option<Clock>,
     driver: Option<Driver>,
     hook: Option<Hook>,
+    /// See `observing`. The name is the threads' unless it was set.
+    pub(super) observation: Observation,
+    pub(super) is_named: bool,
 }
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
@@ -78,6 +81,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
+            observation: Observation::of(""),
+            is_named: false,
         }
     }
 
@@ -208,7 +213,8 @@ impl Builder {
         let shards = (0..shards)
             .map(|i| Shard::new(i as u32, geometry, self.doorbell(i, has_threads), now, &pool))
             .collect();
-        let core = Core::new(shards, pool, clock, scale, Box::new(handler));
+        let observation = self.observation_named();
+        let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
         if !has_threads {
             return Ok(TypedEngine::from_parts(core, false, Vec::new()));
         }
@@ -312,6 +318,7 @@ impl fmt::Debug for Builder {
             .field("pinned", &self.pinned)
             .field("clock", &self.clock)
             .field("driver", &self.driver)
+            .field("observation", &self.observation)
             .finish_non_exhaustive()
     }
 }

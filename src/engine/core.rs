@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::dispatch::Handler;
-use crate::reaper::{Latenesses, Reaper};
+use crate::reaper::{Observation, Observer, Reaper};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick};
@@ -19,7 +19,7 @@ pub(super) struct Core<T> {
     // The shards go first: what they give up in their end goes to the pool.
     pub(super) shards: Box<[Shard<T>]>,
     pub(super) pool: Pool<T>,
-    pub(super) lateness: Box<[Latenesses]>,
+    pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
     pub(super) handler: Box<dyn Handler<T>>,
@@ -36,12 +36,13 @@ impl<T: Send + 'static> Core<T> {
         clock: Clock,
         scale: Scale,
         handler: Box<dyn Handler<T>>,
+        observation: &Observation,
     ) -> Arc<Core<T>> {
-        let lateness = shards.iter().map(|_| Latenesses::new()).collect();
+        let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
         let core = Arc::new(Core {
             shards,
             pool,
-            lateness,
+            observers,
             clock,
             scale,
             handler,
@@ -90,6 +91,8 @@ impl<T> Core<T> {
     /// Closes one shard and returns what was pending there.
     pub(super) fn close(&self, shard: &Shard<T>) -> Vec<T> {
         let mut owner = shard.owner().lock().expect("a turn does not panic");
+        // Whatever is still due never will be handed over.
+        self.observers[shard.index() as usize].caught_up(self.clock.now_ns());
         shard.close(&mut owner, &self.pool)
     }
 
@@ -101,7 +104,7 @@ impl<T> Core<T> {
             handler: &*self.handler,
             clock: &self.clock,
             scale: self.scale,
-            lateness: &self.lateness[index],
+            observer: &self.observers[index],
         }
     }
 

@@ -1,6 +1,7 @@
 //! The engine: what users build, schedule on, and stop.
 //!
-//! - `builder` puts an engine together; `core` is what its threads share.
+//! - `builder` puts an engine together, and `observing` says who looks on; `core` is what its
+//!   threads share.
 //! - `typed` is the engine for payloads of any type, `closures` the one for closures.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
@@ -15,6 +16,7 @@ mod guard;
 mod handle;
 mod leftover;
 mod local;
+mod observing;
 mod registry;
 mod snapshot;
 mod stats;

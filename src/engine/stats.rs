@@ -1,6 +1,6 @@
 //! What an engine has counted.
 
-use crate::reaper::Lateness;
+use crate::reaper::{Lateness, Observer};
 use crate::shard::Count;
 
 use super::core::Core;
@@ -32,6 +32,15 @@ pub struct Stats {
     pub dead: u64,
     /// Payloads that panicked.
     pub panicked: u64,
+    /// Payloads that kept their reaper for longer than
+    /// [`Builder::slow_threshold`](crate::Builder::slow_threshold) allows; also those that then
+    /// panicked.
+    pub slow: u64,
+    /// Times that a shard became saturated:
+    /// [`Builder::saturation`](crate::Builder::saturation).
+    pub saturations: u64,
+    /// Shards that are saturated now.
+    pub saturated: usize,
     /// Times that a reaper's thread woke up.
     pub wake_ups: u64,
     /// How late timers were handed over.
@@ -52,8 +61,11 @@ impl Stats {
             cascaded: tallies.sum(Count::Cascaded),
             dead: tallies.dead(),
             panicked: tallies.sum(Count::Panicked),
+            slow: tallies.sum(Count::Slow),
+            saturations: tallies.sum(Count::Saturated),
+            saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
             wake_ups: tallies.sum(Count::WokeUp),
-            lateness: Lateness::of(core.lateness.iter()),
+            lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
     }
 }

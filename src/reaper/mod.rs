@@ -1,13 +1,20 @@
 //! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it.
+//!
+//! `handover` gives what is due to the handler, and `panics` keeps what that panics with; an
+//! `observer` per shard is told of both, and passes on what is worth an event (`events`).
 
+mod events;
 mod handover;
 mod lateness;
+mod observer;
 mod os;
+mod panics;
 mod thread;
 mod turn;
 
-pub use handover::contained;
 pub use lateness::{Lateness, Latenesses};
+pub use observer::{Observation, Observer};
 pub use os::pin_to;
+pub use panics::{TaskPanic, contained};
 pub use thread::run;
 pub use turn::{Reaper, Report};

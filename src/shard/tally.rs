@@ -37,9 +37,13 @@ pub enum Count {
     Panicked,
     /// Times that the reaper's sleep ended.
     WokeUp,
+    /// Payloads that kept the reaper for too long.
+    Slow,
+    /// Times that the reaper fell too far behind.
+    Saturated,
 }
 
-const COUNTS: usize = Count::WokeUp as usize + 1;
+const COUNTS: usize = Count::Saturated as usize + 1;
 
 /// One writer's counters.
 #[derive(Debug)]
