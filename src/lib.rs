@@ -42,8 +42,8 @@ pub mod wheel;
 pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
-    Builder, CancelOnDrop, Driver, Engine, Handle, PendingTimer, Snapshot, State, Stats, Turn,
-    TypedEngine,
+    Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
+    Snapshot, State, Stats, Turn, TypedEngine,
 };
 pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
 pub use reaper::{Lateness, TaskPanic};

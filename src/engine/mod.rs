@@ -6,7 +6,7 @@
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
-//! - `driving` runs turns for callers; `stats` and `snapshot` look on.
+//! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`.
 
 mod builder;
 mod closures;
@@ -20,6 +20,7 @@ mod observing;
 mod registry;
 mod snapshot;
 mod stats;
+mod table;
 mod typed;
 
 pub use builder::{Builder, Driver};
@@ -28,6 +29,6 @@ pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
 pub(crate) use registry::Registry;
-pub use snapshot::{PendingTimer, Snapshot};
+pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use typed::TypedEngine;

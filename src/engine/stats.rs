@@ -1,14 +1,34 @@
 //! What an engine has counted.
+//!
+//! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
+
+use std::fmt;
 
 use crate::reaper::{Lateness, Observer};
 use crate::shard::Count;
 
 use super::core::Core;
+use super::table::Table;
 
 /// What an engine has counted since it was built.
 ///
 /// Each number is a sum over threads, read while they go on counting: numbers of one reading
 /// need not fit together to the last timer unless the engine is at rest.
+///
+/// Printed, it is a table.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+///
+/// let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(5), || ())?;
+/// engine.advance(Duration::from_millis(5))?;
+/// let stats = engine.stats();
+/// assert_eq!((stats.scheduled, stats.fired, stats.pending), (1, 1, 0));
+/// println!("{stats}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -67,5 +87,41 @@ impl Stats {
             wake_ups: tallies.sum(Count::WokeUp),
             lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
+    }
+}
+
+/// A row for each number, and the lateness in the last ones.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counts = Table::of(["timers", "count"]);
+        let rows = [
+            ("scheduled", self.scheduled),
+            ("- in a cancelled one's seat", self.seated),
+            ("cancelled", self.cancelled),
+            ("reset", self.reset),
+            ("fired", self.fired),
+            ("- panicked", self.panicked),
+            ("- slow", self.slow),
+            ("returned", self.returned),
+            ("pending", self.pending),
+            ("cascaded", self.cascaded),
+            ("dead", self.dead),
+        ];
+        rows.into_iter().for_each(|(name, n)| counts.row([name.to_owned(), n.to_string()]));
+        let mut reapers = Table::of(["reapers", "count"]);
+        let rows = [
+            ("woke up", self.wake_ups),
+            ("became saturated", self.saturations),
+            ("- and are now", self.saturated as u64),
+        ];
+        rows.into_iter().for_each(|(name, n)| reapers.row([name.to_owned(), n.to_string()]));
+        let Lateness { count, p50, p99, p999, max } = self.lateness;
+        let mut lateness = Table::of(["lateness", "at most"]);
+        let rows = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
+        for (name, late) in rows.into_iter().filter(|_| count > 0) {
+            lateness.row([name.to_owned(), format!("{late:?}")]);
+        }
+        let text = format!("{counts}{reapers}{lateness}");
+        f.write_str(text.trim_start())
     }
 }
