@@ -69,22 +69,22 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
-        let tallies = &core.pool.tallies;
+        let sums = core.pool.tallies.sums();
         Stats {
-            scheduled: tallies.scheduled(),
-            seated: tallies.sum(Count::Seated),
-            cancelled: tallies.sum(Count::Cancelled),
-            reset: tallies.sum(Count::Reset),
-            fired: tallies.sum(Count::Fired),
-            returned: tallies.sum(Count::Returned),
-            pending: tallies.pending(),
-            cascaded: tallies.sum(Count::Cascaded),
-            dead: tallies.dead(),
-            panicked: tallies.sum(Count::Panicked),
-            slow: tallies.sum(Count::Slow),
-            saturations: tallies.sum(Count::Saturated),
+            scheduled: sums.scheduled(),
+            seated: sums.get(Count::Seated),
+            cancelled: sums.get(Count::Cancelled),
+            reset: sums.get(Count::Reset),
+            fired: sums.get(Count::Fired),
+            returned: sums.get(Count::Returned),
+            pending: sums.pending(),
+            cascaded: sums.get(Count::Cascaded),
+            dead: sums.dead(),
+            panicked: sums.get(Count::Panicked),
+            slow: sums.get(Count::Slow),
+            saturations: sums.get(Count::Saturated),
             saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
-            wake_ups: tallies.sum(Count::WokeUp),
+            wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
     }
