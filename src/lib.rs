@@ -45,6 +45,9 @@ pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
     Snapshot, State, Stats, Turn, TypedEngine,
 };
+#[cfg(feature = "metrics")]
+#[cfg(not(any(loom, shuttle)))]
+pub use engine::{Metrics, MetricsPublisher};
 pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
 pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;

@@ -6,7 +6,8 @@
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
-//! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`.
+//! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
+//!   `metrics` publishes what they count.
 
 mod builder;
 mod closures;
@@ -16,6 +17,8 @@ mod guard;
 mod handle;
 mod leftover;
 mod local;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observing;
 mod registry;
 mod snapshot;
@@ -28,6 +31,8 @@ pub use closures::Engine;
 pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
+#[cfg(feature = "metrics")]
+pub use metrics::{Metrics, MetricsPublisher};
 pub(crate) use registry::Registry;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;

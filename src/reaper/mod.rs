@@ -12,7 +12,7 @@ mod panics;
 mod thread;
 mod turn;
 
-pub use lateness::{Lateness, Latenesses};
+pub use lateness::{Lateness, Latenesses, Seen};
 pub use observer::{Observation, Observer};
 pub use os::pin_to;
 pub use panics::{TaskPanic, contained};
