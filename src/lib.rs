@@ -29,6 +29,8 @@ pub mod entry;
 #[doc(hidden)]
 pub mod inbox;
 #[doc(hidden)]
+pub mod os;
+#[doc(hidden)]
 pub mod reaper;
 #[doc(hidden)]
 pub mod shard;

@@ -12,5 +12,5 @@ pub(crate) use batch::Queue;
 pub use batch::{Batch, Due};
 pub use handler::{Handler, Inline};
 pub(crate) use slow::{Lap, Stopwatch};
-pub use slow::{SlowRule, SlowTask};
+pub use slow::{OnSlowTask, SlowRule, SlowTask};
 pub use task::Task;

@@ -49,13 +49,16 @@ pub struct SlowTask {
     pub panicked: bool,
 }
 
+/// Is told of slow tasks.
+pub type OnSlowTask = Arc<dyn Fn(&SlowTask) + Send + Sync>;
+
 /// From when on a task is slow, and who is told.
 #[derive(Clone)]
 pub struct SlowRule {
     /// From how long on.
     pub threshold: Duration,
     /// Is told. It does not panic.
-    pub tell: Arc<dyn Fn(&SlowTask) + Send + Sync>,
+    pub tell: OnSlowTask,
 }
 
 /// Times the payloads of one batch.

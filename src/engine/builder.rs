@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::dispatch::{Handler, Inline};
 use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
+use crate::os::{self, Alarm};
 use crate::reaper::{self, Observation};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
@@ -146,7 +147,8 @@ impl Builder {
         self
     }
 
-    /// The clock. Default the system's monotonic one.
+    /// The clock. Default the system's monotonic one. With one that counts suspended time
+    /// ([`Clock::boottime`]), each shard's thread sleeps by that and takes two file descriptors.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
@@ -211,8 +213,11 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         let pool = Pool::new(number, shards, self.max_pending);
         let shards = (0..shards)
-            .map(|i| Shard::new(i as u32, geometry, self.doorbell(i, has_threads), now, &pool))
-            .collect();
+            .map(|i| {
+                let doorbell = self.doorbell(i, has_threads)?;
+                Ok(Shard::new(i as u32, geometry, doorbell, now, &pool))
+            })
+            .collect::<Result<_, BuildError>>()?;
         let observation = self.observation_named();
         let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
         if !has_threads {
@@ -239,8 +244,12 @@ impl Builder {
         }
     }
 
-    fn doorbell(&self, shard: usize, has_threads: bool) -> Doorbell {
-        Doorbell::new(match &self.hook {
+    fn doorbell(&self, shard: usize, has_threads: bool) -> Result<Doorbell, BuildError> {
+        let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
+        Ok(Doorbell::new(match &self.hook {
+            _ if has_threads && counts_suspension => {
+                Bell::Alarm(Alarm::new().map_err(BuildError::Alarm)?)
+            }
             _ if has_threads => Bell::Thread(OnceLock::new()),
             Some(hook) => {
                 let hook = hook.clone();
@@ -249,7 +258,7 @@ impl Builder {
                 Bell::Hook(Box::new(move || drop(catch_unwind(AssertUnwindSafe(&call)))))
             }
             None => Bell::None,
-        })
+        }))
     }
 
     /// Starts a reaper for each shard. If one fails, those that started are stopped.
@@ -283,7 +292,7 @@ impl Builder {
         let (report, pinning) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
-            let outcome = if pinned { reaper::pin_to(index) } else { Ok(()) };
+            let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);

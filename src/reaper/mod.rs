@@ -7,14 +7,12 @@ mod events;
 mod handover;
 mod lateness;
 mod observer;
-mod os;
 mod panics;
 mod thread;
 mod turn;
 
 pub use lateness::{Lateness, Latenesses, Seen};
 pub use observer::{Observation, Observer};
-pub use os::pin_to;
-pub use panics::{TaskPanic, contained};
+pub use panics::{OnPanic, TaskPanic, contained};
 pub use thread::run;
 pub use turn::{Reaper, Report};

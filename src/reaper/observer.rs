@@ -11,10 +11,10 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::dispatch::{SlowRule, SlowTask, Stopwatch};
+use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch};
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::panics::{TaskPanic, contained};
+use super::panics::{OnPanic, TaskPanic, contained};
 use super::{Latenesses, events};
 
 /// The time since when a shard is saturated that is not.
@@ -28,7 +28,7 @@ pub struct Observation {
     /// Which payloads are slow, and who is told.
     pub slow: Option<SlowRule>,
     /// Who is told of panics.
-    pub on_panic: Option<Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>>,
+    pub on_panic: Option<OnPanic>,
     /// A shard that is this far behind is saturated.
     pub saturation: Duration,
 }
@@ -175,12 +175,9 @@ impl fmt::Debug for Observer {
 }
 
 /// A callback that comes after the event, and never panics.
-fn wrapped(
-    name: &Arc<str>,
-    tell: &Arc<dyn Fn(&SlowTask) + Send + Sync>,
-) -> Arc<dyn Fn(&SlowTask) + Send + Sync> {
+fn wrapped(name: &Arc<str>, tell: &OnSlowTask) -> OnSlowTask {
     let (name, tell) = (name.clone(), tell.clone());
-    Arc::new(move |slow| {
+    Arc::new(move |slow: &SlowTask| {
         contained(|| events::slow(&name, slow));
         contained(|| tell(slow));
     })

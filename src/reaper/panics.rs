@@ -6,6 +6,8 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::sync::Arc;
+
 /// What a payload panicked with, as [`Builder::on_panic`](crate::Builder::on_panic) is told.
 ///
 /// ```
@@ -26,6 +28,9 @@ pub struct TaskPanic<'a> {
     /// What was thrown.
     pub payload: &'a (dyn Any + Send),
 }
+
+/// Is told of panics.
+pub type OnPanic = Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>;
 
 // === impl TaskPanic ===
 
