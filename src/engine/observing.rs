@@ -60,8 +60,8 @@ impl Builder {
     /// when it is over. Of several calls of these two the last counts.
     ///
     /// The callback runs on the reaper's thread, so it should be short itself. The time that it
-    /// takes is not counted as any task's; it may use the engine as tasks do; what it panics with
-    /// is ignored.
+    /// takes is not counted as any task's. It may use the engine as tasks do, but must not own a
+    /// clone of it, which would keep the engine alive. What it panics with is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -92,8 +92,8 @@ impl Builder {
     /// is called; the panic is counted in [`Stats::panicked`](crate::Stats::panicked), the
     /// process's panic hook has said what it says, and with the feature `tracing` it is an event.
     ///
-    /// The callback runs where the panic was caught, on the reaper's thread; what it panics with
-    /// in its turn is ignored. Payloads that panic when they are *dropped* after being handed over
+    /// The callback runs where the panic was caught, on the reaper's thread, and must not own a
+    /// clone of the engine; what it panics with in its turn is ignored. Payloads that panic when they are *dropped* after being handed over
     /// are reported as well.
     ///
     /// ```
