@@ -147,8 +147,8 @@ fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
     let before = alarm_files();
     let engine = builder(1).driver(Driver::Caller).build().unwrap();
     assert_eq!(alarm_files(), before, "its caller sleeps, not an alarm");
-    engine.schedule_detached(MS * 2, || ()).unwrap();
     let begun = Instant::now();
+    engine.schedule_detached(MS * 2, || ()).unwrap();
     loop {
         let turn = engine.turn(0).unwrap();
         if turn.fired > 0 {
