@@ -110,11 +110,17 @@ impl<T> Core<T> {
 
     /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
     /// living outnumbered until now.
+    #[inline]
     pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
         if shard.is_some() {
-            let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
-            littered.for_each(Shard::ask_for_sweep);
+            self.ask_littered_for_sweep();
         }
+    }
+
+    #[cold]
+    fn ask_littered_for_sweep(&self) {
+        let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
+        littered.for_each(Shard::ask_for_sweep);
     }
 }
 
