@@ -141,11 +141,23 @@ impl Engine {
     }
 
     /// What the engine has counted so far: [`TypedEngine::stats`].
+    ///
+    /// ```
+    /// let engine = tickless::Engine::new()?;
+    /// assert_eq!(engine.stats().fired, 0);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.typed.stats()
     }
 
     /// What is pending: [`TypedEngine::snapshot`].
+    ///
+    /// ```
+    /// let engine = tickless::Engine::new()?;
+    /// println!("{}", engine.snapshot());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.typed.snapshot()
     }

@@ -51,6 +51,18 @@ pub struct Snapshot {
 }
 
 /// A timer that was pending.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, PendingTimer};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
+/// let snapshot = engine.snapshot();
+/// let timer: &PendingTimer = snapshot.iter().next().unwrap();
+/// assert_eq!(timer.deadline, Some(engine.now() + Duration::from_millis(40)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct PendingTimer {
@@ -63,6 +75,18 @@ pub struct PendingTimer {
 }
 
 /// How many timers lie on a level of the wheel: [`Snapshot::by_level`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, LevelCount};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
+/// for LevelCount { level, width, timers, .. } in engine.snapshot().by_level() {
+///     println!("{timers} timers on level {level}, whose buckets are {width:?} wide");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelCount {
@@ -75,6 +99,18 @@ pub struct LevelCount {
 }
 
 /// How many timers are due in a span of time: [`Snapshot::by_due_time`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, DueCount};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
+/// for DueCount { due, timers, .. } in engine.snapshot().by_due_time() {
+///     println!("{due:>8} {timers}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueCount {
@@ -85,6 +121,14 @@ pub struct DueCount {
 }
 
 /// How soon a timer is due, seen from a snapshot.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::DueTime;
+///
+/// assert_eq!(DueTime::Within(Duration::from_secs(60)).to_string(), "< 1min");
+/// assert!(DueTime::Overdue < DueTime::Later);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DueTime {
     /// Its deadline has come, and it has not fired yet.

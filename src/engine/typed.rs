@@ -149,6 +149,16 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// What the engine has counted so far. Takes no lock and holds nobody up. O(threads that use
     /// the engine at a time + shards): about 1 us, and 0.1 us for each thread.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Batch, TypedEngine};
+    ///
+    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| batch.for_each(drop))?;
+    /// engine.schedule_detached(Duration::from_secs(60), 7)?;
+    /// assert_eq!(engine.stats().scheduled, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
     }
@@ -158,6 +168,16 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// Weakly consistent: what is pending throughout is in it, unless it was being moved to
     /// another bucket; what comes or goes meanwhile may be in it or not.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Batch, TypedEngine};
+    ///
+    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| batch.for_each(drop))?;
+    /// engine.schedule_detached(Duration::from_secs(60), 7)?;
+    /// println!("{}", engine.snapshot());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.core(), &entry::read())
     }
