@@ -13,7 +13,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
-use tickless::reaper::{Latenesses, Reaper};
+use tickless::reaper::{Observer, Reaper};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
@@ -79,7 +79,7 @@ struct Pair {
     keepers: [Keeper<usize>; 2],
     pool: Pool<usize>,
     clock: Clock,
-    lateness: Latenesses,
+    observer: Observer,
     handles: Vec<(usize, NonNull<Entry<usize>>)>,
     /// What is pending: the tick of the deadline, and the tick by which it has to fire.
     pending: BTreeMap<usize, (Tick, Tick)>,
@@ -104,7 +104,7 @@ impl Pair {
             keepers: [Keeper::new(&pool), Keeper::new(&pool)],
             pool,
             clock: Clock::manual(&ManualClock::new()),
-            lateness: Latenesses::new(),
+            observer: Observer::default(),
             handles: Vec::new(),
             pending: BTreeMap::new(),
             scheduled: 0,
@@ -205,7 +205,7 @@ impl Pair {
             handler: &handler,
             clock: &self.clock,
             scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
-            lateness: &self.lateness,
+            observer: &self.observer,
         };
         let before = self.shard.clock();
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");

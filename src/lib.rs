@@ -30,6 +30,8 @@ pub mod entry;
 #[doc(hidden)]
 pub mod inbox;
 #[doc(hidden)]
+pub mod os;
+#[doc(hidden)]
 pub mod reaper;
 #[doc(hidden)]
 pub mod shard;
@@ -40,13 +42,16 @@ pub mod time;
 #[doc(hidden)]
 pub mod wheel;
 
-pub use dispatch::{Batch, Due, Handler, Inline, Task};
+pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
-    Builder, CancelOnDrop, Driver, Engine, Handle, PendingTimer, Snapshot, State, Stats, Turn,
-    TypedEngine,
+    Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
+    Snapshot, State, Stats, Turn, TypedEngine,
 };
+#[cfg(feature = "metrics")]
+#[cfg(not(any(loom, shuttle)))]
+pub use engine::{Metrics, MetricsPublisher};
 pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
-pub use reaper::Lateness;
+pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;
 pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::{
-    Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, Snapshot, Stats, Task, Tick,
-    TypedEngine,
+    Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, SlowTask, Snapshot, Stats, Task,
+    Tick, TypedEngine,
 };
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
@@ -26,12 +26,14 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<ManualClock>();
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
+    is_send_and_sync::<SlowTask>();
     is_send_and_sync::<HashedWheelTimer>();
     is_send_and_sync::<Timeout>();
     is_send_and_sync::<Expired>();
     is_send_and_sync::<Rejected>();
     is_send_and_sync::<dyn TimerTask>();
     is_send::<Task>();
+    is_send::<Batch<'static, Unshared>>();
     is_unpin::<Handle<Unshared>>();
 }
 

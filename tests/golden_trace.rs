@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
-use tickless::reaper::{Latenesses, Reaper, Report};
+use tickless::reaper::{Observer, Reaper, Report};
 use tickless::shard::{Keeper, Pool, Shard};
 use tickless::sync::Ordering;
 use tickless::time::Scale;
@@ -56,7 +56,7 @@ impl Bench {
             handler: &handler,
             clock: &clock,
             scale: Scale::new(Duration::from_secs(1)).unwrap(),
-            lateness: &Latenesses::new(),
+            observer: &Observer::default(),
         };
         let report = reaper.turn(&mut self.shard.owner().lock().unwrap(), now, usize::MAX);
         (report, fired.into_inner().unwrap())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{self, Entry};
-use tickless::reaper::{Latenesses, Reaper, Report, run};
+use tickless::reaper::{Observer, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
@@ -30,7 +30,7 @@ pub struct World {
     pub shard: Shard<Payload>,
     /// What threads share besides.
     pub pool: Pool<Payload>,
-    lateness: Latenesses,
+    observer: Observer,
     /// Moves the reapers' clock.
     hand: ManualClock,
     clock: Clock,
@@ -94,7 +94,7 @@ impl World {
         Arc::new(World {
             shard,
             pool,
-            lateness: Latenesses::new(),
+            observer: Observer::default(),
             clock: Clock::manual(&hand),
             hand,
             scale: Scale::new(TICK).expect("a tick has a width"),
@@ -228,7 +228,7 @@ impl World {
             handler,
             clock: &self.clock,
             scale: self.scale,
-            lateness: &self.lateness,
+            observer: &self.observer,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use crate::time::{Clock, Scale, Tick};
 
+use super::{Lap, Stopwatch};
+
 /// Payloads that are due, in order of their deadlines' ticks, each to be taken once. (One that was
 /// scheduled for a time in the past comes anywhere from its deadline's place to that of the time
 /// at which it was scheduled.)
@@ -34,6 +36,8 @@ pub struct Batch<'a, T> {
     queue: &'a mut Queue<T>,
     clock: &'a Clock,
     scale: Scale,
+    /// Where somebody wants to know how long each payload takes.
+    stopwatch: Option<&'a mut Stopwatch>,
 }
 
 /// A payload that is due, and when it was.
@@ -72,8 +76,13 @@ pub(crate) type Queue<T> = VecDeque<(Tick, T)>;
 // === impl Batch ===
 
 impl<'a, T> Batch<'a, T> {
-    pub(crate) fn new(queue: &'a mut Queue<T>, clock: &'a Clock, scale: Scale) -> Batch<'a, T> {
-        Batch { queue, clock, scale }
+    pub(crate) fn new(
+        queue: &'a mut Queue<T>,
+        clock: &'a Clock,
+        scale: Scale,
+        stopwatch: Option<&'a mut Stopwatch>,
+    ) -> Batch<'a, T> {
+        Batch { queue, clock, scale, stopwatch }
     }
 
     /// The next payload together with its deadline.
@@ -95,10 +104,8 @@ impl<'a, T> Batch<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next_due(&mut self) -> Option<Due<T>> {
-        let (tick, payload) = self.queue.pop_front()?;
-        let ns = self.scale.start_ns(tick).unwrap_or(u64::MAX);
-        let deadline = self.clock.instant_at(ns).unwrap_or_else(Instant::now);
-        Some(Due { payload, deadline })
+        let (tick, payload) = self.pop()?;
+        Some(Due { payload, deadline: instant_of(self.clock, self.scale, tick) })
     }
 
     /// How many payloads are left.
@@ -148,6 +155,30 @@ impl<'a, T> Batch<'a, T> {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Tick, T)> {
+        if self.stopwatch.is_some() {
+            self.lap();
+        }
+        self.queue.pop_front()
+    }
+
+    #[cold]
+    fn lap(&mut self) {
+        // Where none is left, the time of the last goes on until the handler returns.
+        let next = self.queue.front().map(|&(deadline, _)| deadline);
+        if let Some(stopwatch) = self.stopwatch.as_mut().filter(|_| next.is_some()) {
+            let lap = Lap { next, waiting: self.queue.len(), panicked: false };
+            stopwatch.lap(self.clock, self.scale, lap);
+        }
+    }
+}
+
+/// When a tick begins, as callers tell time.
+pub(super) fn instant_of(clock: &Clock, scale: Scale, tick: Tick) -> Instant {
+    let ns = scale.start_ns(tick).unwrap_or(u64::MAX);
+    clock.instant_at(ns).unwrap_or_else(Instant::now)
 }
 
 impl<T> Iterator for Batch<'_, T> {
@@ -155,7 +186,7 @@ impl<T> Iterator for Batch<'_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.queue.pop_front().map(|(_, payload)| payload)
+        self.pop().map(|(_, payload)| payload)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

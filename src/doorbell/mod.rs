@@ -17,6 +17,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::os::Alarm;
 use crate::sync::{AtomicU64, Ordering, Padded, Thread, fence, park};
 use crate::time::Tick;
 
@@ -35,6 +36,8 @@ pub enum Bell {
     None,
     /// The reaper's thread, once it is known.
     Thread(crate::sync::OnceLock<Thread>),
+    /// The reaper's thread, where its sleep has to count the time that the machine is suspended.
+    Alarm(Alarm),
     /// Whatever the caller's own loop sleeps on.
     Hook(Box<dyn Fn() + Send + Sync>),
 }
@@ -78,6 +81,7 @@ impl Doorbell {
                     thread.unpark();
                 }
             }
+            Bell::Alarm(alarm) => alarm.ring(),
             Bell::Hook(hook) => hook(),
         }
     }
@@ -96,9 +100,13 @@ impl Doorbell {
         self.wakes_at.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps until rung or until `timeout` has passed (`None`: until rung).
-    pub fn sleep(&self, timeout: Option<Duration>) {
-        park(timeout);
+    /// Sleeps until rung or until `timeout` has passed (`None`: until rung). An alarm goes by what
+    /// its clock shows then instead: `until`.
+    pub fn sleep(&self, timeout: Option<Duration>, until: Option<Duration>) {
+        match &self.bell {
+            Bell::Alarm(alarm) => alarm.sleep(until),
+            _ => park(timeout),
+        }
         self.retract();
     }
 }
@@ -114,6 +122,7 @@ impl fmt::Debug for Bell {
         f.write_str(match self {
             Bell::None => "None",
             Bell::Thread(_) => "Thread",
+            Bell::Alarm(_) => "Alarm",
             Bell::Hook(_) => "Hook",
         })
     }
@@ -140,7 +149,7 @@ mod tests {
         doorbell.retract();
         assert!(!doorbell.ring_before(Tick::new(6)), "it is awake");
         doorbell.publish(Tick::NEVER);
-        doorbell.sleep(Some(Duration::ZERO));
+        doorbell.sleep(Some(Duration::ZERO), None);
         assert!(!doorbell.ring_before(Tick::ZERO), "its sleep is over");
         assert_eq!(rings.load(Ordering::Relaxed), 2);
     }

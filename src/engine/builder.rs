@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::dispatch::{Handler, Inline};
 use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
-use crate::reaper;
+use crate::os::{self, Alarm};
+use crate::reaper::{self, Observation};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock, Scale};
@@ -40,11 +41,14 @@ pub struct Builder {
     reach: Option<u32>,
     shards: Option<usize>,
     max_pending: Option<u64>,
-    thread_name: String,
+    pub(super) thread_name: String,
     pinned: bool,
     clock: Option<Clock>,
     driver: Option<Driver>,
     hook: Option<Hook>,
+    /// See `observing`. The name is the threads' unless it was set.
+    pub(super) observation: Observation,
+    pub(super) is_named: bool,
 }
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
@@ -92,6 +96,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
+            observation: Observation::of(""),
+            is_named: false,
         }
     }
 
@@ -187,7 +193,8 @@ impl Builder {
         self
     }
 
-    /// The clock. Default the system's monotonic one.
+    /// The clock. Default the system's monotonic one. With one that counts suspended time
+    /// ([`Clock::boottime`]), each shard's thread sleeps by that and takes two file descriptors.
     ///
     /// ```
     /// assert!(tickless::Builder::new().clock(tickless::Clock::instant()).build().is_ok());
@@ -289,9 +296,13 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         let pool = Pool::new(number, shards, self.max_pending);
         let shards = (0..shards)
-            .map(|i| Shard::new(i as u32, geometry, self.doorbell(i, has_threads), now, &pool))
-            .collect();
-        let core = Core::new(shards, pool, clock, scale, Box::new(handler));
+            .map(|i| {
+                let doorbell = self.doorbell(i, has_threads)?;
+                Ok(Shard::new(i as u32, geometry, doorbell, now, &pool))
+            })
+            .collect::<Result<_, BuildError>>()?;
+        let observation = self.observation_named();
+        let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
         if !has_threads {
             return Ok(TypedEngine::from_parts(core, false, Vec::new()));
         }
@@ -316,8 +327,12 @@ impl Builder {
         }
     }
 
-    fn doorbell(&self, shard: usize, has_threads: bool) -> Doorbell {
-        Doorbell::new(match &self.hook {
+    fn doorbell(&self, shard: usize, has_threads: bool) -> Result<Doorbell, BuildError> {
+        let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
+        Ok(Doorbell::new(match &self.hook {
+            _ if has_threads && counts_suspension => {
+                Bell::Alarm(Alarm::new().map_err(BuildError::Alarm)?)
+            }
             _ if has_threads => Bell::Thread(OnceLock::new()),
             Some(hook) => {
                 let hook = hook.clone();
@@ -326,7 +341,7 @@ impl Builder {
                 Bell::Hook(Box::new(move || drop(catch_unwind(AssertUnwindSafe(&call)))))
             }
             None => Bell::None,
-        })
+        }))
     }
 
     /// Starts a reaper for each shard. If one fails, those that started are stopped.
@@ -360,7 +375,7 @@ impl Builder {
         let (report, pinning) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
-            let outcome = if pinned { reaper::pin_to(index) } else { Ok(()) };
+            let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);
@@ -395,6 +410,7 @@ impl fmt::Debug for Builder {
             .field("pinned", &self.pinned)
             .field("clock", &self.clock)
             .field("driver", &self.driver)
+            .field("observation", &self.observation)
             .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::Handler;
-use crate::reaper::{Latenesses, Reaper};
+use crate::reaper::{Observation, Observer, Reaper};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
@@ -20,7 +20,7 @@ pub(super) struct Core<T> {
     // The shards go first: what they give up in their end goes to the pool.
     pub(super) shards: Box<[Shard<T>]>,
     pub(super) pool: Pool<T>,
-    pub(super) lateness: Box<[Latenesses]>,
+    pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
     pub(super) handler: Box<dyn Handler<T>>,
@@ -37,12 +37,13 @@ impl<T: Send + 'static> Core<T> {
         clock: Clock,
         scale: Scale,
         handler: Box<dyn Handler<T>>,
+        observation: &Observation,
     ) -> Arc<Core<T>> {
-        let lateness = shards.iter().map(|_| Latenesses::new()).collect();
+        let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
         let core = Arc::new(Core {
             shards,
             pool,
-            lateness,
+            observers,
             clock,
             scale,
             handler,
@@ -100,6 +101,8 @@ impl<T> Core<T> {
     /// Closes one shard and returns what was pending there.
     pub(super) fn close(&self, shard: &Shard<T>) -> Vec<T> {
         let mut owner = shard.owner().lock().expect("a turn does not panic");
+        // Whatever is still due never will be handed over.
+        self.observers[shard.index() as usize].caught_up(self.clock.now_ns());
         shard.close(&mut owner, &self.pool)
     }
 
@@ -111,17 +114,23 @@ impl<T> Core<T> {
             handler: &*self.handler,
             clock: &self.clock,
             scale: self.scale,
-            lateness: &self.lateness[index],
+            observer: &self.observers[index],
         }
     }
 
     /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
     /// living outnumbered until now.
+    #[inline]
     pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
         if shard.is_some() {
-            let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
-            littered.for_each(Shard::ask_for_sweep);
+            self.ask_littered_for_sweep();
         }
+    }
+
+    #[cold]
+    fn ask_littered_for_sweep(&self) {
+        let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
+        littered.for_each(Shard::ask_for_sweep);
     }
 }
 

@@ -1,13 +1,15 @@
 //! The engine: what users build, schedule on, and stop.
 //!
-//! - `builder` puts an engine together; `core` is what its threads share.
+//! - `builder` puts an engine together, and `observing` says who looks on; `core` is what its
+//!   threads share.
 //! - `typed` is the engine for payloads of any type, `scheduling` how they get their timers, `view`
 //!   what can be seen of it; `closures` is the engine for closures, `delegates` what it leaves to
 //!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
-//! - `driving` runs turns for callers; `stats` and `snapshot` look on.
+//! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
+//!   `metrics` publishes what they count.
 
 mod builder;
 mod closures;
@@ -18,10 +20,14 @@ mod guard;
 mod handle;
 mod leftover;
 mod local;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod observing;
 mod registry;
 mod scheduling;
 mod snapshot;
 mod stats;
+mod table;
 mod typed;
 mod view;
 
@@ -30,7 +36,9 @@ pub use closures::Engine;
 pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
+#[cfg(feature = "metrics")]
+pub use metrics::{Metrics, MetricsPublisher};
 pub(crate) use registry::Registry;
-pub use snapshot::{PendingTimer, Snapshot};
+pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use typed::TypedEngine;

@@ -1,43 +1,66 @@
 //! What was pending at some moment.
+//!
+//! *Tested by*: `tests/snapshot.rs`, `tests/tables.rs`.
 
-use std::time::Instant;
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use crate::entry::Reader;
+use crate::time::{Geometry, Scale};
 
 use super::core::Core;
+use super::table::Table;
 
 /// What was pending while somebody looked: see [`TypedEngine::snapshot`](crate::TypedEngine).
 ///
+/// Printed, it is a table of how many timers lie on which level of the wheel, are due how soon,
+/// and belong to which shard. The times are by the engine's clock, as it stood when the snapshot
+/// was begun.
+///
 /// ```
 /// use std::time::Duration;
-/// use tickless::Engine;
+/// use tickless::{Engine, ManualClock};
 ///
-/// let engine = Engine::builder().shards(2).build()?;
-/// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
-/// let snapshot = engine.snapshot();
-/// for timer in &snapshot {
-///     println!("{:?} on shard {}", timer.deadline, timer.shard);
+/// let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build()?;
+/// for ms in [0, 5, 5, 70_000] {
+///     engine.schedule_detached(Duration::from_millis(ms), || ())?;
 /// }
-/// assert_eq!(snapshot.len(), 1);
+/// let table = [
+///     "pending   4",
+///     "",
+///     "level  bucket   timers",
+///     "    1  1ms           3",
+///     "    4  32.768s       1",
+///     "",
+///     "due      timers",
+///     "overdue       1",
+///     "< 10ms        2",
+///     "< 10min       1",
+///     "",
+/// ];
+/// assert_eq!(engine.snapshot().to_string(), table.join("\n"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     timers: Vec<PendingTimer>,
+    taken_at: Instant,
+    scale: Scale,
+    geometry: Geometry,
+    shards: usize,
 }
 
 /// A timer that was pending.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::Engine;
+/// use tickless::{Engine, ManualClock, PendingTimer};
 ///
-/// let engine = Engine::builder().shards(1).build()?;
-/// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
 /// let snapshot = engine.snapshot();
-/// let timer = snapshot.iter().next().expect("it is due in a minute");
-/// assert_eq!((timer.deadline, timer.shard), (timeout.deadline(), 0));
-/// assert!(timer.level > 1, "with some cascades to come");
+/// let timer: &PendingTimer = snapshot.iter().next().unwrap();
+/// assert_eq!(timer.deadline, Some(engine.now() + Duration::from_millis(40)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,12 +74,96 @@ pub struct PendingTimer {
     pub shard: usize,
 }
 
+/// How many timers lie on a level of the wheel: [`Snapshot::by_level`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, LevelCount};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
+/// for LevelCount { level, width, timers, .. } in engine.snapshot().by_level() {
+///     println!("{timers} timers on level {level}, whose buckets are {width:?} wide");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelCount {
+    /// The level, from 1.
+    pub level: u8,
+    /// How wide a bucket of that level is.
+    pub width: Duration,
+    /// Timers on it, over all shards.
+    pub timers: usize,
+}
+
+/// How many timers are due in a span of time: [`Snapshot::by_due_time`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, DueCount};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// engine.schedule_detached(Duration::from_millis(40), || ())?;
+/// for DueCount { due, timers, .. } in engine.snapshot().by_due_time() {
+///     println!("{due:>8} {timers}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueCount {
+    /// How soon.
+    pub due: DueTime,
+    /// Timers that are due so soon and no sooner, over all shards.
+    pub timers: usize,
+}
+
+/// How soon a timer is due, seen from a snapshot.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::DueTime;
+///
+/// assert_eq!(DueTime::Within(Duration::from_secs(60)).to_string(), "< 1min");
+/// assert!(DueTime::Overdue < DueTime::Later);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DueTime {
+    /// Its deadline has come, and it has not fired yet.
+    Overdue,
+    /// In less than this.
+    Within(Duration),
+    /// After all those that are within something.
+    Later,
+    /// Never.
+    Never,
+}
+
+/// What due times are told apart by.
+const SPANS: [(Duration, &str); 9] = [
+    (Duration::from_millis(1), "1ms"),
+    (Duration::from_millis(10), "10ms"),
+    (Duration::from_millis(100), "100ms"),
+    (Duration::from_secs(1), "1s"),
+    (Duration::from_secs(10), "10s"),
+    (Duration::from_secs(60), "1min"),
+    (Duration::from_secs(600), "10min"),
+    (Duration::from_secs(3_600), "1h"),
+    (Duration::from_secs(86_400), "1d"),
+];
+
+/// The rows of a table of due times: the spans, and what lies around them.
+const DUE_TIMES: usize = SPANS.len() + 3;
+
 // === impl Snapshot ===
 
 impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         // A chain that changes under the reader may lead it on; this is where it stops.
         let steps = 2 * core.pool.tallies.pending() + 2 * core.pool.tallies.dead() + (1 << 16);
+        let taken_at = core.clock.instant_at(core.clock.now_ns()).unwrap_or_else(Instant::now);
         let mut timers = Vec::new();
         for shard in &core.shards {
             shard.census(reader, steps, |found| {
@@ -68,7 +175,8 @@ impl Snapshot {
                 });
             });
         }
-        Snapshot { timers }
+        let geometry = *core.shards[0].wheel().geometry();
+        Snapshot { timers, taken_at, scale: core.scale, geometry, shards: core.shards.len() }
     }
 
     /// The timers, in no particular order.
@@ -105,12 +213,93 @@ impl Snapshot {
     /// Whether nothing was pending.
     ///
     /// ```
-    /// # use tickless::Engine;
-    /// assert!(Engine::new()?.snapshot().is_empty());
+    /// let engine = tickless::Engine::new()?;
+    /// assert!(engine.snapshot().is_empty());
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn is_empty(&self) -> bool {
         self.timers.is_empty()
+    }
+
+    /// The engine's time when the snapshot was begun.
+    ///
+    /// ```
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// assert_eq!(engine.snapshot().taken_at(), engine.now());
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn taken_at(&self) -> Instant {
+        self.taken_at
+    }
+
+    /// How many timers there are on each level of the wheel that holds any, from the lowest. O(n).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// engine.schedule_detached(Duration::from_millis(40), || ())?;
+    /// let levels = engine.snapshot().by_level();
+    /// assert_eq!((levels[0].level, levels[0].timers), (2, 1));
+    /// assert_eq!(levels[0].width, Duration::from_millis(32));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by_level(&self) -> Vec<LevelCount> {
+        let mut timers = vec![0; usize::from(self.geometry.levels())];
+        self.iter().for_each(|timer| timers[usize::from(timer.level) - 1] += 1);
+        let counts = (1..).zip(timers).filter(|&(_, timers)| timers > 0);
+        counts
+            .map(|(level, timers)| LevelCount { level, width: self.width(level), timers })
+            .collect()
+    }
+
+    /// How many timers are due how soon, from the soonest; always all twelve. O(n).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{DueTime, Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// engine.schedule_detached(Duration::from_secs(1), || ())?;
+    /// let counts = engine.snapshot().by_due_time();
+    /// let found = counts.into_iter().find(|count| count.timers > 0).unwrap();
+    /// assert_eq!(found.due, DueTime::Within(Duration::from_secs(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by_due_time(&self) -> [DueCount; DUE_TIMES] {
+        let mut counts = DueTime::all().map(|due| DueCount { due, timers: 0 });
+        for timer in self {
+            counts[self.due_index(timer)].timers += 1;
+        }
+        counts
+    }
+
+    /// How many timers each shard has. O(n).
+    ///
+    /// ```
+    /// let engine = tickless::Engine::builder().shards(3).build()?;
+    /// assert_eq!(engine.snapshot().by_shard(), [0, 0, 0]);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn by_shard(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.shards];
+        self.iter().for_each(|timer| counts[timer.shard] += 1);
+        counts
+    }
+
+    fn due_index(&self, timer: &PendingTimer) -> usize {
+        let Some(deadline) = timer.deadline else { return DUE_TIMES - 1 };
+        let left = deadline.saturating_duration_since(self.taken_at);
+        if left.is_zero() { 0 } else { 1 + SPANS.partition_point(|&(span, _)| span <= left) }
+    }
+
+    fn width(&self, level: u8) -> Duration {
+        let ns = u128::from(self.geometry.width(level)) * u128::from(self.scale.tick_ns());
+        let secs = u64::try_from(ns / 1_000_000_000);
+        secs.map_or(Duration::MAX, |secs| Duration::new(secs, (ns % 1_000_000_000) as u32))
     }
 }
 
@@ -120,5 +309,82 @@ impl<'a> IntoIterator for &'a Snapshot {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+/// Tables: rows without timers are left out, and so is that of the shards if there is one shard.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "pending   {}", self.len())?;
+        let mut levels = Table::of(["level", "bucket", "timers"]);
+        for LevelCount { level, width, timers } in self.by_level() {
+            levels.row([level.to_string(), readable(width), timers.to_string()]);
+        }
+        let mut due_times = Table::of(["due", "timers"]);
+        for DueCount { due, timers } in self.by_due_time().iter().filter(|count| count.timers > 0) {
+            due_times.row([due.to_string(), timers.to_string()]);
+        }
+        let mut shards = Table::of(["shard", "timers"]);
+        if self.shards > 1 {
+            let counts = self.by_shard().into_iter().enumerate().filter(|&(_, timers)| timers > 0);
+            counts.for_each(|(shard, timers)| shards.row([shard.to_string(), timers.to_string()]));
+        }
+        write!(f, "{levels}{due_times}{shards}")
+    }
+}
+
+/// A summary, however many timers there are.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels: Vec<_> =
+            self.by_level().iter().map(|count| (count.level, count.timers)).collect();
+        let mut due_times = self.by_due_time().to_vec();
+        due_times.retain(|count| count.timers > 0);
+        let due_times: Vec<_> =
+            due_times.iter().map(|count| (count.due.to_string(), count.timers)).collect();
+        f.debug_struct("Snapshot")
+            .field("len", &self.len())
+            .field("by_level", &levels)
+            .field("by_due_time", &due_times)
+            .field("by_shard", &self.by_shard())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Exact up to a minute; above, who reads wants to know how long it is about.
+fn readable(span: Duration) -> String {
+    let secs = span.as_secs_f64();
+    match span.as_secs() {
+        0..60 => format!("{span:?}"),
+        60..3_600 => format!("{:.1}min", secs / 60.0),
+        3_600..86_400 => format!("{:.1}h", secs / 3_600.0),
+        _ => format!("{:.1}d", secs / 86_400.0),
+    }
+}
+
+// === impl DueTime ===
+
+impl DueTime {
+    fn all() -> [DueTime; DUE_TIMES] {
+        std::array::from_fn(|i| match i.checked_sub(1) {
+            None => DueTime::Overdue,
+            Some(i) if i < SPANS.len() => DueTime::Within(SPANS[i].0),
+            Some(i) if i == SPANS.len() => DueTime::Later,
+            Some(_) => DueTime::Never,
+        })
+    }
+}
+
+impl fmt::Display for DueTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DueTime::Overdue => f.pad("overdue"),
+            DueTime::Within(within) => match SPANS.iter().find(|(span, _)| span == within) {
+                Some((_, name)) => f.pad(&format!("< {name}")),
+                None => f.pad(&format!("< {within:?}")),
+            },
+            DueTime::Later => f.pad("later"),
+            DueTime::Never => f.pad("never"),
+        }
     }
 }

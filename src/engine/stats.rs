@@ -1,14 +1,21 @@
 //! What an engine has counted.
+//!
+//! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
 
-use crate::reaper::Lateness;
+use std::fmt;
+
+use crate::reaper::{Lateness, Observer};
 use crate::shard::Count;
 
 use super::core::Core;
+use super::table::Table;
 
 /// What an engine has counted since it was built.
 ///
 /// Each number is a sum over threads, read while they go on counting: numbers of one reading
 /// need not fit together to the last timer unless the engine is at rest.
+///
+/// Printed, it is a table.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,6 +29,7 @@ use super::core::Core;
 /// let stats = engine.stats();
 /// assert_eq!((stats.scheduled, stats.cancelled, stats.fired), (2, 1, 1));
 /// assert_eq!(stats.seated, 1, "the second has the place of the first");
+/// println!("{stats}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +55,15 @@ pub struct Stats {
     pub dead: u64,
     /// Payloads that panicked.
     pub panicked: u64,
+    /// Payloads that kept their reaper for longer than
+    /// [`Builder::slow_threshold`](crate::Builder::slow_threshold) allows; also those that then
+    /// panicked.
+    pub slow: u64,
+    /// Times that a shard became saturated:
+    /// [`Builder::saturation`](crate::Builder::saturation).
+    pub saturations: u64,
+    /// Shards that are saturated now.
+    pub saturated: usize,
     /// Times that a reaper's thread woke up.
     pub wake_ups: u64,
     /// How late timers were handed over.
@@ -55,20 +72,59 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
-        let tallies = &core.pool.tallies;
+        let sums = core.pool.tallies.sums();
         Stats {
-            scheduled: tallies.scheduled(),
-            seated: tallies.sum(Count::Seated),
-            cancelled: tallies.sum(Count::Cancelled),
-            reset: tallies.sum(Count::Reset),
-            fired: tallies.sum(Count::Fired),
-            returned: tallies.sum(Count::Returned),
-            pending: tallies.pending(),
-            cascaded: tallies.sum(Count::Cascaded),
-            dead: tallies.dead(),
-            panicked: tallies.sum(Count::Panicked),
-            wake_ups: tallies.sum(Count::WokeUp),
-            lateness: Lateness::of(core.lateness.iter()),
+            scheduled: sums.scheduled(),
+            seated: sums.get(Count::Seated),
+            cancelled: sums.get(Count::Cancelled),
+            reset: sums.get(Count::Reset),
+            fired: sums.get(Count::Fired),
+            returned: sums.get(Count::Returned),
+            pending: sums.pending(),
+            cascaded: sums.get(Count::Cascaded),
+            dead: sums.dead(),
+            panicked: sums.get(Count::Panicked),
+            slow: sums.get(Count::Slow),
+            saturations: sums.get(Count::Saturated),
+            saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
+            wake_ups: sums.get(Count::WokeUp),
+            lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
         }
+    }
+}
+
+/// A row for each number, and the lateness in the last ones.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counts = Table::of(["timers", "count"]);
+        let rows = [
+            ("scheduled", self.scheduled),
+            ("- in a cancelled one's seat", self.seated),
+            ("cancelled", self.cancelled),
+            ("reset", self.reset),
+            ("fired", self.fired),
+            ("- panicked", self.panicked),
+            ("- slow", self.slow),
+            ("returned", self.returned),
+            ("pending", self.pending),
+            ("cascaded", self.cascaded),
+            ("dead", self.dead),
+        ];
+        rows.into_iter().for_each(|(name, n)| counts.row([name.to_owned(), n.to_string()]));
+        let mut reapers = Table::of(["reapers", "count"]);
+        let rows = [
+            ("woke up", self.wake_ups),
+            ("became saturated", self.saturations),
+            ("- and are now", self.saturated as u64),
+        ];
+        rows.into_iter().for_each(|(name, n)| reapers.row([name.to_owned(), n.to_string()]));
+        let Lateness { count, p50, p99, p999, max } = self.lateness;
+        let mut lateness = Table::of(["lateness", "at most"]);
+        let rows = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
+        for (name, late) in rows.into_iter().filter(|_| count > 0) {
+            lateness.row([name.to_owned(), format!("{late:?}")]);
+        }
+        let text = format!("{counts}{reapers}{lateness}");
+        f.write_str(text.trim_start())
     }
 }

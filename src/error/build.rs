@@ -45,6 +45,8 @@ pub enum BuildError {
     ManualClockWithThreads,
     /// A hook for callers, on an engine that is driven by threads of its own.
     HookWithThreads,
+    /// The alarm could not be made by which a reaper sleeps where the clock counts suspended time.
+    Alarm(io::Error),
     /// Over four thousand million engines were built in this process.
     TooManyEngines,
     /// A reaper's thread could not be started, or not be pinned.
@@ -72,6 +74,7 @@ impl fmt::Display for BuildError {
             BuildError::HookWithThreads => {
                 f.write_str("only an engine that its caller drives takes a hook")
             }
+            BuildError::Alarm(error) => write!(f, "no alarm for a reaper: {error}"),
             BuildError::TooManyEngines => f.write_str("too many engines in this process"),
             BuildError::Thread(error) => write!(f, "a reaper could not be started: {error}"),
         }
@@ -82,7 +85,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Geometry(error) => Some(error),
-            BuildError::Thread(error) => Some(error),
+            BuildError::Alarm(error) | BuildError::Thread(error) => Some(error),
             _ => None,
         }
     }

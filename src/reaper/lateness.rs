@@ -52,6 +52,12 @@ pub struct Lateness {
     pub max: Duration,
 }
 
+/// What a reader of [`Latenesses`] has seen of them before.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    counts: Box<[u64]>,
+}
+
 // === impl Latenesses ===
 
 impl Latenesses {
@@ -73,6 +79,19 @@ impl Latenesses {
             self.max_ns.store(ns, Ordering::Relaxed);
         }
     }
+
+    /// Calls `tell` with each lateness (the upper bound of those that count as the same) and how
+    /// many there are that `seen` has not, and remembers there that they were.
+    pub fn tell_new(&self, seen: &mut Seen, mut tell: impl FnMut(Duration, u64)) {
+        for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
+            // ORDER: Relaxed - as in `record`.
+            let now = count.load(Ordering::Relaxed);
+            if now > *seen {
+                tell(Duration::from_nanos(upper_ns(bucket)), now - *seen);
+                *seen = now;
+            }
+        }
+    }
 }
 
 impl Default for Latenesses {
@@ -84,6 +103,15 @@ impl Default for Latenesses {
 impl fmt::Debug for Latenesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Lateness::of([self]).fmt(f)
+    }
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Nothing was seen yet.
+    pub fn nothing() -> Seen {
+        Seen { counts: vec![0; BUCKETS].into() }
     }
 }
 
@@ -173,5 +201,23 @@ mod tests {
         near(sum.p50, 500.0);
         near(sum.p99, 990.0);
         assert_eq!(Lateness::of([&Latenesses::new()]), Lateness::default());
+    }
+
+    #[test]
+    fn what_was_seen_is_not_told_again() {
+        let latenesses = Latenesses::new();
+        let seen = &mut Seen::nothing();
+        let mut told = |latenesses: &Latenesses| {
+            let mut all = Vec::new();
+            latenesses.tell_new(seen, |late, n| all.push((late.as_nanos(), n)));
+            all
+        };
+        latenesses.record(0, 2);
+        latenesses.record(5, 1);
+        assert_eq!(told(&latenesses), [(0, 2), (5, 1)]);
+        assert!(told(&latenesses).is_empty());
+        latenesses.record(5, 3);
+        latenesses.record(1000, 1);
+        assert_eq!(told(&latenesses), [(5, 3), (1023, 1)], "an upper bound, 6 % above at most");
     }
 }

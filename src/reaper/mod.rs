@@ -1,13 +1,18 @@
 //! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it.
+//!
+//! `handover` gives what is due to the handler, and `panics` keeps what that panics with; an
+//! `observer` per shard is told of both, and passes on what is worth an event (`events`).
 
+mod events;
 mod handover;
 mod lateness;
-mod os;
+mod observer;
+mod panics;
 mod thread;
 mod turn;
 
-pub use handover::contained;
-pub use lateness::{Lateness, Latenesses};
-pub use os::pin_to;
+pub use lateness::{Lateness, Latenesses, Seen};
+pub use observer::{Observation, Observer};
+pub use panics::{OnPanic, TaskPanic, contained};
 pub use thread::run;
 pub use turn::{Reaper, Report};

@@ -6,11 +6,12 @@
 use std::mem;
 use std::time::Duration;
 
+use crate::os;
 use crate::shard::Count;
 use crate::sync::{AtomicBool, Ordering};
 use crate::time::Tick;
 
-use super::{Reaper, os};
+use super::Reaper;
 
 /// Serves the shard until `stopping`. There is no polling: it sleeps until the next bucket
 /// opens, or until the doorbell rings.
@@ -42,7 +43,8 @@ pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
             continue;
         }
         drop(owner);
-        shard.doorbell().sleep(timeout);
+        let until = reaper.scale.start_ns(report.next).and_then(|ns| reaper.clock.boottime_at(ns));
+        shard.doorbell().sleep(timeout, until);
         woken = 1;
     }
 }

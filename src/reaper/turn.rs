@@ -17,7 +17,7 @@ use crate::dispatch::Handler;
 use crate::shard::{BATCH, Count, Owner, Pool, Shard};
 use crate::time::{Clock, Scale, Tick};
 
-use super::Latenesses;
+use super::Observer;
 
 /// A shard and what its turns need besides.
 pub struct Reaper<'a, T> {
@@ -31,8 +31,8 @@ pub struct Reaper<'a, T> {
     pub clock: &'a Clock,
     /// The engine's tick.
     pub scale: Scale,
-    /// How late payloads were handed over.
-    pub lateness: &'a Latenesses,
+    /// Who looks on.
+    pub observer: &'a Observer,
 }
 
 /// What a turn did, and when the next one is needed.
@@ -57,16 +57,20 @@ impl<T> Reaper<'_, T> {
         let now = self.shard.begin(now);
         self.shard.read_notices(owner);
         let mut fired = 0;
+        let mut opened = None;
         while fired + owner.batch().len() < max_fired {
             if !self.shard.is_open(owner) && !self.shard.open_due(owner, now) {
                 break;
             }
+            if owner.batch().is_empty() {
+                opened = owner.opened();
+            }
             self.shard.flush(owner, self.pool, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
-                fired += self.hand_over(owner);
+                fired += self.hand_over(owner, opened);
             }
         }
-        fired += self.hand_over(owner);
+        fired += self.hand_over(owner, opened);
         self.report(owner, now, fired)
     }
 
@@ -76,18 +80,40 @@ impl<T> Reaper<'_, T> {
         let is_due = self.shard.is_due(owner, now);
         let busy = is_due || self.shard.run_errand(owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(owner, self.pool) };
+        if !is_due && self.observer.is_saturated() {
+            self.look_whether_caught_up(owner);
+        }
         Report { fired, busy, next }
     }
 
-    fn hand_over(&self, owner: &mut Owner<T>) -> usize {
+    /// Hands over what was collected. The first of it comes from a bucket that was to be opened
+    /// at `opened`.
+    fn hand_over(&self, owner: &mut Owner<T>, opened: Option<Tick>) -> usize {
         let fired = owner.batch().len();
         if fired > 0 {
             owner.count(Count::Fired, fired as u64);
             self.pool.discharge(fired as u64);
-            let panicked = super::handover::hand_over(self, owner.batch());
-            owner.count(Count::Panicked, panicked);
+            let handed = super::handover::hand_over(self, owner.batch(), opened);
+            owner.count(Count::Panicked, handed.panicked);
+            if handed.slow > 0 {
+                owner.count(Count::Slow, handed.slow);
+            }
+            if handed.saturates {
+                owner.count(Count::Saturated, 1);
+            }
         }
         fired
+    }
+
+    /// The time has gone on during the turn: only if nothing has become due meanwhile either is
+    /// the shard on time again.
+    #[cold]
+    fn look_whether_caught_up(&self, owner: &Owner<T>) {
+        let now_ns = self.clock.now_ns();
+        let next = owner.agenda().first();
+        if next.is_none_or(|place| place.expiration > self.scale.floor(now_ns)) {
+            self.observer.caught_up(now_ns);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
 pub use stock::{Stock, release_one};
-pub use tally::{Count, Tallies, Tally};
+pub use tally::{Count, Sums, Tallies, Tally};
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -105,6 +105,12 @@ impl<T> Owner<T> {
         self.closed
     }
 
+    /// When the bucket was to be opened that was opened last; `None`: there is none yet.
+    #[inline]
+    pub fn opened(&self) -> Option<Tick> {
+        self.due.as_ref().or(self.spare.as_ref()).map(|flush| flush.place.expiration)
+    }
+
     /// Counts something that the reaper did.
     pub fn count(&self, count: Count, n: u64) {
         self.tally.add(count, n);

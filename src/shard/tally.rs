@@ -37,15 +37,28 @@ pub enum Count {
     Panicked,
     /// Times that the reaper's sleep ended.
     WokeUp,
+    /// Payloads that kept the reaper for too long.
+    Slow,
+    /// Times that the reaper fell too far behind.
+    Saturated,
 }
 
-const COUNTS: usize = Count::WokeUp as usize + 1;
+const COUNTS: usize = Count::Saturated as usize + 1;
+
+/// What begins something that another count ends.
+const BEGINNINGS: [Count; 3] = [Count::Filed, Count::Seated, Count::Dead];
 
 /// One writer's counters.
 #[derive(Debug)]
 pub struct Tally {
     counts: Padded<[Counter; COUNTS]>,
     claimed: AtomicBool,
+}
+
+/// The sums over all writers, as they stood at about one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sums {
+    sums: [u64; COUNTS],
 }
 
 /// All tallies of an engine: a list that only grows.
@@ -127,7 +140,23 @@ impl Tallies {
 
     /// The sum over all writers.
     pub fn sum(&self, count: Count) -> u64 {
-        self.iter().map(|tally| tally.get(count)).fold(0, u64::wrapping_add)
+        self.add_up([count])[0]
+    }
+
+    /// All sums, in two passes over the writers: what ended a timer before what began it, as in
+    /// [`Tallies::pending`].
+    pub fn sums(&self) -> Sums {
+        let mut sums = [0_u64; COUNTS];
+        for tally in self.iter() {
+            for (sum, counter) in sums.iter_mut().zip(tally.counts.iter()) {
+                // ORDER: Relaxed - as in `Tally::add`.
+                *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
+            }
+        }
+        for (count, sum) in BEGINNINGS.iter().zip(self.add_up(BEGINNINGS)) {
+            sums[*count as usize] = sum;
+        }
+        Sums { sums }
     }
 
     /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
@@ -135,19 +164,27 @@ impl Tallies {
     /// What ended a timer is read before what began it, so that a timer that comes and goes
     /// between the two readings is never counted as ended only.
     pub fn pending(&self) -> u64 {
-        let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.sum(count));
+        let ended = self.add_up([Count::Cancelled, Count::Fired, Count::Returned]);
         self.scheduled().saturating_sub(ended.iter().sum())
     }
 
     /// Timers that were scheduled.
     pub fn scheduled(&self) -> u64 {
-        self.sum(Count::Filed).wrapping_add(self.sum(Count::Seated))
+        let [filed, seated] = self.add_up([Count::Filed, Count::Seated]);
+        filed.wrapping_add(seated)
     }
 
     /// Dead entries that nobody has buried yet.
     pub fn dead(&self) -> u64 {
         let buried = self.sum(Count::Buried);
         self.sum(Count::Dead).saturating_sub(buried)
+    }
+
+    /// The sums of several counts over all writers, in one pass.
+    fn add_up<const N: usize>(&self, counts: [Count; N]) -> [u64; N] {
+        self.iter().fold([0; N], |sums, tally| {
+            array::from_fn(|i| sums[i].wrapping_add(tally.get(counts[i])))
+        })
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Tally>> {
@@ -186,6 +223,31 @@ impl fmt::Debug for Tallies {
     }
 }
 
+// === impl Sums ===
+
+impl Sums {
+    /// One of them.
+    pub fn get(&self, count: Count) -> u64 {
+        self.sums[count as usize]
+    }
+
+    /// As [`Tallies::pending`].
+    pub fn pending(&self) -> u64 {
+        let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
+        self.scheduled().saturating_sub(ended.iter().sum())
+    }
+
+    /// As [`Tallies::scheduled`].
+    pub fn scheduled(&self) -> u64 {
+        self.get(Count::Filed).wrapping_add(self.get(Count::Seated))
+    }
+
+    /// As [`Tallies::dead`].
+    pub fn dead(&self) -> u64 {
+        self.get(Count::Dead).saturating_sub(self.get(Count::Buried))
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -204,5 +266,7 @@ mod tests {
         third.add(Count::Seated, 2);
         assert_eq!(tallies.scheduled(), 5);
         assert_eq!(tallies.pending(), 4);
+        let sums = tallies.sums();
+        assert_eq!((sums.scheduled(), sums.pending(), sums.get(Count::Cancelled)), (5, 4, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! What a reaper asks of the operating system. Everything here is a request: where the system
+//! What a reaper asks for its thread. Everything here is a request: where the system
 //! does not know it, the engine works without.
 
 use std::io;
@@ -6,13 +6,13 @@ use std::io;
 /// Asks for wake-ups at the time they are due: Linux otherwise groups timers of a thread within
 /// 50 us of each other.
 #[cfg(target_os = "linux")]
-pub(super) fn ask_for_exact_wakeups() {
+pub fn ask_for_exact_wakeups() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches only the calling thread's own slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn ask_for_exact_wakeups() {}
+pub fn ask_for_exact_wakeups() {}
 
 /// Keeps the calling thread on one of the CPUs that it may run on: the one that is `index`
 /// places from the first, counted round.

@@ -1,0 +1,314 @@
+//! What an engine counts, for the `metrics` facade.
+//!
+//! *Tested by*: `tests/metrics.rs`.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use ::metrics::{Counter, Gauge, Histogram, Unit};
+
+use crate::reaper::{Latenesses, Seen};
+use crate::sync::{Arc, JoinHandle, mpsc, thread};
+
+use super::core::Core;
+use super::{Engine, Stats, TypedEngine};
+
+/// An engine's numbers, on their way to the recorder of the [`metrics`](::metrics) facade.
+///
+/// Nothing is published unless somebody asks: call [`publish`](Metrics::publish) before each
+/// scrape, or have it called by a thread ([`publish_every`](Metrics::publish_every)). The engine
+/// itself, its threads and timers, does nothing for it, and is not kept running by it.
+///
+/// All metrics have the label `engine`, which is [`Builder::name`](crate::Builder::name).
+///
+/// | name | type | unit | what it is |
+/// |---|---|---|---|
+/// | `tickless_timers_scheduled_total` | counter | timers | [`Stats::scheduled`] |
+/// | `tickless_timers_seated_total` | counter | timers | [`Stats::seated`] |
+/// | `tickless_timers_cancelled_total` | counter | timers | [`Stats::cancelled`] |
+/// | `tickless_timers_reset_total` | counter | resets | [`Stats::reset`] |
+/// | `tickless_timers_fired_total` | counter | timers | [`Stats::fired`] |
+/// | `tickless_timers_returned_total` | counter | timers | [`Stats::returned`] |
+/// | `tickless_timers_cascaded_total` | counter | moves | [`Stats::cascaded`] |
+/// | `tickless_tasks_panicked_total` | counter | tasks | [`Stats::panicked`] |
+/// | `tickless_tasks_slow_total` | counter | tasks | [`Stats::slow`] |
+/// | `tickless_saturations_total` | counter | times | [`Stats::saturations`] |
+/// | `tickless_wake_ups_total` | counter | times | [`Stats::wake_ups`] |
+/// | `tickless_timers_pending` | gauge | timers | [`Stats::pending`] |
+/// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
+/// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
+/// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
+/// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the latest ever |
+/// | `tickless_lateness_seconds` | histogram | seconds | how late each timer was handed over |
+///
+/// The histogram has the label `shard` as well, so that one shard that is late shows among many
+/// that are not. Its values are upper bounds, at most 6.25 % too high. The reaper counts
+/// latenesses anyway and pays nothing for the histogram; publishing records those that came since
+/// the last time, one `record_many` per distinct value. A recorder that keeps each value by itself
+/// (many do) then works as if all came at once; where that is too much, leave it out:
+/// [`without_histogram`](Metrics::without_histogram).
+///
+/// ```
+/// use tickless::Engine;
+///
+/// // Install a recorder first; here is none, and everything goes nowhere.
+/// let engine = Engine::builder().name("sessions").build()?;
+/// let mut metrics = engine.metrics();
+/// // And before each scrape:
+/// metrics.publish();
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+pub struct Metrics {
+    source: Arc<dyn Source>,
+    counters: Vec<(Counter, Reading<u64>)>,
+    gauges: Vec<(Gauge, Reading<f64>)>,
+    lateness: Vec<(Histogram, Seen)>,
+}
+
+/// A thread that publishes an engine's metrics now and then, until this is dropped.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, MetricsPublisher};
+///
+/// let engine = Engine::new()?;
+/// let publisher: MetricsPublisher = engine.metrics().publish_every(Duration::from_secs(10))?;
+/// drop(publisher);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping it ends the publishing"]
+pub struct MetricsPublisher {
+    /// Dropped to tell the thread to end.
+    going_on: Option<mpsc::SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What an engine shares, whatever its payloads.
+trait Source: Send + Sync {
+    fn stats(&self) -> Stats;
+    fn name(&self) -> Arc<str>;
+    fn shards(&self) -> usize;
+    fn lateness(&self, shard: usize) -> &Latenesses;
+}
+
+/// Finds a metric among the numbers.
+type Reading<N> = fn(&dyn Source, &Stats) -> N;
+
+/// Name, what it is, and where to find it.
+type Described<N> = (&'static str, &'static str, Reading<N>);
+
+const COUNTERS: [Described<u64>; 11] = [
+    ("tickless_timers_scheduled_total", "Timers scheduled.", |_, stats| stats.scheduled),
+    (
+        "tickless_timers_seated_total",
+        "Timers scheduled in the seat of a cancelled one.",
+        |_, stats| stats.seated,
+    ),
+    ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |_, stats| {
+        stats.cancelled
+    }),
+    ("tickless_timers_reset_total", "Resets that moved a timer.", |_, stats| stats.reset),
+    ("tickless_timers_fired_total", "Timers handed over.", |_, stats| stats.fired),
+    ("tickless_timers_returned_total", "Timers given back by a stop.", |_, stats| stats.returned),
+    ("tickless_timers_cascaded_total", "Timers moved to a lower level.", |_, stats| stats.cascaded),
+    ("tickless_tasks_panicked_total", "Tasks that panicked.", |_, stats| stats.panicked),
+    ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |_, stats| stats.slow),
+    ("tickless_saturations_total", "Times that a shard became saturated.", |_, stats| {
+        stats.saturations
+    }),
+    ("tickless_wake_ups_total", "Times that a reaper woke up.", |_, stats| stats.wake_ups),
+];
+
+const GAUGES: [(Described<f64>, Unit); 5] = [
+    (("tickless_timers_pending", "Timers pending.", |_, stats| stats.pending as f64), Unit::Count),
+    (
+        ("tickless_entries_dead", "Cancelled entries not swept yet.", |_, stats| stats.dead as f64),
+        Unit::Count,
+    ),
+    (("tickless_shards", "Shards.", |source, _| source.shards() as f64), Unit::Count),
+    (
+        ("tickless_shards_saturated", "Shards that are saturated.", |_, stats| {
+            stats.saturated as f64
+        }),
+        Unit::Count,
+    ),
+    (
+        ("tickless_lateness_max_seconds", "How late the latest timer was.", |_, stats| {
+            stats.lateness.max.as_secs_f64()
+        }),
+        Unit::Seconds,
+    ),
+];
+
+const LATENESS: &str = "tickless_lateness_seconds";
+
+/// A thread that published without a pause would be of no use.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Describes and registers an engine's metrics with the recorder that is installed, or the
+    /// calling thread's own. Where there is none, nothing will ever be published.
+    fn of(source: Arc<dyn Source>) -> Metrics {
+        let engine = source.name().to_string();
+        let counters = COUNTERS.map(|(name, text, reading)| {
+            ::metrics::describe_counter!(name, Unit::Count, text);
+            (::metrics::counter!(name, "engine" => engine.clone()), reading)
+        });
+        let gauges = GAUGES.map(|((name, text, reading), unit)| {
+            ::metrics::describe_gauge!(name, unit, text);
+            (::metrics::gauge!(name, "engine" => engine.clone()), reading)
+        });
+        let text = "How late timers were handed over.";
+        ::metrics::describe_histogram!(LATENESS, Unit::Seconds, text);
+        let lateness = (0..source.shards()).map(|shard| {
+            let (engine, shard) = (engine.clone(), shard.to_string());
+            let histogram = ::metrics::histogram!(LATENESS, "engine" => engine, "shard" => shard);
+            (histogram, Seen::nothing())
+        });
+        let lateness = lateness.collect();
+        Metrics { source, counters: counters.into(), gauges: gauges.into(), lateness }
+    }
+
+    /// Leaves `tickless_lateness_seconds` out of what is published.
+    ///
+    /// ```
+    /// let engine = tickless::Engine::new()?;
+    /// let mut metrics = engine.metrics().without_histogram();
+    /// metrics.publish();
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn without_histogram(mut self) -> Metrics {
+        self.lateness.clear();
+        self
+    }
+
+    /// Publishes what the engine has counted until now. Takes no lock of the engine's. O(threads
+    /// that use the engine at a time + shards), besides what the recorder does.
+    ///
+    /// ```
+    /// let engine = tickless::Engine::new()?;
+    /// engine.metrics().publish();
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn publish(&mut self) {
+        let (source, stats) = (&*self.source, self.source.stats());
+        for (counter, reading) in &self.counters {
+            counter.absolute(reading(source, &stats));
+        }
+        for (gauge, reading) in &self.gauges {
+            gauge.set(reading(source, &stats));
+        }
+        for (shard, (histogram, seen)) in self.lateness.iter_mut().enumerate() {
+            source.lateness(shard).tell_new(seen, |late, count| {
+                histogram.record_many(late, count as usize);
+            });
+        }
+    }
+
+    /// Publishes once in `period` (1 ms at least), on a thread of its own, until the publisher is
+    /// dropped; then once more. This thread is the one thing that wakes up while the engine idles.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::new()?;
+    /// let _publisher = engine.metrics().publish_every(Duration::from_secs(10))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn publish_every(mut self, period: Duration) -> io::Result<MetricsPublisher> {
+        let period = period.max(SHORTEST_PERIOD);
+        let (going_on, ended) = mpsc::sync_channel::<()>(0);
+        let publish = move || {
+            while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(period) {
+                self.publish();
+            }
+            self.publish();
+        };
+        let thread = thread::Builder::new().name("tickless-metrics".to_owned()).spawn(publish)?;
+        Ok(MetricsPublisher { going_on: Some(going_on), thread: Some(thread) })
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("engine", &self.source.name()).finish_non_exhaustive()
+    }
+}
+
+// === impl MetricsPublisher ===
+
+impl Drop for MetricsPublisher {
+    fn drop(&mut self) {
+        drop(self.going_on.take());
+        if let Some(thread) = self.thread.take() {
+            // A recorder that panicked has said so on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for MetricsPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsPublisher").finish_non_exhaustive()
+    }
+}
+
+// === impl Source ===
+
+impl<T: Send + 'static> Source for Core<T> {
+    fn stats(&self) -> Stats {
+        Stats::of(self)
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.observers[0].name().clone()
+    }
+
+    fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn lateness(&self, shard: usize) -> &Latenesses {
+        self.observers[shard].lateness()
+    }
+}
+
+// === impl TypedEngine and Engine: metrics ===
+
+impl<T: Send + 'static> TypedEngine<T> {
+    /// The engine's numbers for the `metrics` facade, registered with the recorder that is
+    /// installed now. Make one and keep it: each of several would record every lateness.
+    ///
+    /// ```
+    /// use tickless::{Batch, TypedEngine};
+    ///
+    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| batch.for_each(drop))?;
+    /// engine.metrics().publish();
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        let core: Arc<Core<T>> = self.core().clone();
+        Metrics::of(core)
+    }
+}
+
+impl Engine {
+    /// The engine's numbers for the `metrics` facade: [`TypedEngine::metrics`].
+    ///
+    /// ```
+    /// let engine = tickless::Engine::new()?;
+    /// engine.metrics().publish();
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.as_typed().metrics()
+    }
+}

@@ -1,0 +1,199 @@
+//! Engines on the clock that counts suspended time: they keep every promise that others keep,
+//! sleep by an alarm of their own, and leave no file open.
+//!
+//! A suspension itself cannot be had in a test; what it does to the arithmetic is tested in
+//! `src/time/clock.rs`.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickless::{BuildError, Builder, Clock, Driver, Engine, TurnError};
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One test at a time: they count the files of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn builder(shards: usize) -> Builder {
+    Engine::builder().shards(shards).clock(Clock::boottime().unwrap())
+}
+
+/// The time since the machine was started, by the system itself.
+fn boottime() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the system writes to a `timespec` that lives through the call.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    assert_eq!(outcome, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Timers and counters of the system that the process has open.
+fn alarm_files() -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    let of_alarms = targets.filter(|target| {
+        let target = target.to_string_lossy();
+        target.contains("[timerfd]") || target.contains("[eventfd]")
+    });
+    of_alarms.count()
+}
+
+#[test]
+fn timers_fire_and_are_never_early_by_either_clock() {
+    let _alone = alone();
+    let engine = builder(2).tick(Duration::from_micros(100)).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for n in 0..200 {
+        let delay = Duration::from_micros(137) * n;
+        let (due, due_by_boottime) = (Instant::now() + delay, boottime() + delay);
+        let sender = sender.clone();
+        let task = move || sender.send((Instant::now() >= due, boottime() >= due_by_boottime));
+        if n % 2 == 0 {
+            engine.schedule_detached(delay, move || task().unwrap()).unwrap();
+        } else {
+            let handle = engine.schedule_at(due, move || task().unwrap()).unwrap();
+            let deadline = handle.deadline().unwrap();
+            assert!(deadline < due + PATIENCE && due < deadline + PATIENCE, "near it at least");
+        }
+    }
+    for _ in 0..200 {
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok((true, true)));
+    }
+    let now = (engine.now(), Instant::now());
+    assert!(now.0 <= now.1);
+}
+
+#[test]
+fn a_sleep_ends_for_what_is_due_earlier() {
+    let _alone = alone();
+    let engine = builder(1).build().unwrap();
+    engine.schedule_detached(HOUR, || ()).unwrap();
+    engine.schedule_detached(Duration::MAX, || ()).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for round in 0..100 {
+        let sender = sender.clone();
+        engine.schedule_detached(MS * (round % 3), move || sender.send(round).unwrap()).unwrap();
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(round));
+    }
+    assert_eq!(engine.stop().unwrap().len(), 2);
+}
+
+#[test]
+fn stopping_ends_every_sleep() {
+    let _alone = alone();
+    for pending in 0..10 {
+        let engine = builder(3).build().unwrap();
+        (0..pending).for_each(|_| engine.schedule_detached(HOUR, || ()).unwrap());
+        assert_eq!(engine.stop().unwrap().len(), pending);
+    }
+}
+
+/// This one does wait: what it shows is that something does *not* happen.
+#[test]
+fn who_has_nothing_to_do_sleeps_on() {
+    let _alone = alone();
+    let engine = builder(2).build().unwrap();
+    (0..10).for_each(|n| engine.schedule_detached(HOUR * (n + 1), || ()).unwrap());
+    let begun = Instant::now();
+    loop {
+        let before = engine.stats().wake_ups;
+        thread::sleep(MS * 300);
+        if before == engine.stats().wake_ups {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "a reaper does not go to sleep");
+    }
+}
+
+#[test]
+fn many_threads_are_heard() {
+    let _alone = alone();
+    let engine = builder(1).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let threads = [0, 1, 2].map(|thread| {
+        let (engine, sender) = (engine.clone(), sender.clone());
+        thread::spawn(move || {
+            for n in 0..300 {
+                let sender = sender.clone();
+                let delay = Duration::from_micros(n * 50 % 3000);
+                engine.schedule_detached(delay, move || sender.send(thread).unwrap()).unwrap();
+                if n % 16 == 0 {
+                    thread::yield_now();
+                }
+            }
+        })
+    });
+    for _ in 0..900 {
+        receiver.recv_timeout(PATIENCE).unwrap();
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!((engine.stats().fired, engine.len()), (900, 0));
+}
+
+#[test]
+fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
+    let _alone = alone();
+    let before = alarm_files();
+    let engine = builder(1).driver(Driver::Caller).build().unwrap();
+    assert_eq!(alarm_files(), before, "its caller sleeps, not an alarm");
+    let begun = Instant::now();
+    engine.schedule_detached(MS * 2, || ()).unwrap();
+    loop {
+        let turn = engine.turn(0).unwrap();
+        if turn.fired > 0 {
+            break;
+        }
+        assert!(turn.next.is_some_and(|next| next < begun + PATIENCE));
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    assert!(begun.elapsed() >= MS * 2);
+    assert_eq!(engine.advance(MS), Err(TurnError::NotManual));
+}
+
+#[test]
+fn an_engine_takes_two_files_a_shard_and_gives_them_back() {
+    let _alone = alone();
+    let before = alarm_files();
+    let engine = builder(5).build().unwrap();
+    assert_eq!(alarm_files(), before + 10);
+    let plain = Engine::builder().shards(5).build().unwrap();
+    assert_eq!(alarm_files(), before + 10, "others need none");
+    engine.schedule_detached(HOUR, || ()).unwrap();
+    drop((engine, plain));
+    // What this thread keeps of an engine goes when it uses the next one.
+    thread::spawn(move || {
+        let engine = builder(3).build().unwrap();
+        engine.schedule_detached(HOUR, || ()).unwrap();
+    })
+    .join()
+    .unwrap();
+    let begun = Instant::now();
+    while alarm_files() > before {
+        Engine::builder().shards(1).build().unwrap().schedule_detached(MS, || ()).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{} of {before} are open", alarm_files());
+    }
+}
+
+#[test]
+fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
+    let _alone = alone();
+    let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
+    let before = (alarm_files(), fs::read_dir("/proc/self/fd").unwrap().count() as u64);
+    rlimit::Resource::NOFILE.set((before.1 + 7).min(hard), hard).unwrap();
+    let refused = builder(16).build();
+    rlimit::Resource::NOFILE.set(soft, hard).unwrap();
+    assert!(matches!(refused, Err(BuildError::Alarm(_))), "{refused:?}");
+    assert_eq!(alarm_files(), before.0);
+    assert!(builder(16).build().is_ok());
+}
