@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod dispatch;
 #[cfg(not(any(loom, shuttle)))]
 mod engine;
 mod error;
@@ -20,8 +21,6 @@ pub mod purgatory {
 // change in any release.
 #[doc(hidden)]
 pub mod depot;
-#[doc(hidden)]
-pub mod dispatch;
 #[doc(hidden)]
 pub mod doorbell;
 #[doc(hidden)]

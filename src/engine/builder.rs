@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::dispatch::{Handler, Inline};
+use crate::dispatch::{Handler, Inline, Task};
 use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
 use crate::reaper;
@@ -178,10 +178,40 @@ impl Builder {
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
     pub fn build(self) -> Result<Engine, BuildError> {
-        self.build_typed(Inline).map(Engine::from_typed)
+        self.build_with(Inline)
     }
 
-    /// Builds an engine for payloads of type `T`, which `handler` takes in batches.
+    /// Builds an engine for closures, which `handler` runs, or has run elsewhere: a
+    /// [`Pool`](crate::dispatch::Pool), say. See [`dispatch`](crate::dispatch) for what there is.
+    ///
+    /// The engine drops the handler when it has stopped.
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::dispatch::{Full, Pool};
+    /// use tickless::{Batch, Engine, Task};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
+    /// let engine = Engine::builder().build_with(pool)?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
+    ///
+    /// // Any closure that takes batches does as well.
+    /// let logging = |batch: Batch<'_, Task>| {
+    ///     println!("{} tasks are due", batch.len());
+    ///     batch.for_each(Task::run);
+    /// };
+    /// let engine = Engine::builder().build_with(logging)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build_with(self, handler: impl Handler<Task> + 'static) -> Result<Engine, BuildError> {
+        self.build_typed(handler).map(Engine::from_typed)
+    }
+
+    /// Builds an engine for payloads of type `T`, which `handler` takes in batches. The engine drops
+    /// the handler when it has stopped.
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
@@ -275,18 +305,22 @@ impl Builder {
         let name = format!("{}-{index}", self.thread_name);
         let (pinned, core_of_thread) = (self.pinned, core.clone());
         let (report, pinning) = mpsc::sync_channel(1);
+        core.reaper_begins();
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
             let outcome = if pinned { reaper::pin_to(index) } else { Ok(()) };
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);
-            inside(core.id(), || {
+            let leftover = inside(core.id(), || {
                 if may_run {
-                    reaper::run(&core.reaper(index), &core.stopping);
+                    // SAFETY: this thread closes the shard, later, or whoever has joined it.
+                    reaper::run(&unsafe { core.reaper(index) }, &core.stopping);
                 }
                 Leftover::new(core.close(&core.shards[index]))
-            })
+            });
+            core.reaper_ends();
+            leftover
         })?;
         core.shards[index].doorbell().answered_by(thread.thread().clone());
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;

@@ -5,6 +5,7 @@
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
+//! - `slot` is where the handler lies.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
 
 mod builder;
@@ -16,6 +17,7 @@ mod handle;
 mod leftover;
 mod local;
 mod registry;
+mod slot;
 mod snapshot;
 mod stats;
 mod typed;

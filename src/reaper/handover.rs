@@ -1,9 +1,8 @@
 //! Handing payloads over, so that no panic of theirs gets further than here.
 
 use std::iter;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::dispatch::{Batch, Queue};
+use crate::dispatch::{Batch, Queue, contained};
 
 use super::Reaper;
 
@@ -45,13 +44,4 @@ fn drop_all<T>(batch: &mut Queue<T>) -> u64 {
         panicked += u64::from(!contained(|| drop(batch.pop_front())));
     }
     panicked
-}
-
-/// Whether `f` returned. What it panicked with ends here, even if that panics in its turn.
-pub fn contained(f: impl FnOnce()) -> bool {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(panic);
-    }
-    false
 }

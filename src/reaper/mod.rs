@@ -6,7 +6,7 @@ mod os;
 mod thread;
 mod turn;
 
-pub use handover::contained;
+pub use crate::dispatch::contained;
 pub use lateness::{Lateness, Latenesses};
 pub use os::pin_to;
 pub use thread::run;
