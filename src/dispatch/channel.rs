@@ -14,8 +14,7 @@ use super::{Batch, Due, Handler, Monitor};
 /// Sends what is due into a channel, in order: a handler for
 /// [`Builder::build_typed`](crate::Builder::build_typed).
 ///
-/// A `Channel<T>` sends payloads. A `Channel<Due<T>>` is a handler for payloads of type `T` as well,
-/// and sends them with their deadlines.
+/// It sends payloads; [`with_deadlines`](Channel::with_deadlines) makes it send [`Due`]s.
 ///
 /// The engine drops its handler when it has stopped: if that has the last sender, receivers find
 /// what was sent and then the end.
@@ -23,14 +22,12 @@ use super::{Batch, Due, Handler, Monitor};
 /// ```
 /// use std::time::Duration;
 /// use tickless::dispatch::Channel;
-/// use tickless::{Due, TypedEngine};
+/// use tickless::TypedEngine;
 ///
 /// let (sender, receiver) = crossbeam_channel::unbounded();
-/// let engine = TypedEngine::new(Channel::<Due<u64>>::blocking(sender))?;
+/// let engine = TypedEngine::new(Channel::blocking(sender))?;
 /// engine.schedule_detached(Duration::from_millis(2), 7)?;
-///
-/// let due = receiver.recv()?;
-/// println!("connection {} is {:?} late", due.payload, due.deadline.elapsed());
+/// assert_eq!(receiver.recv()?, 7);
 /// engine.stop()?;
 /// assert!(receiver.recv().is_err(), "nothing comes any more");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,6 +39,10 @@ pub struct Channel<T> {
     waits: bool,
     counts: Arc<Counts>,
 }
+
+/// A [`Channel`] that sends payloads with their deadlines: see [`Channel::with_deadlines`].
+#[derive(Debug)]
+pub struct DueChannel<T>(Channel<Due<T>>);
 
 #[derive(Default)]
 struct Counts {
@@ -155,15 +156,35 @@ impl<T: Send + 'static> Channel<T> {
     }
 }
 
+impl<T> Channel<Due<T>> {
+    /// The same as a handler for payloads of type `T`, which sends them with their deadlines.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::TypedEngine;
+    /// use tickless::dispatch::Channel;
+    ///
+    /// let (sender, receiver) = crossbeam_channel::unbounded();
+    /// let engine = TypedEngine::new(Channel::blocking(sender).with_deadlines())?;
+    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
+    /// let due = receiver.recv()?;
+    /// println!("connection {} is {:?} late", due.payload, due.deadline.elapsed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_deadlines(self) -> DueChannel<T> {
+        DueChannel(self)
+    }
+}
+
 impl<T: Send> Handler<T> for Channel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         self.send_all(batch);
     }
 }
 
-impl<T: Send> Handler<T> for Channel<Due<T>> {
+impl<T: Send> Handler<T> for DueChannel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.send_all(Dues(batch));
+        self.0.send_all(Dues(batch));
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) use aside::step_aside;
 pub(crate) use batch::Queue;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
-pub use channel::{Channel, ChannelStats};
+pub use channel::{Channel, ChannelStats, DueChannel};
 #[doc(hidden)]
 pub use contained::contained;
 pub use handler::{Handler, Inline};
