@@ -28,9 +28,6 @@ pub struct Due<T> {
     pub deadline: Instant,
 }
 
-/// A batch, as an iterator over payloads with their deadlines.
-pub(super) struct Dues<'a, T>(pub(super) Batch<'a, T>);
-
 /// Payloads with their deadlines, as the reaper collects them.
 pub(crate) type Queue<T> = VecDeque<(Tick, T)>;
 
@@ -97,19 +94,3 @@ impl<T> fmt::Debug for Batch<'_, T> {
         f.debug_struct("Batch").field("len", &self.queue.len()).finish_non_exhaustive()
     }
 }
-
-// === impl Dues ===
-
-impl<T> Iterator for Dues<'_, T> {
-    type Item = Due<T>;
-
-    fn next(&mut self) -> Option<Due<T>> {
-        self.0.next_due()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl<T> ExactSizeIterator for Dues<'_, T> {}

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, TrySendError};
 
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::batch::Dues;
+use super::dues::Dues;
 use super::{Batch, Due, Handler, Monitor};
 
 /// Sends what is due into a channel, in order: a handler for

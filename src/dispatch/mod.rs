@@ -14,7 +14,7 @@
 //! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
-//! In here: `batch` is what a handler is given, `handler` the trait, `task` a closure; `pool`,
+//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait, `task` a closure; `pool`,
 //! `channel` and `runtime` hand over to other threads, and a `monitor` reads what they counted.
 //! `contained` ends panics; `aside` keeps threads that wait for each other from doing so for ever.
 
@@ -24,6 +24,8 @@ mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod channel;
 mod contained;
+#[cfg(not(any(loom, shuttle)))]
+mod dues;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;

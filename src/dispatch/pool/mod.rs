@@ -16,7 +16,7 @@ use std::{fmt, iter};
 use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
-use super::batch::Dues;
+use super::dues::Dues;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
