@@ -4,10 +4,10 @@
 //! cargo run --release --example thread_per_core
 //! ```
 //!
-//! Every thread serves its sessions, which only it ever touches: they lie in a thread-local, without
-//! a lock. The engine has no threads. Each loop runs the turns of its shard, does what was due, and
-//! sleeps until the shard wants its next turn. If somebody else schedules there for earlier than
-//! that, `on_earlier` wakes the loop; with `mio` it would write to the loop's `Waker`.
+//! Every thread serves its sessions, which only it ever touches, without a lock. The engine has no
+//! threads: each loop runs the turns of its shard, does what was due, and sleeps until the shard
+//! wants its next turn. If somebody else schedules there for earlier than that, `on_earlier` wakes
+//! the loop; with `mio` it would write to the loop's `Waker`.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! A tokio runtime: what is due runs there, and what the runtime does not run is dropped and counted.
+//! A tokio runtime: what is due runs there, and what it does not run is dropped and counted.
 #![cfg(feature = "tokio")]
 
 #[path = "common/planned.rs"]

@@ -2,8 +2,8 @@
 //!
 //! A reaper may wait for a pool's workers (`Full::Block`). A task on such a worker that stops an
 //! engine, or runs its turns, waits for a reaper. Neither could go on. So whatever in the engine
-//! waits for a reaper does it inside [`step_aside`]: there a worker tells its pool that it cannot be
-//! counted on, and the reapers that it was the last hope of go on without.
+//! waits for a reaper does it inside [`step_aside`]: there a worker tells its pool that nobody can
+//! count on it, and the reapers that it was the last hope of go on without.
 //!
 //! *Owner*: each thread has a post of its own, or none.
 

@@ -8,15 +8,15 @@
 //! | handler | where payloads run | what a slow one holds up |
 //! |---|---|---|
 //! | [`Inline`] (the default for closures) | on the reaper | the timers of its shard |
-//! | [`Pool`] | on a bounded pool of threads | no timer, as long as the queue has room; then see [`Full`] |
+//! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
 //! | [`Channel`] | wherever the channel ends | as it is chosen there |
 #![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
 //! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
-//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait, `task` a closure; `pool`,
-//! `channel` and `runtime` hand over to other threads, and a `monitor` reads what they counted.
-//! `contained` ends panics; `aside` keeps threads that wait for each other from doing so for ever.
+//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait, `task`
+//! a closure; `pool`, `channel` and `runtime` hand over to other threads, and a `monitor` reads what
+//! they counted. `contained` ends panics; `aside` keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;

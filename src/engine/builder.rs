@@ -210,8 +210,8 @@ impl Builder {
         self.build_typed(handler).map(Engine::from_typed)
     }
 
-    /// Builds an engine for payloads of type `T`, which `handler` takes in batches. The engine drops
-    /// the handler when it has stopped.
+    /// Builds an engine for payloads of type `T`, which `handler` takes in batches. The engine
+    /// drops the handler when it has stopped.
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.

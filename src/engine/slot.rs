@@ -3,9 +3,9 @@
 //! Threads that have used an engine keep a part of it until they next turn to another one. The
 //! handler must not wait for that: a channel's receivers wait for the end, a pool's threads too.
 //!
-//! *Invariants*: turns look at the handler, each under the owner lock of a shard that is open. It is
-//! taken when all shards are closed, which happens under the same locks: so the two exclude each
-//! other, and the locks order them. That it is taken by one thread at a time is the caller's
+//! *Invariants*: turns look at the handler, each under the owner lock of a shard that is open. It
+//! is taken when all shards are closed, which happens under the same locks: so the two exclude
+//! each other, and the locks order them. That it is taken by one thread at a time is the caller's
 //! business.
 //!
 //! *Tested by*: `tests/dispatch_ends.rs`.

@@ -245,7 +245,7 @@ impl<T: Send + 'static> Inner<T> {
         self.core.stop_all();
         step_aside(|| {
             let (returned, handler) = self.close();
-            // Outside the lock as well: a pool that ends with it has tasks that may stop the engine.
+            // Outside the lock as well: a pool may end with it, whose tasks may stop the engine.
             contained(|| drop(handler));
             returned
         })

@@ -81,8 +81,8 @@ impl PoolBuilder {
 
     /// How many payloads may wait for a thread. Default 1024; at least 1.
     ///
-    /// A longer queue rides out longer bursts; it also holds more payloads that wait long. Memory is
-    /// taken as the queue grows (32 bytes for a closure), and kept.
+    /// A longer queue rides out longer bursts; it also holds more payloads that wait long. Memory
+    /// is taken as the queue grows (32 bytes for a closure), and kept.
     ///
     /// ```
     /// use tickless::dispatch::{Full, Pool, PoolError};

@@ -3,7 +3,7 @@
 //! *Owner*: workers and pool, by reference count. A worker does not own the pool: the pool ends
 //! when those who feed it let go of it, and its workers end when the queue is empty then.
 //!
-//! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`.
+//! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`, `tests/dispatch_inside.rs`.
 
 use std::cell::Cell;
 use std::fmt;

@@ -56,8 +56,8 @@ pub use stats::PoolStats;
 ///
 /// # Its end
 ///
-/// Clones are cheap and are the same pool, which may serve several engines; an engine lets go of the
-/// one that it was given when it has stopped. When the last one goes, the pool finishes: what is in
+/// Clones are cheap and are the same pool, which may serve several engines; an engine lets go of
+/// the one that it was given when it has stopped. When the last one goes, the pool finishes: what is in
 /// the queue still runs (it was due, and the engine has counted it as fired), and whoever let go of
 /// the last one waits for that, unless that is one of the pool's own tasks: then its threads end by
 /// themselves. So if the engine has the only one, stopping the engine waits for the queue.
@@ -67,8 +67,8 @@ pub use stats::PoolStats;
 /// # What its tasks may do
 ///
 /// Everything that timers' tasks may do, and more: stop the engine, run its turns, hand further
-/// payloads to the pool. The pool's threads do not wait for themselves: while all of them wait for a
-/// reaper (inside [`TypedEngine::stop`](crate::TypedEngine::stop) or a turn), reapers do not wait
+/// payloads to the pool. The pool's threads do not wait for themselves: while all of them wait for
+/// a reaper (inside [`TypedEngine::stop`](crate::TypedEngine::stop) or a turn), reapers do not wait
 /// for them, also with [`Full::Block`].
 ///
 /// # For other timers

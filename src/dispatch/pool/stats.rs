@@ -16,9 +16,9 @@ pub struct PoolStats {
     pub running: usize,
     /// Payloads that workers are done with, panics included.
     pub ran: u64,
-    /// Payloads that ran on the thread that handed them over, panics included: because the queue was
-    /// full ([`Full::RunInline`](super::Full::RunInline)), or because waiting for room would have
-    /// been for ever ([`Full::Block`](super::Full::Block)).
+    /// Payloads that ran on the thread that handed them over, panics included: because the queue
+    /// was full ([`Full::RunInline`](super::Full::RunInline)), or because waiting for room would
+    /// have been for ever ([`Full::Block`](super::Full::Block)).
     pub ran_inline: u64,
     /// Payloads that were due and never ran: because the queue was full
     /// ([`Full::Drop`](super::Full::Drop)), or because the pool had been shut down.
