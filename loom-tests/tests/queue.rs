@@ -140,23 +140,22 @@ fn two_workers_empty_the_queue_and_leave() {
 fn every_worker_that_has_something_to_take_is_woken() {
     // Each of the two payloads needs the other to be under way, as two that meet do.
     check(3, || {
-        let (rig, meeting) = (Rig::new(2, 2), Arc::new((Event::new(), Event::new())));
-        let one = {
-            let meeting = meeting.clone();
-            on_thread(&rig, move |rig| {
+        let (rig, here, there) = (Rig::new(2, 2), Event::new(), Event::new());
+        let meet = |mine: &Arc<Event>, other: &Arc<Event>| {
+            let (mine, other) = (mine.clone(), other.clone());
+            move |rig: &Rig| {
                 assert!(rig.work_once(None));
-                meeting.0.comes();
-                meeting.1.wait();
+                mine.comes();
+                other.wait();
                 rig.work_once(Some(Done::Ran))
-            })
+            }
         };
-        let other = on_thread(&rig, move |rig| {
-            assert!(rig.work_once(None));
-            meeting.1.comes();
-            meeting.0.wait();
-            rig.work_once(Some(Done::Ran))
-        });
+        let one = on_thread(&rig, meet(&here, &there));
+        let other = on_thread(&rig, meet(&there, &here));
         assert_eq!(rig.produce(2), Pushed::All);
+        // Not before they have met: a close wakes everybody.
+        here.wait();
+        there.wait();
         rig.queue.close();
         assert!(!one.join().unwrap() && !other.join().unwrap());
         assert_eq!(rig.sums(), (2, 0, 0));

@@ -15,8 +15,8 @@
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait, `task`
-//! a closure; `pool`, `channel` and `runtime` hand over to other threads, and a `monitor` reads what
-//! they counted. `contained` ends panics; `aside` keeps threads from waiting for each other.
+//! a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads what they
+//! counted. `contained` ends panics; `aside` keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;

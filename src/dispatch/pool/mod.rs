@@ -57,10 +57,10 @@ pub use stats::PoolStats;
 /// # Its end
 ///
 /// Clones are cheap and are the same pool, which may serve several engines; an engine lets go of
-/// the one that it was given when it has stopped. When the last one goes, the pool finishes: what is in
-/// the queue still runs (it was due, and the engine has counted it as fired), and whoever let go of
-/// the last one waits for that, unless that is one of the pool's own tasks: then its threads end by
-/// themselves. So if the engine has the only one, stopping the engine waits for the queue.
+/// the one that it was given when it has stopped. When the last one goes, the pool finishes: what
+/// is in the queue still runs (it was due, and the engine has counted it as fired), and whoever let
+/// go of the last one waits for that, unless that is one of the pool's own tasks: then its threads
+/// end by themselves. So if the engine has the only one, stopping the engine waits for the queue.
 ///
 /// [`shutdown`](Pool::shutdown) does the same at once, whoever else has the pool.
 ///
