@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
-use tickless::{
-    Batch, Builder, Driver, Engine, ManualClock, StopError, Task, TurnError, TypedEngine,
-};
+use tickless::{Batch, Engine, ManualClock, Task, TypedEngine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,7 +51,7 @@ fn stopping_the_engine_that_has_the_only_pool_waits_until_all_that_was_due_has_r
     let (slow, task) = Slow::task();
     engine.schedule_detached(MS, task).unwrap();
     for _ in 0..100 {
-        engine.schedule_detached(MS, || thread::yield_now()).unwrap();
+        engine.schedule_detached(MS, thread::yield_now).unwrap();
     }
     engine.schedule_detached(HOUR, || ()).unwrap();
     assert_eq!(engine.advance(MS), Ok(101));

@@ -247,6 +247,29 @@ fn two_workers_that_both_wait_for_a_producer_let_it_go() {
 }
 
 #[test]
+fn a_producer_waits_while_one_worker_is_there() {
+    check(3, || {
+        let (rig, end) = (Rig::new(1, 2), Event::new());
+        let aside = {
+            let end = end.clone();
+            on_thread(&rig, move |rig| {
+                rig.queue.step_aside();
+                end.wait();
+                rig.queue.come_back();
+                rig.work();
+            })
+        };
+        let worker = on_thread(&rig, Rig::work);
+        assert_eq!(rig.produce(2), Pushed::All);
+        end.comes();
+        rig.queue.close();
+        aside.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (2, 0, 0), "all of it by workers");
+    });
+}
+
+#[test]
 fn a_worker_that_is_back_is_waited_for_again() {
     check(3, || {
         let (rig, end) = (Rig::new(1, 1), Event::new());

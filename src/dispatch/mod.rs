@@ -14,9 +14,9 @@
 //! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
-//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait, `task`
-//! a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads what they
-//! counted. `contained` ends panics; `aside` keeps threads from waiting for each other.
+//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
+//! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
+//! what they counted. `contained` ends panics; `aside` keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;
