@@ -39,6 +39,7 @@ NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
 TRIAL = "src/purgatory/trial.rs"
+QUEUE = "src/dispatch/pool/queue.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
@@ -594,6 +595,55 @@ MUTANTS = {
     ),
     "two decisions stand": (
         "trial", [(TRIAL, [("            word if decision(word).is_some() => Decided::Late,\n", "")])],
+    ),
+    # The queue of a pool
+    "a push wakes no worker": (
+        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n",
+                             "                drop(state);\n")])],
+    ),
+    "a push wakes one worker however many it has work for": (
+        "queue", [(QUEUE, [("let sleepers = state.idle.min(pushed);", "let sleepers = state.idle.min(pushed).min(1);")])],
+    ),
+    "a producer goes to wait before it wakes workers": (
+        "queue", [(QUEUE, [("            self.wake(sleepers);\n            state.waiting += 1;",
+                             "            state.waiting += 1;")])],
+    ),
+    "workers that make room wake nobody": (
+        "queue", [(QUEUE, [("                if is_half {\n", "                if is_half && false {\n")])],
+    ),
+    "workers that make room wake one of those who wait": (
+        "queue", [(QUEUE, [("                if is_half {\n                    self.room.notify_all();",
+                             "                if is_half {\n                    self.room.notify_one();")])],
+    ),
+    "whoever comes waits behind those who are woken": (
+        "queue", [(QUEUE, [(" && !self.has_half(&state)", "")])],
+    ),
+    "a producer waits though nobody is there": (
+        "queue", [(QUEUE, [(" && state.present > 0", "")])],
+    ),
+    "a worker steps aside and tells nobody": (
+        "queue", [(QUEUE, [("        if is_last {\n            self.room", "        if is_last && false {\n            self.room")])],
+    ),
+    "the first worker to step aside speaks for all": (
+        "queue", [(QUEUE, [("        state.present -= 1;\n        let is_last", "        state.present = 0;\n        let is_last"),
+                            ("                state.present -= 1;\n                return None;", "                return None;")])],
+    ),
+    "a worker that comes back is not counted": (
+        "queue", [(QUEUE, [("self.lock().present += 1;", "self.lock().present += 0;")])],
+    ),
+    "a close wakes no worker": (
+        "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],
+    ),
+    "a close wakes no producer": (
+        "queue", [(QUEUE, [("        self.work.notify_all();\n        self.room.notify_all();\n", "        self.work.notify_all();\n")])],
+    ),
+    "a worker leaves what is in a queue that is over": (
+        "queue", [(QUEUE, [("            if let Some(item) = state.items.pop_front() {",
+                             "            if let Some(item) = state.items.pop_front().filter(|_| !state.is_over) {")])],
+    ),
+    "a payload is pushed after the end": (
+        "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
+                             "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod dispatch;
 #[cfg(not(any(loom, shuttle)))]
 mod engine;
 mod error;
@@ -21,8 +22,6 @@ pub mod purgatory {
 // change in any release.
 #[doc(hidden)]
 pub mod depot;
-#[doc(hidden)]
-pub mod dispatch;
 #[doc(hidden)]
 pub mod doorbell;
 #[doc(hidden)]

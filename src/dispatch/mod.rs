@@ -1,16 +1,63 @@
 //! Dispatch: what happens to payloads that are due.
 //!
-//! The reaper collects a batch and hands it to one [`Handler`]. The closure engine's handler
-//! runs each [`Task`] where the reaper is (inline). `slow` finds out which payloads take long.
+//! The reaper collects a batch and hands it to one [`Handler`], which is given to
+//! [`Builder::build_with`](crate::Builder::build_with) for closures, or to
+//! [`Builder::build_typed`](crate::Builder::build_typed). An engine lets go of its handler when it
+//! has stopped.
+//!
+//! | handler | where payloads run | what a slow one holds up |
+//! |---|---|---|
+//! | [`Inline`] (the default for closures) | on the reaper | the timers of its shard |
+//! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
+//! | [`Channel`] | wherever the channel ends | as it is chosen there |
+#![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
+//! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
+//! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
+//!
+//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
+//! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
+//! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside` keeps threads from waiting for each other.
 
+#[cfg(not(any(loom, shuttle)))]
+mod aside;
 mod batch;
+#[cfg(not(any(loom, shuttle)))]
+mod channel;
+mod contained;
+#[cfg(not(any(loom, shuttle)))]
+mod dues;
 mod handler;
+#[cfg(not(any(loom, shuttle)))]
+mod monitor;
+#[cfg(not(any(loom, shuttle)))]
+#[doc(hidden)]
+pub mod pool;
+#[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+mod runtime;
 mod slow;
 mod task;
 
+/// Of the pool, what the models are about: the rest stands on threads of the system.
+#[cfg(any(loom, shuttle))]
+pub mod pool {
+    pub mod queue;
+}
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use aside::step_aside;
 pub(crate) use batch::Queue;
 pub use batch::{Batch, Due};
+#[cfg(not(any(loom, shuttle)))]
+pub use channel::{Channel, ChannelStats, DueChannel};
+#[doc(hidden)]
+pub use contained::{contained, contained_or};
 pub use handler::{Handler, Inline};
+#[cfg(not(any(loom, shuttle)))]
+pub use monitor::Monitor;
+#[cfg(not(any(loom, shuttle)))]
+pub use pool::{Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError};
+#[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+pub use runtime::{OnTokio, RuntimeStats};
 pub(crate) use slow::{Lap, Stopwatch};
 pub use slow::{OnSlowTask, SlowRule, SlowTask};
 pub use task::Task;

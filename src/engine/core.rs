@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dispatch::Handler;
+use crate::dispatch::{Handler, contained};
 use crate::reaper::{Observation, Observer, Reaper};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +14,7 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::leftover::Leftover;
 use super::registry::ENGINES;
+use super::slot::Slot;
 
 /// Shards and what surrounds them.
 pub(super) struct Core<T> {
@@ -23,8 +24,12 @@ pub(super) struct Core<T> {
     pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
-    pub(super) handler: Box<dyn Handler<T>>,
+    pub(super) handler: Slot<T>,
     pub(super) stopping: AtomicBool,
+    /// Nobody is left who could stop the engine: its reapers do all that is to be done.
+    abandoned: AtomicBool,
+    /// Threads of reapers.
+    reapers: AtomicUsize,
     routed: AtomicUsize,
 }
 
@@ -46,8 +51,10 @@ impl<T: Send + 'static> Core<T> {
             observers,
             clock,
             scale,
-            handler,
+            handler: Slot::new(handler),
             stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            reapers: AtomicUsize::new(0),
             routed: AtomicUsize::new(0),
         });
         ENGINES.enter(core.id(), &core);
@@ -106,12 +113,43 @@ impl<T> Core<T> {
         shard.close(&mut owner, &self.pool)
     }
 
+    /// The last clone went inside a task: the reapers close their shards, and the last of them
+    /// lets the handler go.
+    pub(super) fn abandon(&self) {
+        // ORDER(STOP): Relaxed - published by the Release in `stop_all`.
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.stop_all();
+    }
+
+    /// A reaper's thread is about to be started.
+    pub(super) fn reaper_begins(&self) {
+        // ORDER: Relaxed - the builder counts, before there is any thread.
+        self.reapers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A reaper's thread has closed its shard.
+    pub(super) fn reaper_ends(&self) {
+        // ORDER(STOP): AcqRel - the last one sees that all others have closed theirs.
+        let is_last = self.reapers.fetch_sub(1, Ordering::AcqRel) == 1;
+        // ORDER(STOP): Relaxed - the Acquire that saw the engine stopping came before.
+        if is_last && self.abandoned.load(Ordering::Relaxed) {
+            // SAFETY: all shards are closed. Nobody stops the engine (it is abandoned), so nobody
+            // else takes the handler.
+            let handler = unsafe { self.handler.take() };
+            contained(|| drop(handler));
+        }
+    }
+
     /// The reaper of shard number `index`.
-    pub(super) fn reaper(&self, index: usize) -> Reaper<'_, T> {
+    ///
+    /// # Safety
+    /// The shard is not closed as long as the reaper is used.
+    pub(super) unsafe fn reaper(&self, index: usize) -> Reaper<'_, T> {
         Reaper {
             shard: &self.shards[index],
             pool: &self.pool,
-            handler: &*self.handler,
+            // SAFETY: the caller says that a shard is open.
+            handler: unsafe { self.handler.get() },
             clock: &self.clock,
             scale: self.scale,
             observer: &self.observers[index],

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::dispatch::step_aside;
 use crate::error::TurnError;
 use crate::sync::Nesting;
 use crate::time::{Tick, saturating_ns};
@@ -205,7 +206,8 @@ impl<T: Send + 'static> TypedEngine<T> {
         let core = self.core();
         let mut next = Tick::NEVER;
         for shard in &core.shards {
-            let mut owner = shard.owner().lock().expect("a turn does not panic");
+            let owner = step_aside(|| shard.owner().lock());
+            let mut owner = owner.expect("a turn does not panic");
             if owner.is_closed() {
                 return Err(TurnError::Stopped);
             }
@@ -234,12 +236,16 @@ fn turn<T: Send + 'static>(
     max_fired: usize,
 ) -> Result<(usize, bool, Tick), TurnError> {
     let shard = &core.shards[index];
-    let mut owner = shard.owner().lock().expect("a turn does not panic");
+    let owner = step_aside(|| shard.owner().lock());
+    let mut owner = owner.expect("a turn does not panic");
     if owner.is_closed() {
         return Err(TurnError::Stopped);
     }
     shard.doorbell().retract();
-    let report = inside(core.id(), || core.reaper(index).turn(&mut owner, now, max_fired));
+    let report = inside(core.id(), || {
+        // SAFETY: the shard is open, and stays so while its lock is held.
+        unsafe { core.reaper(index) }.turn(&mut owner, now, max_fired)
+    });
     shard.doorbell().publish(report.next);
     let more = report.busy || shard.has_notices();
     Ok((report.fired, more, report.next))

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::mem;
 
-use crate::reaper::contained;
+use crate::dispatch::contained;
 
 /// Payloads that are dropped one by one, each panic contained, unless they are claimed.
 pub(super) struct Leftover<T>(Vec<T>);

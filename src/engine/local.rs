@@ -14,9 +14,9 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
+use crate::dispatch::contained;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::reaper::contained;
 use crate::shard::Keeper;
 use crate::sync::Arc;
 use crate::time::{Tick, Watch};

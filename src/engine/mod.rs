@@ -1,16 +1,18 @@
 //! The engine: what users build, schedule on, and stop.
 //!
-//! - `builder` puts an engine together, and `observing` says who looks on; `core` is what its
-//!   threads share.
+//! - `builder` is what an engine is to be like, `observing` who looks on; `assembly` puts it
+//!   together, and `core` is what its threads share.
 //! - `typed` is the engine for payloads of any type, `scheduling` how they get their timers, `view`
 //!   what can be seen of it; `closures` is the engine for closures, `delegates` what it leaves to
 //!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
+//! - `slot` is where the handler lies.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
 //!   `metrics` publishes what they count.
 
+mod assembly;
 mod builder;
 mod closures;
 mod core;
@@ -25,6 +27,7 @@ mod metrics;
 mod observing;
 mod registry;
 mod scheduling;
+mod slot;
 mod snapshot;
 mod stats;
 mod table;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::dispatch::Handler;
+use crate::dispatch::{Handler, contained, step_aside};
 use crate::error::{BuildError, StopError};
 use crate::sync::{Arc, JoinHandle, Mutex};
 
@@ -78,6 +78,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// Stops the engine: no timer fires from here on, and every payload that was pending is
     /// returned. Waits for tasks that are running. Scheduling is refused from now on.
     ///
+    /// When this returns, the engine has let go of its handler.
+    ///
     /// A payload is handed over, given back by `cancel`, `reset` or `schedule`, or returned
     /// here: exactly one of these, however they race. Stopping again returns nothing.
     ///
@@ -136,6 +138,17 @@ impl<T: Send + 'static> Inner<T> {
     fn stop(&self) -> Vec<T> {
         // Outside the lock: it calls hooks, which may stop the engine as well.
         self.core.stop_all();
+        step_aside(|| {
+            let (returned, handler) = self.close();
+            // Outside the lock as well: a pool may end with it, whose tasks may stop the engine.
+            contained(|| drop(handler));
+            returned
+        })
+    }
+
+    /// Waits for the reapers and closes all shards. Answers what was pending there, and the handler
+    /// if nobody else was here before.
+    fn close(&self) -> (Vec<T>, Option<Box<dyn Handler<T>>>) {
         // A second stopper waits here until the first is done, and finds nothing left.
         let mut threads = self.threads.lock().expect("nothing panics under this lock");
         let mut returned = Vec::new();
@@ -145,16 +158,17 @@ impl<T: Send + 'static> Inner<T> {
         for shard in &self.core.shards {
             returned.append(&mut self.core.close(shard));
         }
-        returned
+        // SAFETY: all shards were closed right here; stoppers exclude each other by the lock, and
+        // an abandoned engine has none.
+        (returned, unsafe { self.core.handler.take() })
     }
 }
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         if is_inside(self.core.id()) {
-            // The last clone went inside a task: the reapers close their shards by themselves,
-            // after the task.
-            self.core.stop_all();
+            // The reapers close their shards by themselves, after the task.
+            self.core.abandon();
         } else {
             drop(Leftover::new(self.stop()));
         }

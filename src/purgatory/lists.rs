@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::DerefMut;
 use std::vec;
 
-use crate::reaper::contained;
+use crate::dispatch::contained;
 use crate::sync::{Counter, Mutex, Ordering, Padded};
 
 use super::Stats;

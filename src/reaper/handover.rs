@@ -2,10 +2,9 @@
 
 use std::iter;
 
-use crate::dispatch::{Batch, Lap, Queue, Stopwatch};
+use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or};
 use crate::time::Tick;
 
-use super::panics::{contained, contained_or};
 use super::{Reaper, events};
 
 /// How handing over a batch went.

@@ -13,6 +13,6 @@ mod turn;
 
 pub use lateness::{Lateness, Latenesses, Seen};
 pub use observer::{Observation, Observer};
-pub use panics::{OnPanic, TaskPanic, contained};
+pub use panics::{OnPanic, TaskPanic};
 pub use thread::run;
 pub use turn::{Reaper, Report};

@@ -11,10 +11,10 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch};
+use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch, contained};
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::panics::{OnPanic, TaskPanic, contained};
+use super::panics::{OnPanic, TaskPanic};
 use super::{Latenesses, events};
 
 /// The time since when a shard is saturated that is not.

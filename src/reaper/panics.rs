@@ -1,10 +1,9 @@
-//! Panics of those that the engine calls: they end where they are called.
+//! What somebody who asks is told of a payload that panicked.
 //!
 //! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::sync::Arc;
 
@@ -65,26 +64,5 @@ impl fmt::Debug for TaskPanic<'_> {
             .field("shard", &self.shard)
             .field("message", &self.message())
             .finish_non_exhaustive()
-    }
-}
-
-/// Whether `f` returned. What it panicked with ends here, even if that panics in its turn.
-pub fn contained(f: impl FnOnce()) -> bool {
-    contained_or(f, |_| ())
-}
-
-/// As [`contained`], where `tell` is shown what was thrown.
-pub(super) fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
-    forget_if_it_panics(|| tell(&*panic));
-    forget_if_it_panics(|| drop(panic));
-    false
-}
-
-/// Calls `f` and lets go of what it panics with, unless that panics as well: it is then leaked.
-fn forget_if_it_panics(f: impl FnOnce()) {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(panic);
     }
 }

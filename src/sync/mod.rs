@@ -10,10 +10,12 @@
 mod nesting;
 mod padded;
 mod prefetch;
+mod waiting;
 
 pub use nesting::Nesting;
 pub use padded::Padded;
 pub use prefetch::prefetch;
+pub use waiting::wait;
 
 /// Whether a checker runs the engine. Its constants are small then: enough for every race, few
 /// enough to finish.

@@ -3,10 +3,10 @@
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 
-pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+pub use loom::sync::{Condvar, Mutex, MutexGuard};
 pub use loom::thread::{self, JoinHandle, Thread};
 
 /// Loom's cell, which reports accesses that race.

@@ -5,7 +5,7 @@ pub use std::sync::Mutex;
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub use std::sync::mpsc;
+pub use std::sync::{Condvar, MutexGuard, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};
 
 /// Sleeps until unparked or until `timeout` has passed; `None` is for ever.

@@ -6,10 +6,10 @@
 //! instrumented here: it takes all threads for one, under whose guards nothing is freed. That is
 //! safe, and checks nothing about reclamation.
 
-pub use shuttle::sync::Mutex;
 pub use shuttle::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 pub use shuttle::thread::{self, JoinHandle, Thread};
 
 /// Sleeps until unparked. The scheduler has no time: a timeout is a sleep for ever, so that a

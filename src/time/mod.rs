@@ -3,12 +3,14 @@
 mod clock;
 mod cycles;
 mod geometry;
+mod manual;
 mod scale;
 mod tick;
 mod watch;
 
-pub use clock::{Clock, ManualClock};
+pub use clock::Clock;
 pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
+pub use manual::ManualClock;
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};

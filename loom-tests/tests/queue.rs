@@ -1,0 +1,319 @@
+//! The queue of a pool: what is pushed is taken, and nobody waits for ever.
+//!
+//! Who races: producers (reapers), workers, workers that step aside because they wait for a
+//! producer, one that closes the queue. Asserted: each payload is taken once, or its producer still
+//! has it and knows why; a producer that waits is woken by room, by the end, or when no worker is
+//! left to make room; a worker that sleeps is woken by a payload or by the end. A wake-up that is
+//! lost shows as a deadlock.
+//!
+//! The queue is one lock and two conditions, without an atomic access of its own: so it is no
+//! handshake of orderings, and what is modelled is who waits for whom.
+
+use std::sync::Arc;
+
+use loom_tests::check;
+use tickless::dispatch::pool::queue::{Done, Patience, Pushed, Queue};
+use tickless::sync::{Condvar, Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread, wait};
+
+/// A payload that is not atomic: the checker reports who looks at it unordered.
+struct Payload(UnsafeCell<u32>);
+
+/// A queue, and how many payloads were run: by workers, and by producers that were left with them.
+struct Rig {
+    queue: Queue<Payload>,
+    taken: Counter,
+    kept: Counter,
+}
+
+/// Something that threads wait for.
+struct Event {
+    has_come: Mutex<bool>,
+    bell: Condvar,
+}
+
+// SAFETY: it has one owner at a time; the checker reports if it has not.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    fn run(self) {
+        // SAFETY: it is ours alone.
+        self.0.with_mut(|cell| unsafe { *cell += 1 });
+    }
+}
+
+impl Rig {
+    fn new(bound: usize, workers: usize) -> Arc<Rig> {
+        let (taken, kept) = (Counter::new(0), Counter::new(0));
+        Arc::new(Rig { queue: Queue::new(bound, workers), taken, kept })
+    }
+
+    /// Pushes payloads with patience; what it is left with, because nobody makes room, it runs.
+    fn produce(&self, payloads: usize) -> Pushed {
+        let batch: Vec<_> = (0..payloads).map(|_| Payload(UnsafeCell::new(0))).collect();
+        let mut batch = batch.into_iter();
+        loop {
+            let pushed = self.queue.push(&mut batch, Patience::Waits);
+            match (pushed, batch.next()) {
+                (Pushed::Full, Some(payload)) => {
+                    payload.run();
+                    self.kept.fetch_add(1, Relaxed);
+                    self.queue.count_inline(Done::Ran);
+                }
+                (_, rest) => {
+                    self.queue.count_dropped(rest.iter().len() + batch.len());
+                    return pushed;
+                }
+            }
+        }
+    }
+
+    /// A worker's life.
+    fn work(&self) {
+        let mut before = None;
+        while self.work_once(before) {
+            before = Some(Done::Ran);
+        }
+    }
+
+    fn work_once(&self, before: Option<Done>) -> bool {
+        let payload = self.queue.take(before);
+        let is_there = payload.is_some();
+        if let Some(payload) = payload {
+            payload.run();
+            self.taken.fetch_add(1, Relaxed);
+        }
+        is_there
+    }
+
+    /// What was counted, once all have returned: taken, kept and dropped.
+    fn sums(&self) -> (u64, u64, u64) {
+        let tally = self.queue.tally();
+        assert_eq!((tally.queued, tally.running, tally.panicked), (0, 0, 0));
+        assert_eq!(tally.done, self.taken.load(Relaxed));
+        assert_eq!(tally.ran_inline, self.kept.load(Relaxed));
+        (tally.done, tally.ran_inline, tally.dropped)
+    }
+}
+
+impl Event {
+    fn new() -> Arc<Event> {
+        Arc::new(Event { has_come: Mutex::new(false), bell: Condvar::new() })
+    }
+
+    fn comes(&self) {
+        *self.has_come.lock().unwrap() = true;
+        self.bell.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut has_come = self.has_come.lock().unwrap();
+        while !*has_come {
+            has_come = wait(&self.bell, &self.has_come, has_come);
+        }
+    }
+}
+
+/// Runs `f` on a thread of its own.
+fn on_thread<R: Send + 'static>(
+    rig: &Arc<Rig>,
+    f: impl FnOnce(&Rig) -> R + Send + 'static,
+) -> thread::JoinHandle<R> {
+    let rig = rig.clone();
+    thread::spawn(move || f(&rig))
+}
+
+#[test]
+fn two_workers_empty_the_queue_and_leave() {
+    check(3, || {
+        let rig = Rig::new(4, 2);
+        let workers = [on_thread(&rig, Rig::work), on_thread(&rig, Rig::work)];
+        assert_eq!(rig.produce(2), Pushed::All);
+        rig.queue.close();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(rig.sums(), (2, 0, 0));
+    });
+}
+
+#[test]
+fn every_worker_that_has_something_to_take_is_woken() {
+    // Each of the two payloads needs the other to be under way, as two that meet do.
+    check(3, || {
+        let (rig, here, there) = (Rig::new(2, 2), Event::new(), Event::new());
+        let meet = |mine: &Arc<Event>, other: &Arc<Event>| {
+            let (mine, other) = (mine.clone(), other.clone());
+            move |rig: &Rig| {
+                assert!(rig.work_once(None));
+                mine.comes();
+                other.wait();
+                rig.work_once(Some(Done::Ran))
+            }
+        };
+        let one = on_thread(&rig, meet(&here, &there));
+        let other = on_thread(&rig, meet(&there, &here));
+        assert_eq!(rig.produce(2), Pushed::All);
+        // Not before they have met: a close wakes everybody.
+        here.wait();
+        there.wait();
+        rig.queue.close();
+        assert!(!one.join().unwrap() && !other.join().unwrap());
+        assert_eq!(rig.sums(), (2, 0, 0));
+    });
+}
+
+#[test]
+fn a_producer_that_waits_for_room_gets_it() {
+    check(3, || {
+        let rig = Rig::new(2, 1);
+        let worker = on_thread(&rig, Rig::work);
+        assert_eq!(rig.produce(5), Pushed::All);
+        rig.queue.close();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (5, 0, 0));
+    });
+}
+
+#[test]
+fn two_producers_that_wait_for_room_get_it() {
+    check(3, || {
+        let rig = Rig::new(2, 1);
+        let worker = on_thread(&rig, Rig::work);
+        let other = on_thread(&rig, |rig| rig.produce(3));
+        assert_eq!(rig.produce(3), Pushed::All);
+        assert_eq!(other.join().unwrap(), Pushed::All);
+        rig.queue.close();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (6, 0, 0));
+    });
+}
+
+#[test]
+fn three_producers_share_the_room_for_one() {
+    check(2, || {
+        let rig = Rig::new(1, 1);
+        let worker = on_thread(&rig, Rig::work);
+        let others = [on_thread(&rig, |rig| rig.produce(1)), on_thread(&rig, |rig| rig.produce(2))];
+        assert_eq!(rig.produce(1), Pushed::All);
+        for other in others {
+            assert_eq!(other.join().unwrap(), Pushed::All);
+        }
+        rig.queue.close();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (4, 0, 0));
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_worker_that_waits_for_him() {
+    check(3, || {
+        let rig = Rig::new(1, 1);
+        let producer = on_thread(&rig, |rig| rig.produce(3));
+        // The only worker waits for the producer, for whom there is no room.
+        assert!(rig.work_once(None));
+        rig.queue.step_aside();
+        assert_eq!(producer.join().unwrap(), Pushed::All);
+        rig.queue.come_back();
+        rig.queue.close();
+        while rig.work_once(Some(Done::Ran)) {}
+        let (taken, kept, dropped) = rig.sums();
+        assert_eq!((taken + kept, dropped), (3, 0));
+    });
+}
+
+#[test]
+fn two_workers_that_both_wait_for_a_producer_let_it_go() {
+    check(3, || {
+        let (rig, end) = (Rig::new(1, 2), Event::new());
+        let aside = |end: &Arc<Event>| {
+            let end = end.clone();
+            move |rig: &Rig| {
+                rig.queue.step_aside();
+                end.wait();
+                rig.queue.come_back();
+                rig.work();
+            }
+        };
+        let workers = [on_thread(&rig, aside(&end)), on_thread(&rig, aside(&end))];
+        assert_eq!(rig.produce(2), Pushed::All);
+        end.comes();
+        rig.queue.close();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        let (taken, kept, dropped) = rig.sums();
+        assert_eq!((taken + kept, dropped), (2, 0));
+    });
+}
+
+#[test]
+fn a_producer_waits_while_one_worker_is_there() {
+    check(3, || {
+        let (rig, end) = (Rig::new(1, 2), Event::new());
+        let aside = {
+            let end = end.clone();
+            on_thread(&rig, move |rig| {
+                rig.queue.step_aside();
+                end.wait();
+                rig.queue.come_back();
+                rig.work();
+            })
+        };
+        let worker = on_thread(&rig, Rig::work);
+        assert_eq!(rig.produce(2), Pushed::All);
+        end.comes();
+        rig.queue.close();
+        aside.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (2, 0, 0), "all of it by workers");
+    });
+}
+
+#[test]
+fn a_worker_that_is_back_is_waited_for_again() {
+    check(3, || {
+        let (rig, end) = (Rig::new(1, 1), Event::new());
+        let worker = {
+            let end = end.clone();
+            on_thread(&rig, move |rig| {
+                rig.queue.step_aside();
+                rig.queue.come_back();
+                end.comes();
+                rig.work();
+            })
+        };
+        end.wait();
+        assert_eq!(rig.produce(2), Pushed::All);
+        rig.queue.close();
+        worker.join().unwrap();
+        assert_eq!(rig.sums(), (2, 0, 0), "all of it by the worker");
+    });
+}
+
+#[test]
+fn a_close_lets_everybody_go() {
+    check(3, || {
+        let rig = Rig::new(1, 1);
+        let worker = on_thread(&rig, Rig::work);
+        let producer = on_thread(&rig, |rig| rig.produce(3));
+        rig.queue.close();
+        let pushed = producer.join().unwrap();
+        worker.join().unwrap();
+        let (taken, kept, dropped) = rig.sums();
+        assert_eq!((taken + dropped, kept), (3, 0));
+        assert_eq!(pushed == Pushed::All, dropped == 0);
+    });
+}
+
+#[test]
+fn a_close_lets_a_producer_go_that_no_worker_serves() {
+    check(3, || {
+        let rig = Rig::new(1, 1);
+        let producer = on_thread(&rig, |rig| rig.produce(2));
+        rig.queue.close();
+        assert_eq!(producer.join().unwrap(), Pushed::Over);
+        rig.work();
+        let (taken, kept, dropped) = rig.sums();
+        assert_eq!((taken + dropped, kept), (2, 0));
+    });
+}

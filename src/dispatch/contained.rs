@@ -1,0 +1,27 @@
+//! Calling what may panic.
+//!
+//! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Whether `f` returned. What it panicked with ends here, even if that panics in its turn.
+pub fn contained(f: impl FnOnce()) -> bool {
+    contained_or(f, |_| ())
+}
+
+/// As [`contained`], where `tell` is shown what was thrown.
+pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
+    forget_if_it_panics(|| tell(&*panic));
+    forget_if_it_panics(|| drop(panic));
+    false
+}
+
+/// Calls `f` and lets go of what it panics with, unless that panics as well: it is then leaked.
+fn forget_if_it_panics(f: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(panic);
+    }
+}

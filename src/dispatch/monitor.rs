@@ -1,0 +1,57 @@
+//! A view of what a dispatcher counts, for whoever has given the dispatcher away.
+
+use std::fmt;
+
+use crate::sync::Arc;
+
+/// Reads what a dispatcher has counted, and keeps nothing of it going: a pool ends and a channel
+/// closes as if the monitor were not there. Clones are cheap.
+///
+/// ```
+/// use tickless::Engine;
+/// use tickless::dispatch::{Full, Monitor, Pool, PoolStats};
+///
+/// let pool = Pool::builder(Full::Drop).build()?;
+/// let monitor: Monitor<PoolStats> = pool.monitor();
+/// let engine = Engine::builder().build_with(pool)?;
+/// assert_eq!(monitor.stats().dropped, 0);
+/// engine.stop()?;
+/// assert_eq!(monitor.stats(), PoolStats::default(), "nothing was due");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Monitor<S> {
+    read: Arc<dyn Fn() -> S + Send + Sync>,
+}
+
+// === impl Monitor ===
+
+impl<S> Monitor<S> {
+    pub(super) fn new(read: impl Fn() -> S + Send + Sync + 'static) -> Monitor<S> {
+        Monitor { read: Arc::new(read) }
+    }
+
+    /// What was counted so far; also when the dispatcher is gone.
+    ///
+    /// ```
+    /// use tickless::dispatch::Channel;
+    ///
+    /// let (sender, _receiver) = crossbeam_channel::bounded::<u64>(100);
+    /// let monitor = Channel::dropping(sender).monitor();
+    /// assert_eq!(monitor.stats().sent, 0);
+    /// ```
+    pub fn stats(&self) -> S {
+        (self.read)()
+    }
+}
+
+impl<S> Clone for Monitor<S> {
+    fn clone(&self) -> Monitor<S> {
+        Monitor { read: self.read.clone() }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Monitor<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Monitor").field(&self.stats()).finish()
+    }
+}

@@ -1,0 +1,190 @@
+//! How a pool is put together.
+
+use crate::dispatch::Task;
+use crate::sync::{Arc, thread};
+
+use super::crew::Crew;
+use super::{Full, Pool, PoolError};
+
+/// Sets up a [`Pool`].
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool};
+///
+/// let pool = Pool::builder(Full::RunInline)
+///     .threads(4)
+///     .queue_bound(10_000)
+///     .thread_name("timeouts")
+///     .build()?;
+/// # drop(pool);
+/// # Ok::<(), tickless::dispatch::PoolError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct PoolBuilder {
+    full: Full,
+    threads: Option<usize>,
+    queue_bound: usize,
+    thread_name: String,
+}
+
+const MAX_THREADS: usize = 1024;
+
+const QUEUE_BOUND: usize = 1024;
+
+// === impl PoolBuilder ===
+
+impl PoolBuilder {
+    /// The most threads that a pool may have.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError};
+    ///
+    /// let built = Pool::builder(Full::Block).threads(PoolBuilder::MAX_THREADS + 1).build();
+    /// assert!(matches!(built, Err(PoolError::Threads { threads: 1025 })));
+    /// ```
+    pub const MAX_THREADS: usize = MAX_THREADS;
+
+    /// Defaults: a thread per core, a queue of 1024. What happens when that is full has no default.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, PoolBuilder};
+    ///
+    /// let pool = PoolBuilder::new(Full::Drop).build()?;
+    /// # Ok::<(), tickless::dispatch::PoolError>(())
+    /// ```
+    pub fn new(full: Full) -> PoolBuilder {
+        PoolBuilder {
+            full,
+            threads: None,
+            queue_bound: QUEUE_BOUND,
+            thread_name: "tickless-pool".to_owned(),
+        }
+    }
+
+    /// How many threads. Default one per core; from 1 to 1024.
+    ///
+    /// So many payloads run at a time: for tasks that wait (for a disk, say) rather than compute,
+    /// more than there are cores. With one thread, payloads run in the order in which they were
+    /// handed over.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let one_after_another = Pool::builder(Full::Block).threads(1).build()?;
+    /// # Ok::<(), tickless::dispatch::PoolError>(())
+    /// ```
+    pub fn threads(mut self, threads: usize) -> PoolBuilder {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// How many payloads may wait for a thread. Default 1024; at least 1.
+    ///
+    /// A longer queue rides out longer bursts; it also holds more payloads that wait long. Memory
+    /// is taken as the queue grows (32 bytes for a closure), and kept.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool, PoolError};
+    ///
+    /// let built = Pool::builder(Full::Drop).queue_bound(0).build();
+    /// assert!(matches!(built, Err(PoolError::QueueBound)));
+    /// ```
+    pub fn queue_bound(mut self, queue_bound: usize) -> PoolBuilder {
+        self.queue_bound = queue_bound;
+        self
+    }
+
+    /// The name of the threads; a dash and a number are added. Default `tickless-pool`. Anything
+    /// without a NUL; systems may show its beginning only (Linux: 15 bytes).
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let built = Pool::builder(Full::Drop).thread_name("nul \0").build();
+    /// assert!(built.is_err());
+    /// ```
+    pub fn thread_name(mut self, name: impl Into<String>) -> PoolBuilder {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// Builds a pool that runs closures: the handler for
+    /// [`Builder::build_with`](crate::Builder::build_with).
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    ///
+    /// ```
+    /// use tickless::Engine;
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).build()?;
+    /// let engine = Engine::builder().build_with(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build(self) -> Result<Pool, PoolError> {
+        self.build_typed(Task::run)
+    }
+
+    /// Builds a pool that calls `work` with each payload: the handler for
+    /// [`Builder::build_typed`](crate::Builder::build_typed). As a `Pool<Due<T>>` it is one for
+    /// payloads of type `T`, and `work` is told their deadlines.
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::dispatch::{Full, Pool};
+    /// use tickless::{Due, TypedEngine};
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let hang_up = move |due: Due<u64>| {
+    ///     let _ = sender.send((due.payload, due.deadline.elapsed()));
+    /// };
+    /// let pool = Pool::builder(Full::Block).build_typed(hang_up)?;
+    /// let engine: TypedEngine<u64> = TypedEngine::new(pool)?;
+    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
+    /// let (connection, late) = receiver.recv()?;
+    /// println!("connection {connection} is closed, {late:?} late");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build_typed<T: Send + 'static>(
+        self,
+        work: impl Fn(T) + Send + Sync + 'static,
+    ) -> Result<Pool<T>, PoolError> {
+        let PoolBuilder { full, threads, queue_bound, thread_name } = self;
+        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let threads = threads.unwrap_or_else(per_core);
+        if !(1..=MAX_THREADS).contains(&threads) {
+            return Err(PoolError::Threads { threads });
+        }
+        if queue_bound == 0 {
+            return Err(PoolError::QueueBound);
+        }
+        if thread_name.contains('\0') {
+            return Err(PoolError::ThreadName { name: thread_name });
+        }
+        let crew = Crew::new(queue_bound, threads, work);
+        let mut workers = Vec::with_capacity(threads);
+        let mut failure = None;
+        for index in 0..threads {
+            let (crew, name) = (Arc::clone(&crew), format!("{thread_name}-{index}"));
+            match thread::Builder::new().name(name).spawn(move || crew.serve()) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        // From here on, dropping the pool ends what was started.
+        let pool = Pool::from_parts(crew, full, workers);
+        match failure {
+            None => Ok(pool),
+            Some(error) => Err(PoolError::Thread(error)),
+        }
+    }
+}

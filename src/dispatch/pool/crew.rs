@@ -1,0 +1,90 @@
+//! A pool's workers, and what they share with the pool.
+//!
+//! *Owner*: workers and pool, by reference count. A worker does not own the pool: the pool ends
+//! when those who feed it let go of it, and its workers end when the queue is empty then.
+//!
+//! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`, `tests/dispatch_inside.rs`.
+
+use std::cell::Cell;
+use std::fmt;
+
+use crate::dispatch::aside::{self, Post};
+use crate::dispatch::contained;
+use crate::sync::{Arc, Counter, Nesting, Ordering};
+
+use super::queue::{Done, Queue};
+
+/// What workers and pool share.
+pub(super) struct Crew<T> {
+    pub(super) queue: Arc<Queue<T>>,
+    work: Box<dyn Fn(T) + Send + Sync>,
+    /// Unlike any other pool's.
+    number: u64,
+}
+
+thread_local! {
+    /// The number of the pool that the thread is a worker of, to its very end.
+    static EMPLOYER: Cell<u64> = const { Cell::new(0) };
+    /// The pools whose payloads the thread is running where they were handed over.
+    static HELPING: Nesting<u64> = const { Nesting::new() };
+}
+
+// === impl Crew ===
+
+impl<T: Send + 'static> Crew<T> {
+    pub(super) fn new(
+        bound: usize,
+        workers: usize,
+        work: impl Fn(T) + Send + Sync + 'static,
+    ) -> Arc<Crew<T>> {
+        static NUMBERS: Counter = Counter::new(1);
+        // ORDER: Relaxed - a number that no other has.
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let queue = Arc::new(Queue::new(bound, workers));
+        Arc::new(Crew { queue, work: Box::new(work), number })
+    }
+
+    /// A worker's life.
+    pub(super) fn serve(self: Arc<Crew<T>>) {
+        EMPLOYER.set(self.number);
+        aside::serve(self.clone(), || {
+            let mut before = None;
+            while let Some(payload) = self.queue.take(before) {
+                before = Some(self.run(payload));
+            }
+        });
+        // It may be the last owner of what the closure captured, whose drop may panic.
+        contained(|| drop(self));
+    }
+
+    /// Runs a payload on the thread that hands it over.
+    pub(super) fn run_here(&self, payload: T) {
+        let done = HELPING.with(|helping| helping.inside(self.number, || self.run(payload)));
+        self.queue.count_inline(done);
+    }
+
+    /// Whether the calling thread is inside one of the pool's tasks, or is a worker that ends.
+    pub(super) fn is_inside(&self) -> bool {
+        EMPLOYER.get() == self.number || HELPING.with(|helping| helping.is_inside(&self.number))
+    }
+
+    fn run(&self, payload: T) -> Done {
+        if contained(|| (self.work)(payload)) { Done::Ran } else { Done::Panicked }
+    }
+}
+
+impl<T: Send + 'static> Post for Crew<T> {
+    fn leave(&self) {
+        self.queue.step_aside();
+    }
+
+    fn resume(&self) {
+        self.queue.come_back();
+    }
+}
+
+impl<T> fmt::Debug for Crew<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}

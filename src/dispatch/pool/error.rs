@@ -1,0 +1,123 @@
+//! Why a pool was not built, did not take a payload, or was not shut down.
+
+use std::fmt;
+use std::io;
+
+/// Why a pool was not built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// No threads, or more than
+    /// [`PoolBuilder::MAX_THREADS`](super::PoolBuilder::MAX_THREADS).
+    Threads {
+        /// What was asked for.
+        threads: usize,
+    },
+    /// A queue without room for anything.
+    QueueBound,
+    /// A NUL in the name of the threads: systems end names there.
+    ThreadName {
+        /// What was asked for.
+        name: String,
+    },
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+/// Why a pool did not take a payload. It comes back in here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError<T> {
+    /// The queue is full, and the pool drops what does not fit.
+    Full(T),
+    /// The pool was shut down.
+    ShutDown(T),
+}
+
+/// Why a pool was not shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// A task of the pool asked: this would wait for that very task.
+    InsideTask,
+}
+
+// === impl PoolError ===
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolError::Threads { threads } => {
+                let max = super::PoolBuilder::MAX_THREADS;
+                write!(f, "threads must be between 1 and {max}, got {threads}")
+            }
+            PoolError::QueueBound => f.write_str("queue_bound must be above zero"),
+            PoolError::ThreadName { name } => {
+                write!(f, "a thread's name must be without NUL, got {name:?}")
+            }
+            PoolError::Thread(error) => write!(f, "a worker could not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PoolError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PoolError::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+// === impl SubmitError ===
+
+impl<T> SubmitError<T> {
+    /// The payload.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let pool = Pool::builder(Full::Block).build_typed(|line: String| println!("{line}"))?;
+    /// pool.shutdown()?;
+    /// let refused = pool.submit("too late".to_owned()).unwrap_err();
+    /// assert_eq!(refused.into_payload(), "too late");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_payload(self) -> T {
+        match self {
+            SubmitError::Full(payload) | SubmitError::ShutDown(payload) => payload,
+        }
+    }
+}
+
+impl<T> fmt::Debug for SubmitError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubmitError::Full(_) => "Full(..)",
+            SubmitError::ShutDown(_) => "ShutDown(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for SubmitError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubmitError::Full(_) => "the pool's queue is full",
+            SubmitError::ShutDown(_) => "the pool was shut down",
+        })
+    }
+}
+
+impl<T> std::error::Error for SubmitError<T> {}
+
+// === impl ShutdownError ===
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShutdownError::InsideTask => f.write_str("a pool cannot be shut down by its own task"),
+        }
+    }
+}
+
+impl std::error::Error for ShutdownError {}

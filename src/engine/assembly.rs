@@ -1,0 +1,193 @@
+//! From a builder's settings to an engine: what is refused, what is made, who is started.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::dispatch::{Handler, Inline, Task};
+use crate::doorbell::{Bell, Doorbell};
+use crate::error::BuildError;
+use crate::os::{self, Alarm};
+use crate::reaper;
+use crate::shard::{Pool, Shard};
+use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
+use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
+
+use super::core::Core;
+use super::driving::inside;
+use super::leftover::Leftover;
+use super::{Builder, Driver, Engine, TypedEngine, local, registry};
+
+// === impl Builder: building ===
+
+impl Builder {
+    /// Builds an engine for closures, which run where the reaper is.
+    ///
+    /// ```
+    /// assert!(tickless::Builder::new().shards(0).build().is_err(), "nowhere to put a timer");
+    /// ```
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    pub fn build(self) -> Result<Engine, BuildError> {
+        self.build_with(Inline)
+    }
+
+    /// Builds an engine for closures, which `handler` runs, or has run elsewhere: a
+    /// [`Pool`](crate::dispatch::Pool), say. See [`dispatch`](crate::dispatch) for what there is.
+    ///
+    /// The engine drops the handler when it has stopped.
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::dispatch::{Full, Pool};
+    /// use tickless::{Batch, Engine, Task};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
+    /// let engine = Engine::builder().build_with(pool)?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
+    ///
+    /// // Any closure that takes batches does as well.
+    /// let logging = |batch: Batch<'_, Task>| {
+    ///     println!("{} tasks are due", batch.len());
+    ///     batch.for_each(Task::run);
+    /// };
+    /// let engine = Engine::builder().build_with(logging)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build_with(self, handler: impl Handler<Task> + 'static) -> Result<Engine, BuildError> {
+        self.build_typed(handler).map(Engine::from_typed)
+    }
+
+    /// Builds an engine for payloads of type `T`, which `handler` takes in batches. The engine
+    /// drops the handler when it has stopped.
+    ///
+    /// ```
+    /// let handler = |batch: tickless::Batch<'_, u64>| println!("{batch:?}");
+    /// assert!(tickless::Builder::new().build_typed(handler).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// A setting is out of bounds, or a thread could not be started.
+    pub fn build_typed<T, H>(self, handler: H) -> Result<TypedEngine<T>, BuildError>
+    where
+        T: Send + 'static,
+        H: Handler<T> + 'static,
+    {
+        let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
+        let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
+        let geometry = Geometry::new(self.slots, reach)?;
+        let shards = self.shard_count()?;
+        let has_threads = self.has_threads()?;
+        if self.max_pending == Some(0) {
+            return Err(BuildError::MaxPending);
+        }
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::ThreadName { name: self.thread_name });
+        }
+        let number = registry::new_number().ok_or(BuildError::TooManyEngines)?;
+        let clock = self.clock.clone().unwrap_or_else(Clock::system);
+        let now = scale.floor(clock.now_ns());
+        let pool = Pool::new(number, shards, self.max_pending);
+        let shards = (0..shards)
+            .map(|i| {
+                let doorbell = self.doorbell(i, has_threads)?;
+                Ok(Shard::new(i as u32, geometry, doorbell, now, &pool))
+            })
+            .collect::<Result<_, BuildError>>()?;
+        let observation = self.observation_named();
+        let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
+        if !has_threads {
+            return Ok(TypedEngine::from_parts(core, false, Vec::new()));
+        }
+        self.start(core)
+    }
+
+    fn shard_count(&self) -> Result<usize, BuildError> {
+        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(MAX_SHARDS);
+        match self.shards.unwrap_or_else(per_core) {
+            shards @ 1..=MAX_SHARDS => Ok(shards),
+            shards => Err(BuildError::Shards { shards }),
+        }
+    }
+
+    fn has_threads(&self) -> Result<bool, BuildError> {
+        let is_manual = self.clock.as_ref().is_some_and(|clock| clock.as_manual().is_some());
+        let default = if is_manual { Driver::Caller } else { Driver::Threads };
+        match self.driver.unwrap_or(default) {
+            Driver::Threads if is_manual => Err(BuildError::ManualClockWithThreads),
+            Driver::Threads if self.hook.is_some() => Err(BuildError::HookWithThreads),
+            driver => Ok(driver == Driver::Threads),
+        }
+    }
+
+    fn doorbell(&self, shard: usize, has_threads: bool) -> Result<Doorbell, BuildError> {
+        let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
+        Ok(Doorbell::new(match &self.hook {
+            _ if has_threads && counts_suspension => {
+                Bell::Alarm(Alarm::new().map_err(BuildError::Alarm)?)
+            }
+            _ if has_threads => Bell::Thread(OnceLock::new()),
+            Some(hook) => {
+                let hook = hook.clone();
+                let call = move || local::set_aside(|| hook(shard));
+                // A hook that panics must not leave a half-scheduled timer behind.
+                Bell::Hook(Box::new(move || drop(catch_unwind(AssertUnwindSafe(&call)))))
+            }
+            None => Bell::None,
+        }))
+    }
+
+    /// Starts a reaper for each shard. If one fails, those that started are stopped.
+    fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<TypedEngine<T>, BuildError> {
+        let mut threads = Vec::with_capacity(core.shards.len());
+        let mut failure = None;
+        for index in 0..core.shards.len() {
+            match self.start_one(&core, index) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        // From here on, dropping the engine stops what was started.
+        let engine = TypedEngine::from_parts(core, true, threads);
+        match failure {
+            None => Ok(engine),
+            Some(error) => Err(BuildError::Thread(error)),
+        }
+    }
+
+    fn start_one<T: Send + 'static>(
+        &self,
+        core: &Arc<Core<T>>,
+        index: usize,
+    ) -> io::Result<JoinHandle<Leftover<T>>> {
+        let name = format!("{}-{index}", self.thread_name);
+        let (pinned, core_of_thread) = (self.pinned, core.clone());
+        let (report, pinning) = mpsc::sync_channel(1);
+        core.reaper_begins();
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let core = core_of_thread;
+            let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
+            let may_run = outcome.is_ok();
+            // The builder waits for the answer, so somebody receives it.
+            let _ = report.send(outcome);
+            let leftover = inside(core.id(), || {
+                if may_run {
+                    // SAFETY: this thread closes the shard, later, or whoever has joined it.
+                    reaper::run(&unsafe { core.reaper(index) }, &core.stopping);
+                }
+                Leftover::new(core.close(&core.shards[index]))
+            });
+            core.reaper_ends();
+            leftover
+        })?;
+        core.shards[index].doorbell().answered_by(thread.thread().clone());
+        pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;
+        Ok(thread)
+    }
+}
