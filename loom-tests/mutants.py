@@ -270,7 +270,7 @@ MUTANTS = {
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
-            (DOORBELL, [("        park(timeout);\n        self.retract();", "        park(timeout);")]),
+            (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        if report.busy {", "        shard.doorbell().retract();\n        if report.busy {"),
                       ("        drop(owner);\n", "        drop(owner);\n        shard.doorbell().retract();\n")]),
         ],

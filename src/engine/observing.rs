@@ -93,8 +93,8 @@ impl Builder {
     /// process's panic hook has said what it says, and with the feature `tracing` it is an event.
     ///
     /// The callback runs where the panic was caught, on the reaper's thread, and must not own a
-    /// clone of the engine; what it panics with in its turn is ignored. Payloads that panic when they are *dropped* after being handed over
-    /// are reported as well.
+    /// clone of the engine; what it panics with in its turn is ignored. Payloads that panic when
+    /// they are *dropped* after being handed over are reported as well.
     ///
     /// ```
     /// use std::sync::mpsc;

@@ -78,7 +78,7 @@ pub struct PendingTimer {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Engine, ManualClock, LevelCount};
+/// use tickless::{Engine, LevelCount, ManualClock};
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 /// engine.schedule_detached(Duration::from_millis(40), || ())?;
@@ -102,7 +102,7 @@ pub struct LevelCount {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Engine, ManualClock, DueCount};
+/// use tickless::{DueCount, Engine, ManualClock};
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 /// engine.schedule_detached(Duration::from_millis(40), || ())?;
