@@ -3,6 +3,7 @@
 //! - `builder` puts an engine together; `core` is what its threads share.
 //! - `typed` is the engine for payloads of any type, `closures` the one for closures.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
@@ -11,11 +12,13 @@ mod builder;
 mod closures;
 mod core;
 mod driving;
+mod global;
 mod guard;
 mod handle;
 mod leftover;
 mod local;
 mod registry;
+mod remote;
 mod snapshot;
 mod stats;
 mod typed;
@@ -26,6 +29,7 @@ pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
 pub(crate) use registry::Registry;
+pub(crate) use remote::EngineRef;
 pub use snapshot::{PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use typed::TypedEngine;
