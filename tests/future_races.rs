@@ -2,6 +2,8 @@
 //! ends, no sleep is ready early, and every waker is let go.
 
 mod common;
+#[path = "common/parking.rs"]
+mod parking;
 #[path = "common/polling.rs"]
 mod polling;
 #[path = "common/random.rs"]
@@ -17,17 +19,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::scaled;
+use parking::block_on;
 use polling::{Bell, bell, poll};
 use random::Random;
 use threads::on_threads;
 use tickless::Engine;
-use tickless::future::{Elapsed, EngineExt, FutureExt, Sleep, SleepError};
+use tickless::future::{EngineExt, Sleep, SleepError};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 
 const US: Duration = Duration::from_micros(1);
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn engine() -> Engine {
     Engine::builder().tick(US * 50).shards(2).build().unwrap()
@@ -75,7 +76,7 @@ fn live(engine: &Engine, random: &mut Random, bells: &[(Arc<Bell>, Waker)], book
         add(&books.dropped);
         return drop(sleep);
     }
-    pollster::block_on(&mut sleep);
+    block_on(&mut sleep);
     assert!(poll_honestly(&mut sleep, &bells[0].1), "it stays ready");
     add(&books.ready);
 }
@@ -111,7 +112,7 @@ fn a_sleep_that_threads_take_turns_with_wakes_whoever_was_last() {
                 thread::yield_now();
             }
         });
-        assert_eq!(pollster::block_on(poll_fn(turn)), Ok(()));
+        assert_eq!(block_on(poll_fn(turn)), Ok(()));
         assert!(sleep.into_inner().unwrap().is_elapsed());
     }
 }
@@ -132,7 +133,7 @@ fn a_wake_up_that_meets_another_tasks_poll_is_not_lost() {
             while round % 150 > 0 && waits && bells[last].0.woken() == 0 {
                 thread::yield_now();
             }
-            pollster::block_on(&mut sleep);
+            block_on(&mut sleep);
             drop(sleep);
             assert!(bells.iter().map(|(bell, _)| bell.woken()).sum::<u32>() <= 1);
         }
@@ -160,7 +161,7 @@ fn whoever_waits_while_its_engine_stops_is_told() {
                 if random.below(2) == 0 {
                     sleep.reset_after(US * random.below(300) as u32);
                 }
-                match pollster::block_on(sleep.wait()) {
+                match block_on(sleep.wait()) {
                     Ok(()) => add(&ended),
                     Err(SleepError::Stopped) => return add(&stopped),
                     Err(error) => panic!("{error}"),
@@ -171,77 +172,4 @@ fn whoever_waits_while_its_engine_stops_is_told() {
     }
     assert_eq!(of(&stopped), 3 * rounds);
     assert!(of(&ended) > 0);
-}
-
-#[test]
-fn each_of_many_timeouts_is_in_time_or_elapsed_and_none_is_both() {
-    const TASKS: u64 = 400;
-    let engine = engine();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
-    let one = |n: u64, engine: Engine| async move {
-        let random = &mut Random::new(n);
-        let (mut in_time, mut late) = (0_u64, 0_u64);
-        for _ in 0..scaled(20) {
-            let (begin, delay) = (Instant::now(), US * random.below(1500) as u32);
-            let (sender, receiver) = tokio::sync::oneshot::channel();
-            let mut silent = Some(sender);
-            if random.below(3) > 0 {
-                let (reply, sender) = (engine.sleep(US * random.below(1500) as u32), silent.take());
-                tokio::spawn(async move {
-                    reply.await;
-                    sender.map(|sender| sender.send(()))
-                });
-            }
-            match receiver.timeout_on(&engine, delay).await {
-                Ok(answer) => {
-                    answer.unwrap();
-                    in_time += 1;
-                }
-                Err(error) => {
-                    assert!(begin.elapsed() >= delay && error.cause().is_none());
-                    late += 1;
-                }
-            }
-        }
-        (in_time, late)
-    };
-    let (in_time, late) = runtime.block_on(async {
-        let tasks: Vec<_> = (0..TASKS).map(|n| tokio::spawn(one(n, engine.clone()))).collect();
-        let mut sum = (0, 0);
-        for task in tasks {
-            let (in_time, late) = task.await.unwrap();
-            sum = (sum.0 + in_time, sum.1 + late);
-        }
-        sum
-    });
-    assert_eq!(in_time + late, TASKS * scaled(20));
-    assert!(in_time > 0 && late > 0, "{in_time} in time, {late} late");
-    runtime.shutdown_timeout(Duration::from_secs(60));
-    assert_eq!(engine.len(), 0, "nothing is left of those whose task was dropped");
-}
-
-#[test]
-fn tasks_that_are_aborted_while_they_wait_leave_no_timer() {
-    let engine = engine();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let aborted = runtime.block_on(async {
-        let mut aborted = 0;
-        for round in 0..scaled(2000) {
-            let engine = engine.clone();
-            let task = tokio::spawn(async move {
-                let sleep = engine.sleep(US * (round % 150) as u32);
-                let answer: Result<(), Elapsed> = sleep.timeout_on(&engine, HOUR).await;
-                answer
-            });
-            if round % 3 > 0 {
-                tokio::task::yield_now().await;
-            }
-            task.abort();
-            aborted += u64::from(task.await.is_err_and(|error| error.is_cancelled()));
-        }
-        aborted
-    });
-    assert!(aborted > 0);
-    drop(runtime);
-    assert_eq!(engine.len(), 0);
 }

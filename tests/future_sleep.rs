@@ -3,6 +3,8 @@
 
 #[path = "common/hands.rs"]
 mod hands;
+#[path = "common/parking.rs"]
+mod parking;
 #[path = "common/polling.rs"]
 mod polling;
 
@@ -12,6 +14,7 @@ use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use hands::engine_by_hand;
+use parking::block_on;
 use polling::{bell, poll};
 use tickless::future::{EngineExt, FutureExt, Sleep, Timeout};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
@@ -319,7 +322,7 @@ fn futures_may_be_sent_and_shared_as_what_they_hold() {
 fn the_process_has_one_engine_that_starts_on_first_use() {
     let begin = Instant::now();
     let mut sleep = tickless::sleep(MS * 2);
-    pollster::block_on(&mut sleep);
+    block_on(&mut sleep);
     assert!(begin.elapsed() >= MS * 2);
     let engine: &Engine = Engine::try_global().unwrap();
     assert!(std::ptr::eq(engine, Engine::global()));
