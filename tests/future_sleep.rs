@@ -8,6 +8,7 @@ mod parking;
 #[path = "common/polling.rs"]
 mod polling;
 
+use std::fmt::Debug;
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
@@ -316,6 +317,27 @@ fn futures_may_be_sent_and_shared_as_what_they_hold() {
     assert_send(&pinned);
     let mut pinned = std::pin::pin!(pinned);
     assert!(poll(&mut pinned, Waker::noop()).is_ready());
+}
+
+#[test]
+fn what_tasks_hold_can_be_told_apart_in_a_log() {
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    let assert_prints = |value: &dyn Debug, begin: &str, end: &str| {
+        let printed = format!("{value:?}");
+        assert!(printed.starts_with(begin) && printed.ends_with(end), "{printed}");
+    };
+    let mut sleep = engine.sleep(MS);
+    assert_prints(&sleep, "Sleep { deadline: Some(", "is_elapsed: false, .. }");
+    assert!(poll(&mut sleep, &waker).is_pending());
+    engine.advance(MS).unwrap();
+    assert_prints(&sleep, "Sleep { deadline: Some(", "is_elapsed: true, .. }");
+    assert_prints(&engine.interval(MS), "Interval { period: 1ms, next: Some(", "Burst, .. }");
+    assert_prints(&engine.timeout(MS, ready(7)), "Timeout { inner: Ready(Some(7))", ".. } }");
+}
+
+#[test]
+fn a_sleep_is_small() {
+    assert!(size_of::<Sleep>() <= 6 * size_of::<usize>(), "{}", size_of::<Sleep>());
 }
 
 #[test]

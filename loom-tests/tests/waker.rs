@@ -13,7 +13,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use loom_tests::check;
 use tickless::future::waker::Signal;
-use tickless::sync::{AtomicBool, Counter, Ordering, UnsafeCell, thread};
+use tickless::sync::{AtomicBool, Counter, Mutex, Ordering, UnsafeCell, thread};
 
 /// A sleep, and the timer that it waits for.
 struct Rig {
@@ -97,8 +97,14 @@ impl Rig {
             payloads: [AtomicBool::new(true), AtomicBool::new(true)],
             outcome: UnsafeCell::new(0),
         };
-        assert!(rig.signal.arm(&task.waker()));
+        assert!(rig.arm(task));
         Arc::new(rig)
+    }
+
+    /// Gets ready for another timer; whether the last one has let go.
+    fn arm(&self, task: &Arc<Task>) -> bool {
+        // SAFETY: the sleep makes one call at a time.
+        unsafe { self.signal.arm(&task.waker()) }
     }
 
     /// The timer's end, if nobody was faster: on the reaper's thread.
@@ -113,7 +119,8 @@ impl Rig {
     fn cancel(&self) -> bool {
         let is_cancelled = self.take_payload(0);
         if is_cancelled {
-            self.signal.hush();
+            // SAFETY: the sleep makes one call at a time, and has what would ring.
+            unsafe { self.signal.hush() };
             assert!(self.signal.ring().is_none(), "the payload's drop wakes nobody");
         }
         is_cancelled
@@ -201,6 +208,33 @@ fn a_sleep_goes_from_task_to_task_on_their_threads() {
 }
 
 #[test]
+fn two_tasks_take_turns_at_a_sleep() {
+    check(3, || {
+        let tasks: [_; 3] = tasks();
+        let rig = Rig::armed(&tasks[0]);
+        // Who polled last and waits; it guards the sleep, of which there is one.
+        let last = Arc::new(Mutex::new(Some(0)));
+        let turn = |rig: &Rig, last: &Mutex<Option<usize>>, task: &Arc<Task>, number| {
+            let mut last = last.lock().unwrap();
+            if last.is_some() {
+                *last = rig.poll(task).then_some(number);
+            }
+        };
+        let (of_other, others_last, other) = (rig.clone(), last.clone(), tasks[1].clone());
+        let other = thread::spawn(move || turn(&of_other, &others_last, &other, 1));
+        let reaper = firing(&rig, 0);
+        turn(&rig, &last, &tasks[2], 2);
+        other.join().unwrap();
+        reaper.join().unwrap();
+        let last = *last.lock().unwrap();
+        assert!(last.is_none_or(|last| tasks[last].woken() == 1), "a lost wake-up");
+        assert!(tasks.iter().map(|task| task.woken()).sum::<u64>() <= 1);
+        drop(rig);
+        tasks.iter().for_each(|task| task.settle());
+    });
+}
+
+#[test]
 fn a_sleep_is_dropped_while_it_fires() {
     check(3, || {
         let tasks: [_; 2] = tasks();
@@ -226,8 +260,8 @@ fn a_sleep_that_has_fired_is_armed_again() {
         let first = firing(&rig, 0);
         // It is moved, unless it is cancelled first; the payload says that it has fired.
         if rig.cancel() {
-            assert!(rig.signal.arm(&tasks[1].waker()));
-        } else if !rig.signal.arm(&tasks[1].waker()) {
+            assert!(rig.arm(&tasks[1]));
+        } else if !rig.arm(&tasks[1]) {
             rig = Rig::armed(&tasks[1]);
         }
         assert!(rig.signal.register(&tasks[1].waker()), "a stale ring");
@@ -250,7 +284,7 @@ fn an_end_that_a_poll_has_found_may_be_followed_by_the_next_timer() {
         let mut rig = Rig::armed(&tasks[0]);
         let first = firing(&rig, 0);
         if !rig.poll(&tasks[1]) {
-            if !rig.signal.arm(&tasks[2].waker()) {
+            if !rig.arm(&tasks[2]) {
                 rig = Rig::armed(&tasks[2]);
             }
             assert!(rig.signal.register(&tasks[2].waker()), "a stale ring");

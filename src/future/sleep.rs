@@ -252,9 +252,10 @@ impl Sleep {
     }
 
     /// Drops a ringer that came back, so that it rings nowhere.
-    fn hush(&self, ringer: Task) {
+    fn hush(&mut self, ringer: Task) {
         if let Some(signal) = &self.signal {
-            signal.hush();
+            // SAFETY: the sleep is borrowed alone, and what would ring is here.
+            unsafe { signal.hush() };
         }
         drop(ringer);
     }
@@ -282,10 +283,12 @@ impl Sleep {
     /// An armed signal: the last one if its timer has let go of it, so that nothing of that can
     /// end this one, else a new one.
     fn arm(&mut self, waker: &Waker) -> &Arc<Signal> {
-        if !self.signal.as_ref().is_some_and(|signal| signal.arm(waker)) {
-            let signal = Signal::new();
-            signal.arm(waker);
-            self.signal = Some(Arc::new(signal));
+        // SAFETY: the sleep is borrowed alone.
+        let is_armed = |signal: &Arc<Signal>| unsafe { signal.arm(waker) };
+        if !self.signal.as_ref().is_some_and(is_armed) {
+            let signal = Arc::new(Signal::new());
+            is_armed(&signal);
+            self.signal = Some(signal);
         }
         self.signal.as_ref().expect("it was put there")
     }

@@ -67,12 +67,15 @@ impl Signal {
     ///
     /// # Panics
     /// As the waker's `clone` does, with nothing changed, and the `drop` of one that is in its way.
-    pub fn arm(&self, waker: &Waker) -> bool {
+    ///
+    /// # Safety
+    /// The caller is the sleep, which makes one call at a time.
+    pub unsafe fn arm(&self, waker: &Waker) -> bool {
         // ORDER(WAKER): Acquire - pairs with the Release of `DONE` in `ring`: the slot was left.
         if self.word.load(Ordering::Acquire) & DONE == 0 {
             return false;
         }
-        // SAFETY: after `DONE` only the sleep touches the slot, and this is it.
+        // SAFETY: after `DONE` only the sleep touches the slot, and the caller is that.
         let old = unsafe { self.put(waker) };
         // ORDER(WAKER): Relaxed - the new timer's end gets its reference after this, from here.
         self.word.store(0, Ordering::Relaxed);
@@ -123,7 +126,10 @@ impl Signal {
     }
 
     /// The sleep's part, when it has the timer's payload back: nobody will be woken.
-    pub fn hush(&self) {
+    ///
+    /// # Safety
+    /// The caller is the sleep, which makes one call at a time, and nothing has rung or is ringing.
+    pub unsafe fn hush(&self) {
         // ORDER(WAKER): Relaxed - the caller has what would ring, and drops it itself.
         self.word.store(OVER | DONE, Ordering::Relaxed);
     }
@@ -217,6 +223,12 @@ mod tests {
         (task.clone(), task.into())
     }
 
+    /// Arms, as a sleep does.
+    fn arm(signal: &Signal, waker: &Waker) -> bool {
+        // SAFETY: these tests have one thread.
+        unsafe { signal.arm(waker) }
+    }
+
     /// Rings, as a timer's end does; whether somebody was woken.
     fn ring(signal: &Signal) -> bool {
         signal.ring().map(Waker::wake).is_some()
@@ -225,7 +237,7 @@ mod tests {
     #[test]
     fn the_waker_of_the_last_poll_is_woken_and_let_go() {
         let (signal, (a, waker_a), (b, waker_b)) = (Signal::new(), task(), task());
-        assert!(signal.arm(&waker_a) && signal.register(&waker_b));
+        assert!(arm(&signal, &waker_a) && signal.register(&waker_b));
         assert_eq!((Arc::strong_count(&a), Arc::strong_count(&b)), (2, 3));
         assert!(ring(&signal));
         assert_eq!((Arc::strong_count(&a), Arc::strong_count(&b)), (2, 2));
@@ -236,7 +248,7 @@ mod tests {
     #[test]
     fn a_task_that_polls_again_is_cloned_once() {
         let (signal, (task, waker)) = (Signal::new(), task());
-        assert!(signal.arm(&waker) && signal.register(&waker) && signal.register(&waker));
+        assert!(arm(&signal, &waker) && signal.register(&waker) && signal.register(&waker));
         assert_eq!(Arc::strong_count(&task), 3);
     }
 
@@ -244,8 +256,8 @@ mod tests {
     fn a_signal_serves_again_once_its_timer_has_let_go() {
         let (signal, (task, waker)) = (Signal::new(), task());
         for round in 1..=3 {
-            assert!(signal.arm(&waker));
-            assert!(!signal.arm(&waker), "a timer has it");
+            assert!(arm(&signal, &waker));
+            assert!(!arm(&signal, &waker), "a timer has it");
             assert!(ring(&signal) && !ring(&signal));
             assert_eq!(task.0.load(Ordering::SeqCst), round);
         }
@@ -254,21 +266,22 @@ mod tests {
     #[test]
     fn a_hushed_signal_wakes_nobody_and_serves_again() {
         let (signal, (task, waker)) = (Signal::new(), task());
-        assert!(signal.arm(&waker));
-        signal.hush();
-        assert!(!ring(&signal) && signal.arm(&waker) && ring(&signal));
+        assert!(arm(&signal, &waker));
+        // SAFETY: nothing has rung.
+        unsafe { signal.hush() };
+        assert!(!ring(&signal) && arm(&signal, &waker) && ring(&signal));
         assert_eq!(task.0.load(Ordering::SeqCst), 1);
     }
 
     #[test]
     fn a_ring_during_a_poll_is_found_by_the_poll() {
         let (signal, (task, waker)) = (Signal::new(), task());
-        assert!(signal.arm(&waker));
+        assert!(arm(&signal, &waker));
         signal.word.store(BUSY, Ordering::SeqCst);
         let busy = Busy(&signal);
         assert!(!ring(&signal), "the poll has the slot");
         assert!(!busy.take_away());
-        assert!(!signal.register(&waker) && signal.arm(&waker));
+        assert!(!signal.register(&waker) && arm(&signal, &waker));
         assert_eq!(task.0.load(Ordering::SeqCst), 0);
     }
 }
