@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 /// What an [`Interval`](super::Interval) does when a tick was missed: when it was asked for too
 /// late, because the task was busy with what it did at the one before.
 ///
-/// With a period of 10 ms and a task that takes 25 ms at the first tick, the ticks are handed out
-/// at these times (those that were missed in bold):
+/// With a period of 10 ms and a task that takes 25 ms after the first tick, ticks are handed out at
+/// these times, in milliseconds:
 ///
-/// | | | | | | | |
+/// | tick | 1 | 2 | 3 | 4 | 5 | 6 |
 /// |---|---|---|---|---|---|---|
-/// | `Burst` | 0 | **25** | **25** | 30 | 40 | 50 |
-/// | `Delay` | 0 | **25** | 35 | 45 | 55 | 65 |
-/// | `Skip` | 0 | **25** | 30 | 40 | 50 | 60 |
+/// | `Burst` | 0 | 25 | 25 | 30 | 40 | 50 |
+/// | `Delay` | 0 | 25 | 35 | 45 | 55 | 65 |
+/// | `Skip` | 0 | 25 | 30 | 40 | 50 | 60 |
 ///
 /// ```
 /// use std::time::Duration;

@@ -18,6 +18,15 @@ use super::{Elapsed, Sleep};
 ///
 /// Dropping it drops the inner future and cancels the timer; it is cancel safe if the inner
 /// future is.
+///
+/// ```
+/// use std::future::Ready;
+/// use std::time::Duration;
+/// use tickless::future::{FutureExt, Timeout};
+///
+/// let timeout: Timeout<Ready<u32>> = std::future::ready(7).timeout(Duration::from_secs(5));
+/// assert_eq!(pollster::block_on(timeout), Ok(7));
+/// ```
 #[derive(Debug)]
 #[must_use = "a timeout does nothing unless it is awaited or polled"]
 pub struct Timeout<F> {
