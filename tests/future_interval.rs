@@ -129,6 +129,16 @@ fn a_period_of_zero_is_refused() {
 }
 
 #[test]
+fn an_interval_says_what_it_was_told() {
+    let mut interval = engine_by_hand().interval(MS * 7);
+    assert_eq!((interval.period(), interval.missed_tick_behavior()), (MS * 7, Burst));
+    for behavior in [Skip, Delay, Burst] {
+        interval.set_missed_tick_behavior(behavior);
+        assert_eq!(interval.missed_tick_behavior(), behavior);
+    }
+}
+
+#[test]
 fn resets_begin_anew() {
     let engine = engine_by_hand();
     let begin = engine.now();
