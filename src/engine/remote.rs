@@ -17,6 +17,13 @@ pub(crate) struct EngineRef {
     number: u32,
 }
 
+/// A time for a timer, as an engine files it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reckoned {
+    deadline: Tick,
+    now_ns: u64,
+}
+
 // === impl EngineRef ===
 
 impl EngineRef {
@@ -49,33 +56,40 @@ impl EngineRef {
         core.clock.instant_at(now_ns)?.checked_add(delay)
     }
 
-    /// Whether the engine's clock has got to `deadline`. Asks the clock itself only where the
-    /// thread's watch, which is never behind it, says that it might.
+    /// Reckons when a timer for `deadline` is due; `None` there: never. `None` here: the engine's
+    /// clock has got to it. Asks the clock itself only where the thread's watch, which is never
+    /// behind it, says that it might have.
     #[inline]
-    pub(crate) fn has_reached(self, deadline: Instant) -> bool {
-        let Some(mut local) = self.lent() else { return false };
+    pub(crate) fn reckon(self, deadline: Option<Instant>) -> Option<Reckoned> {
+        let Some(mut local) = self.lent() else {
+            // Whoever schedules it is told.
+            return Some(Reckoned { deadline: Tick::NEVER, now_ns: 0 });
+        };
         let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        let Some(deadline) = deadline else {
+            return Some(Reckoned { deadline: Tick::NEVER, now_ns });
+        };
         let deadline_ns = core.clock.ns_at(deadline);
-        watch.now_ns(&core.clock) >= deadline_ns && core.clock.now_ns() >= deadline_ns
+        if now_ns >= deadline_ns && core.clock.now_ns() >= deadline_ns {
+            return None;
+        }
+        Some(Reckoned { deadline: core.scale.ceil(deadline_ns), now_ns })
     }
 
-    /// Schedules `task` for a point in time; `None`: for never.
+    /// Schedules `task` for what this engine has just reckoned, on the same thread. (That time has
+    /// moved on since then is nothing new to whom it is filed for.)
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
-    pub(crate) fn schedule_at(
+    pub(crate) fn schedule(
         self,
-        deadline: Option<Instant>,
+        reckoned: Reckoned,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(mut local) = self.lent() else { return Err(ScheduleError::Stopped(task)) };
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = match deadline {
-            Some(deadline) => core.scale.ceil(core.clock.ns_at(deadline)),
-            None => Tick::NEVER,
-        };
+        let Reckoned { deadline, now_ns } = reckoned;
         local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
     }
 

@@ -28,7 +28,8 @@ use super::waker::Signal;
 ///
 /// From [`sleep`], [`sleep_until`] and [`EngineExt`](super::EngineExt). Its timer is scheduled by
 /// the first poll: one that is never polled costs nothing. That is the one allocation of its life,
-/// whatever polls and resets follow; a deadline that has passed by then is ready without a timer.
+/// whatever polls and resets follow (but see [`reset`](Sleep::reset)); a deadline that has passed
+/// by then is ready without a timer.
 /// It may be polled by another task each time, and wakes the one that polled last. Dropping it
 /// cancels its timer. Once ready it stays ready, until it is reset.
 ///
@@ -263,12 +264,12 @@ impl Sleep {
     /// The poll that finds no timer.
     #[inline]
     fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        if self.deadline.is_some_and(|deadline| self.engine.has_reached(deadline)) {
+        let Some(reckoned) = self.engine.reckon(self.deadline) else {
             self.has_elapsed = true;
             return Poll::Ready(Ok(()));
-        }
+        };
         let ringer = Ringer { signal: Some(self.arm(waker).clone()) };
-        let refused = match self.engine.schedule_at(self.deadline, Task::new(|| drop(ringer))) {
+        let refused = match self.engine.schedule(reckoned, Task::new(|| drop(ringer))) {
             Ok(handle) => {
                 self.handle = Some(handle);
                 return Poll::Pending;
