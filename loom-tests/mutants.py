@@ -38,7 +38,7 @@ POOL = "src/shard/pool.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
-TRIAL = "src/purgatory/trial.rs"
+TRIAL, WAKER = "src/purgatory/trial.rs", "src/future/waker.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
@@ -644,6 +644,51 @@ MUTANTS = {
     "a payload is pushed after the end": (
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
+    ),
+    # WAKER
+    "a poll finds the end without Acquire": (
+        "waker", [(WAKER, [("compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Acquire)",
+                             "compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed)")])],
+    ),
+    "a ring without Acquire": (
+        "waker", [(WAKER, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Release)")])],
+    ),
+    "a ring without Release": (
+        "waker", [(WAKER, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Acquire)")])],
+    ),
+    "a poll takes its mark away without Release": (
+        "waker", [(WAKER, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
+                             "compare_exchange(BUSY, 0, Ordering::Relaxed, Ordering::Acquire)")])],
+    ),
+    "a poll finds at its end that it has rung without Acquire": (
+        "waker", [(WAKER, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
+                             "compare_exchange(BUSY, 0, Ordering::Release, Ordering::Relaxed)")])],
+    ),
+    "a ring leaves the slot without Release": (
+        "waker", [(WAKER, [("self.word.store(OVER | DONE, Ordering::Release)",
+                             "self.word.store(OVER | DONE, Ordering::Relaxed)")])],
+    ),
+    "a signal is armed again without Acquire": (
+        "waker", [(WAKER, [("self.word.load(Ordering::Acquire) & DONE", "self.word.load(Ordering::Relaxed) & DONE")])],
+    ),
+    "a signal is armed again before the last ring has left it": (
+        "waker", [(WAKER, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & OVER == 0")])],
+    ),
+    "a signal is armed again before the last ring has come": (
+        "waker", [(WAKER, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & BUSY != 0")])],
+    ),
+    "a ring does not mind a poll": (
+        "waker", [(WAKER, [("        if before != 0 {\n", "        if before & OVER != 0 {\n")])],
+    ),
+    "a ring does not mind that it was hushed": (
+        "waker", [(WAKER, [("        if before != 0 {\n", "        if before & BUSY != 0 {\n")])],
+    ),
+    "a ring says that it has left the slot before it has": (
+        "waker", [(WAKER, [("        let waker = unsafe { self.take() };\n", ""),
+                            ("        waker\n    }\n", "        // SAFETY: none.\n        unsafe { self.take() }\n    }\n")])],
+    ),
+    "a poll overlooks that it has rung meanwhile": (
+        "waker", [(WAKER, [("        mem::forget(self);\n        waits\n", "        mem::forget(self);\n        waits || true\n")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

@@ -6,10 +6,18 @@ pub mod dispatch;
 mod engine;
 mod error;
 #[cfg(not(any(loom, shuttle)))]
+pub mod future;
+#[cfg(not(any(loom, shuttle)))]
 pub mod hashed;
 pub mod local;
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
+
+/// Of the futures, what the models are about: the rest stands on the engine.
+#[cfg(any(loom, shuttle))]
+pub mod future {
+    pub mod waker;
+}
 
 /// Of the purgatory, what the models are about: the rest stands on the engine.
 #[cfg(any(loom, shuttle))]
@@ -51,6 +59,8 @@ pub use engine::{
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{Metrics, MetricsPublisher};
 pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
+#[cfg(not(any(loom, shuttle)))]
+pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;
 pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};

@@ -6,6 +6,7 @@
 //!   what can be seen of it; `closures` is the engine for closures, `delegates` what it leaves to
 //!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
 //! - `slot` is where the handler lies.
@@ -18,6 +19,7 @@ mod closures;
 mod core;
 mod delegates;
 mod driving;
+mod global;
 mod guard;
 mod handle;
 mod leftover;
@@ -26,6 +28,7 @@ mod local;
 mod metrics;
 mod observing;
 mod registry;
+mod remote;
 mod scheduling;
 mod slot;
 mod snapshot;
@@ -42,6 +45,7 @@ pub use handle::{Handle, State};
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
 pub(crate) use registry::Registry;
+pub(crate) use remote::EngineRef;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use typed::TypedEngine;

@@ -1,0 +1,100 @@
+//! An engine by its number: for what there are many of, and what would otherwise count a
+//! reference that all threads share each time that it comes and goes.
+
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use crate::dispatch::Task;
+use crate::error::ScheduleError;
+use crate::time::Tick;
+
+use super::local::{self, Lent, Local};
+use super::{Handle, TypedEngine};
+
+/// An engine for closures, by its number. It does not keep the engine alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EngineRef {
+    number: u32,
+}
+
+/// A time for a timer, as an engine files it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reckoned {
+    deadline: Tick,
+    now_ns: u64,
+}
+
+// === impl EngineRef ===
+
+impl EngineRef {
+    pub(crate) fn new(engine: &TypedEngine<Task>) -> EngineRef {
+        EngineRef { number: engine.number() }
+    }
+
+    /// The engine's time, as its clock shows it. `None`: it is gone.
+    pub(crate) fn now(self) -> Option<Instant> {
+        let local = self.lent()?;
+        local.core.clock.instant_at(local.core.clock.now_ns())
+    }
+
+    /// How long a tick is. `None`: the engine is gone.
+    pub(crate) fn tick(self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
+    }
+
+    /// The time that `delay` from now is. `None`: it is too far away to represent, or the engine
+    /// is gone.
+    #[inline]
+    pub(crate) fn time_after(self, delay: Duration) -> Option<Instant> {
+        if delay.is_zero() {
+            // The thread's watch may be ahead of the clock: this is to be now, not soon.
+            return self.now();
+        }
+        let mut local = self.lent()?;
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        core.clock.instant_at(now_ns)?.checked_add(delay)
+    }
+
+    /// Reckons when a timer for `deadline` is due; `None` there: never. `None` here: the engine's
+    /// clock has got to it. Asks the clock itself only where the thread's watch, which is never
+    /// behind it, says that it might have.
+    #[inline]
+    pub(crate) fn reckon(self, deadline: Option<Instant>) -> Option<Reckoned> {
+        let Some(mut local) = self.lent() else {
+            // Whoever schedules it is told.
+            return Some(Reckoned { deadline: Tick::NEVER, now_ns: 0 });
+        };
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        let Some(deadline) = deadline else {
+            return Some(Reckoned { deadline: Tick::NEVER, now_ns });
+        };
+        let deadline_ns = core.clock.ns_at(deadline);
+        if now_ns >= deadline_ns && core.clock.now_ns() >= deadline_ns {
+            return None;
+        }
+        Some(Reckoned { deadline: core.scale.ceil(deadline_ns), now_ns })
+    }
+
+    /// Schedules `task` for what this engine has just reckoned, on the same thread. (That time has
+    /// moved on since then is nothing new to whom it is filed for.)
+    ///
+    /// # Errors
+    /// The engine is full, has stopped or is gone; the task comes back in the error.
+    #[inline]
+    pub(crate) fn schedule(
+        self,
+        reckoned: Reckoned,
+        task: Task,
+    ) -> Result<Handle, ScheduleError<Task>> {
+        let Some(mut local) = self.lent() else { return Err(ScheduleError::Stopped(task)) };
+        let Reckoned { deadline, now_ns } = reckoned;
+        local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
+    }
+
+    #[inline]
+    fn lent(self) -> Option<Lent<Task>> {
+        local::of_number(self.number)
+    }
+}

@@ -1,0 +1,88 @@
+//! The timer that hyper asks for.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Sleep as HyperSleep, Timer};
+
+use crate::engine::Engine;
+
+use super::{EngineExt, Sleep};
+
+/// An engine as the [timer](hyper::rt::Timer) of hyper's servers and clients: for header timeouts,
+/// keep-alives and whatever else they limit.
+///
+/// Clones are cheap and share the engine, which lives as long as one of them. A deadline that hyper
+/// moves is one that the engine moves: nothing is allocated for it.
+///
+/// A connection whose engine has stopped or is full ends in a panic of its task when it comes to
+/// wait for a deadline, as a [`Sleep`] does: let the engine outlive the connections.
+///
+/// ```
+/// use std::time::Duration;
+/// use hyper::server::conn::http1;
+/// use tickless::future::HyperTimer;
+///
+/// let mut server = http1::Builder::new();
+/// server.timer(HyperTimer::global()).header_read_timeout(Duration::from_secs(10));
+/// ```
+#[derive(Clone, Debug)]
+pub struct HyperTimer {
+    engine: Engine,
+}
+
+// === impl HyperTimer ===
+
+impl HyperTimer {
+    /// The process's own engine.
+    ///
+    /// ```
+    /// let timer = tickless::future::HyperTimer::global();
+    /// # drop(timer);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Engine::global`], if this is its first use.
+    pub fn global() -> HyperTimer {
+        HyperTimer::new(Engine::global())
+    }
+
+    /// An engine of one's own.
+    ///
+    /// ```
+    /// use hyper::rt::Timer;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::future::HyperTimer;
+    ///
+    /// let timer = HyperTimer::new(&Engine::builder().shards(1).build()?);
+    /// pollster::block_on(timer.sleep(Duration::from_millis(2)));
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn new(engine: &Engine) -> HyperTimer {
+        HyperTimer { engine: engine.clone() }
+    }
+}
+
+impl Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn HyperSleep>> {
+        Box::pin(self.engine.sleep(duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn HyperSleep>> {
+        Box::pin(self.engine.sleep_until(deadline))
+    }
+
+    fn now(&self) -> Instant {
+        self.engine.now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn HyperSleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(mut sleep) => sleep.reset(new_deadline),
+            None => *sleep = self.sleep_until(new_deadline),
+        }
+    }
+}
+
+impl HyperSleep for Sleep {}

@@ -1,0 +1,135 @@
+//! What sleeps allocate: one block when a timer is first needed, and nothing ever after.
+
+#[path = "common/alone.rs"]
+mod alone;
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/hands.rs"]
+mod hands;
+#[path = "common/polling.rs"]
+mod polling;
+
+use std::future::{pending, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use alone::alone;
+use common::scaled;
+use counting::{Counting, bytes_here, free_what_waits_for_readers, live, made_here};
+use hands::engine_by_hand;
+use polling::{bell, poll};
+use tickless::future::EngineExt;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Asserts that a step allocates so many blocks, once it has run for a while, and keeps none.
+fn allocates(blocks: u64, what: &str, mut step: impl FnMut()) {
+    let steps = scaled(2000);
+    (0..1000).for_each(|_| step());
+    let (made, bytes) = (made_here(), bytes_here());
+    (0..steps).for_each(|_| step());
+    assert_eq!(made_here() - made, blocks * steps, "{what}");
+    assert_eq!(bytes_here(), bytes, "{what}");
+}
+
+#[test]
+fn a_sleep_costs_one_allocation_at_its_first_poll_and_none_after() {
+    let _alone = alone();
+    let (engine, wakers) = (engine_by_hand(), [bell().1, bell().1]);
+    let step = |delay, polls| {
+        let mut sleep = engine.sleep(delay);
+        let mut seen = 0;
+        (0..polls).for_each(|n| seen += u32::from(poll(&mut sleep, &wakers[n % 2]).is_pending()));
+        assert_eq!(seen, polls as u32);
+    };
+    allocates(0, "never polled", || step(HOUR, 0));
+    allocates(1, "polled once", || step(HOUR, 1));
+    allocates(1, "polled ten times, by two tasks", || step(HOUR, 10));
+    allocates(1, "awaited to its end", || {
+        let mut sleep = engine.sleep(MS);
+        assert_eq!(poll(&mut sleep, &wakers[0]), Poll::Pending);
+        engine.advance(MS).unwrap();
+        assert_eq!(poll(&mut sleep, &wakers[1]), Poll::Ready(()));
+    });
+    allocates(0, "past at its first poll", || {
+        assert_eq!(poll(&mut engine.sleep(Duration::ZERO), &wakers[0]), Poll::Ready(()));
+    });
+}
+
+#[test]
+fn a_reset_costs_no_allocation_before_or_after_firing() {
+    let _alone = alone();
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    let mut sleep = engine.sleep(HOUR);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    allocates(0, "to a later time", || {
+        engine.advance(MS).unwrap();
+        sleep.reset_after(HOUR);
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    });
+    allocates(0, "after firing", || {
+        sleep.reset_after(MS);
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        engine.advance(MS).unwrap();
+        assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));
+    });
+}
+
+#[test]
+fn a_tick_costs_no_allocation() {
+    let _alone = alone();
+    let (engine, (bell, waker)) = (engine_by_hand(), bell());
+    let mut interval = engine.interval(MS * 3);
+    let cx = &mut Context::from_waker(&waker);
+    assert!(interval.poll_tick(cx).is_ready());
+    allocates(0, "a tick", || {
+        assert!(interval.poll_tick(cx).is_pending());
+        engine.advance(MS * 3).unwrap();
+        assert!(interval.poll_tick(cx).is_ready());
+    });
+    assert_eq!(u64::from(bell.woken()), 1000 + scaled(2000));
+}
+
+#[test]
+fn a_timeout_that_is_not_needed_costs_no_allocation() {
+    let _alone = alone();
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    allocates(0, "ready at once", || {
+        assert_eq!(poll(&mut engine.timeout(HOUR, ready(7)), &waker), Poll::Ready(Ok(7)));
+    });
+    assert_eq!(engine.stats().scheduled, 0);
+    allocates(1, "not ready", || {
+        assert!(poll(&mut engine.timeout(HOUR, pending::<()>()), &waker).is_pending());
+    });
+}
+
+#[test]
+fn sleeps_that_end_with_their_engine_leave_nothing_behind() {
+    let _alone = alone();
+    let (_, waker) = bell();
+    let build_and_drop = || {
+        let engine = engine_by_hand();
+        let mut sleeps: Vec<_> = (1..=10).map(|n| engine.sleep(MS * n)).collect();
+        sleeps.iter_mut().for_each(|sleep| assert!(poll(sleep, &waker).is_pending()));
+        engine.advance(MS * 5).unwrap();
+        sleeps.drain(3..).for_each(drop);
+        let mut sleep = engine.sleep(HOUR);
+        assert!(poll(&mut sleep, &waker).is_pending());
+        drop(engine);
+        drop(sleep);
+    };
+    build_and_drop();
+    free_what_waits_for_readers();
+    let before = live();
+    let engines = 100;
+    (0..engines).for_each(|_| build_and_drop());
+    free_what_waits_for_readers();
+    let left = live().blocks - before.blocks;
+    assert!(left < engines / 2, "{left} blocks of {engines} engines");
+}

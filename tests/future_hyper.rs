@@ -1,0 +1,140 @@
+//! Hyper's server and client on the engine's timer.
+
+#![cfg(feature = "hyper")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::rt::{Sleep as HyperSleep, Timer};
+use hyper::service::service_fn;
+use hyper::{Request, Response, client, server};
+use hyper_util::rt::TokioIo;
+use tickless::future::{HyperTimer, Sleep};
+use tickless::{Engine, ManualClock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+const MS: Duration = Duration::from_millis(1);
+
+const HEADERS_WITHIN: Duration = Duration::from_millis(30);
+
+async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
+}
+
+/// Serves one connection, and says how it ended.
+async fn serve_one(timer: HyperTimer) -> (SocketAddr, JoinHandle<hyper::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut server = server::conn::http1::Builder::new();
+        server.timer(timer).header_read_timeout(HEADERS_WITHIN);
+        server.serve_connection(TokioIo::new(stream), service_fn(hello)).await
+    });
+    (address, serving)
+}
+
+/// Runs `body` on tokio, without tokio's own timers.
+fn on_tokio(body: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(body);
+}
+
+#[test]
+fn a_client_that_asks_in_time_is_answered() {
+    on_tokio(async {
+        let engine = Engine::new().unwrap();
+        let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut sender, connection) =
+            client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let connection = tokio::spawn(connection);
+        for _ in 0..3 {
+            let request = Request::builder().uri("/").body(Empty::<Bytes>::new()).unwrap();
+            let response = sender.send_request(request).await.unwrap();
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
+        }
+        drop(sender);
+        connection.await.unwrap().unwrap();
+        serving.await.unwrap().unwrap();
+        assert!(engine.stats().scheduled > 0, "the server asked this timer");
+        assert!(engine.is_empty(), "no timer outlives its connection");
+    });
+}
+
+#[test]
+fn a_client_that_does_not_finish_its_headers_is_shut_out() {
+    on_tokio(async {
+        let engine = Engine::new().unwrap();
+        let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+        let begin = Instant::now();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: loca").await.unwrap();
+        let error = serving.await.unwrap().unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        assert!(begin.elapsed() >= HEADERS_WITHIN);
+        let mut rest = Vec::new();
+        // Whether the connection ends or breaks, nothing more comes.
+        let _ = stream.read_to_end(&mut rest).await;
+        assert_eq!((engine.stats().fired, engine.len()), (1, 0));
+    });
+}
+
+/// The sleep inside what hyper holds.
+fn inner(sleep: &mut Pin<Box<dyn HyperSleep>>) -> Pin<&mut Sleep> {
+    sleep.as_mut().downcast_mut_pin().expect("it is a sleep of the engine's")
+}
+
+#[test]
+fn a_deadline_that_hyper_moves_is_the_same_timer_moved() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let timer = HyperTimer::new(&engine);
+    assert_eq!(timer.now(), engine.now());
+    let mut sleep = timer.sleep(MS * 10);
+    let address = &raw const *inner(&mut sleep);
+    let is_ready = |sleep: &mut Pin<Box<dyn HyperSleep>>| {
+        futures_util::FutureExt::now_or_never(sleep).is_some()
+    };
+    assert!(!is_ready(&mut sleep));
+    for _ in 0..10 {
+        engine.advance(MS * 9).unwrap();
+        timer.reset(&mut sleep, engine.now() + MS * 10);
+        assert!(!is_ready(&mut sleep));
+    }
+    assert_eq!((&raw const *inner(&mut sleep), engine.stats().scheduled), (address, 1));
+    engine.advance(MS * 10).unwrap();
+    assert!(is_ready(&mut sleep));
+    let mut until = timer.sleep_until(engine.now() + MS);
+    assert!(!is_ready(&mut until));
+    engine.advance(MS).unwrap();
+    assert!(is_ready(&mut until));
+}
+
+/// Somebody else's sleep.
+struct Foreign;
+
+impl Future for Foreign {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+        std::task::Poll::Pending
+    }
+}
+
+impl HyperSleep for Foreign {}
+
+#[test]
+fn a_sleep_that_is_not_the_engines_is_replaced() {
+    let timer = HyperTimer::global();
+    let mut sleep: Pin<Box<dyn HyperSleep>> = Box::pin(Foreign);
+    timer.reset(&mut sleep, timer.now() + MS);
+    pollster::block_on(sleep);
+}
