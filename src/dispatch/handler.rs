@@ -26,6 +26,45 @@ use super::{Batch, Task};
 /// assert_eq!(receiver.recv(), Ok(7));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// So is any type of your own: with state, say, that it shares with others. It is dropped when the
+/// engine has stopped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+/// use tickless::{Batch, Builder, Handler, ManualClock};
+///
+/// /// Closes connections that have been idle for too long, and counts them by kind.
+/// struct IdleConnections {
+///     closed: Arc<[AtomicU64; 2]>,
+/// }
+///
+/// struct Connection {
+///     number: u64,
+///     is_secure: bool,
+/// }
+///
+/// impl Handler<Connection> for IdleConnections {
+///     fn fire(&self, mut batch: Batch<'_, Connection>) {
+///         while let Some(due) = batch.next_due() {
+///             let Connection { number, is_secure } = due.payload;
+///             println!("connection {number} was due at {:?}", due.deadline);
+///             // Handlers of several shards run at the same time.
+///             self.closed[usize::from(is_secure)].fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let closed = Arc::new([const { AtomicU64::new(0) }; 2]);
+/// let handler = IdleConnections { closed: closed.clone() };
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+/// engine.schedule_detached(Duration::from_secs(60), Connection { number: 7, is_secure: true })?;
+/// assert_eq!(engine.advance(Duration::from_secs(60))?, 1);
+/// assert_eq!(closed[1].load(Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Handler<T>: Send + Sync {
     /// Takes what is due. A panic is caught and counted; the payloads that were not taken yet
     /// are handed over again (see [`Batch`]).
