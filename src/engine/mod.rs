@@ -3,6 +3,7 @@
 //! - `builder` puts an engine together; `core` is what its threads share.
 //! - `typed` is the engine for payloads of any type, `closures` the one for closures.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `distant` is an engine as it is known to what schedules itself anew, time and again.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
@@ -10,6 +11,7 @@
 mod builder;
 mod closures;
 mod core;
+mod distant;
 mod driving;
 mod guard;
 mod handle;
@@ -22,6 +24,7 @@ mod typed;
 
 pub use builder::{Builder, Driver};
 pub use closures::Engine;
+pub(crate) use distant::Distant;
 pub use driving::Turn;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};

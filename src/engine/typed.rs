@@ -10,6 +10,7 @@ use crate::entry::{self, Entry};
 use crate::error::{BuildError, ScheduleError, StopError};
 use crate::shard::{Counted, Violation};
 use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::time::Clock;
 
 use super::core::Core;
 use super::driving::is_inside;
@@ -192,6 +193,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// The engine's number: no other of this process has it.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
+    }
+
+    /// The engine's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.core().clock
     }
 
     pub(super) fn core(&self) -> &Arc<Core<T>> {
