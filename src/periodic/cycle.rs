@@ -53,7 +53,7 @@ const COUNT_SHIFT: u32 = 8;
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 /// let second = Duration::from_secs(1);
-/// let three_times = |run: &Run<'_>| drop(run.number() == 3 && run.cancel());
+/// let three_times = |run: &Run| drop(run.number() == 3 && run.cancel());
 /// let periodic = Schedule::fixed_rate(second).start(&engine, three_times)?;
 /// engine.advance(10 * second)?;
 /// assert_eq!(periodic.end(), Some(End::Cancelled));

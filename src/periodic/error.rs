@@ -12,7 +12,7 @@ use super::End;
 /// use tickless::periodic::{Run, Schedule, StartError};
 ///
 /// let engine = Engine::new()?;
-/// let task = |run: &Run<'_>| println!("run {}", run.number());
+/// let task = |run: &Run| println!("run {}", run.number());
 /// match Schedule::fixed_rate(Duration::ZERO).start(&engine, task) {
 ///     Err(StartError::ZeroPeriod(task)) => {
 ///         Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;

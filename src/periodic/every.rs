@@ -37,13 +37,13 @@ pub trait Every {
     /// ```
     fn every<F>(&self, period: Duration, task: F) -> Result<Periodic, StartError<F>>
     where
-        F: FnMut(&Run<'_>) + Send + 'static;
+        F: FnMut(&Run) + Send + 'static;
 }
 
 impl Every for Engine {
     fn every<F>(&self, period: Duration, task: F) -> Result<Periodic, StartError<F>>
     where
-        F: FnMut(&Run<'_>) + Send + 'static,
+        F: FnMut(&Run) + Send + 'static,
     {
         Schedule::fixed_rate(period).start(self, task)
     }

@@ -259,7 +259,7 @@ impl fmt::Debug for PeriodicGuard {
 
 // === impl PeriodicBody ===
 
-impl<F: FnMut(&Run<'_>) + Send + 'static> PeriodicBody<F> {
+impl<F: FnMut(&Run) + Send + 'static> PeriodicBody<F> {
     /// Starts a periodic whose first run is due at `first_ns`.
     pub(super) fn start(
         engine: &Engine,
@@ -275,11 +275,11 @@ impl<F: FnMut(&Run<'_>) + Send + 'static> PeriodicBody<F> {
     }
 }
 
-impl<F: FnMut(&Run<'_>) + Send + 'static> Body for PeriodicBody<F> {
+impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
     type Shared = Counters;
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
-        (self.task)(&Run::new(&**armed));
+        (self.task)(&Run::new(armed.clone()));
     }
 
     fn next(&mut self, armed: &Armed<Self>) -> Next {

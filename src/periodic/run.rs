@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::sync::Ordering;
+use crate::sync::{Arc, Ordering};
 
 use super::armed::Arms;
 use super::handle::Counters;
@@ -17,7 +17,7 @@ use super::handle::Counters;
 ///
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 /// let mut left = 3;
-/// let countdown = move |run: &Run<'_>| {
+/// let countdown = move |run: &Run| {
 ///     println!("{left}, {:?} late, {} missed", run.lateness(), run.missed());
 ///     left -= 1;
 ///     if left == 0 {
@@ -30,18 +30,18 @@ use super::handle::Counters;
 /// assert_eq!(periodic.runs(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Run<'a> {
-    armed: &'a dyn Arms<Counters>,
+pub struct Run {
+    armed: Arc<dyn Arms<Counters>>,
     number: u64,
     due_ns: u64,
 }
 
 // === impl Run ===
 
-impl<'a> Run<'a> {
+impl Run {
     /// The run that is just beginning.
-    pub(super) fn new(armed: &'a dyn Arms<Counters>) -> Run<'a> {
-        Run { armed, number: armed.count(), due_ns: armed.due_ns() }
+    pub(super) fn new(armed: Arc<dyn Arms<Counters>>) -> Run {
+        Run { number: armed.count(), due_ns: armed.due_ns(), armed }
     }
 
     /// Which run this is: the first is number 1.
@@ -51,7 +51,7 @@ impl<'a> Run<'a> {
     /// # use tickless::Engine;
     /// # use tickless::periodic::{Run, Schedule};
     /// # let engine = Engine::new()?;
-    /// let task = |run: &Run<'_>| println!("run {}", run.number());
+    /// let task = |run: &Run| println!("run {}", run.number());
     /// Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
     /// # use tickless::periodic::{Run, Schedule};
     /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
     /// let (begin, period) = (engine.now(), Duration::from_micros(1500));
-    /// let task = move |run: &Run<'_>| {
+    /// let task = move |run: &Run| {
     ///     assert_eq!(run.deadline(), begin + period * run.number() as u32);
     /// };
     /// Schedule::fixed_rate(period).start(&engine, task)?;
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
     /// # use tickless::Engine;
     /// # use tickless::periodic::{Run, Schedule};
     /// # let engine = Engine::new()?;
-    /// let task = |run: &Run<'_>| {
+    /// let task = |run: &Run| {
     ///     if run.lateness() > Duration::from_millis(100) {
     ///         eprintln!("this machine is busy");
     ///     }
@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
     /// # use tickless::periodic::{Run, Schedule};
     /// # let engine = Engine::new()?;
     /// let mut known = 0;
-    /// let task = move |run: &Run<'_>| {
+    /// let task = move |run: &Run| {
     ///     if run.missed() > known {
     ///         known = run.missed();
     ///         eprintln!("{known} missed so far");
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
     /// # use tickless::{Engine, ManualClock};
     /// # use tickless::periodic::{Run, Schedule};
     /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let once = |run: &Run<'_>| assert!(run.cancel());
+    /// let once = |run: &Run| assert!(run.cancel());
     /// let periodic = Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, once)?;
     /// engine.advance(Duration::from_secs(10))?;
     /// assert_eq!(periodic.runs(), 1);
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl fmt::Debug for Run<'_> {
+impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("number", &self.number).finish_non_exhaustive()
     }

@@ -21,7 +21,7 @@ use super::{Run, StartError};
 /// let (sender, receiver) = mpsc::channel();
 /// let periodic = Schedule::fixed_rate(Duration::from_millis(5))
 ///     .starting_after(Duration::ZERO)
-///     .start(&engine, move |run: &Run<'_>| drop(sender.send(run.number())))?;
+///     .start(&engine, move |run: &Run| drop(sender.send(run.number())))?;
 /// assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
 /// assert!(periodic.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -182,7 +182,7 @@ impl Schedule {
     /// let engine = Engine::builder().manual_clock(&clock).build()?;
     /// let second = Duration::from_secs(1);
     /// // The first run takes as long as four others should.
-    /// let slow = move |run: &Run<'_>| clock.advance(if run.number() == 1 { 4 * second } else { Duration::ZERO });
+    /// let slow = move |run: &Run| clock.advance(if run.number() == 1 { 4 * second } else { Duration::ZERO });
     /// let periodic = Schedule::fixed_rate(second).catching_up().start(&engine, slow)?;
     /// engine.advance(9 * second)?;
     /// assert_eq!((periodic.runs(), periodic.missed()), (9, 0));
@@ -222,7 +222,7 @@ impl Schedule {
     /// ```
     pub fn start<F>(self, engine: &Engine, task: F) -> Result<Periodic, StartError<F>>
     where
-        F: FnMut(&Run<'_>) + Send + 'static,
+        F: FnMut(&Run) + Send + 'static,
     {
         let Schedule { mut plan, first } = self;
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 11] = [
+const HANDSHAKES: [&str; 13] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -17,6 +17,8 @@ const HANDSHAKES: [&str; 11] = [
     "BUCKET-READ",
     "STOP",
     "TRIAL",
+    "PERIODIC",
+    "HEARTBEAT",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
