@@ -284,7 +284,10 @@ fn what_repeats_allocates_when_it_starts_and_not_for_its_runs_beats_and_attempts
     };
     let start = |schedule: Schedule| schedule.start(&engine, task).unwrap();
     let periodics = schedules.map(start);
-    let heartbeat = Heartbeat::new(&engine, MS * 7, move || drop(black_box(ballast))).unwrap();
+    let on_silence = move || {
+        black_box(&ballast);
+    };
+    let heartbeat = Heartbeat::new(&engine, MS * 7, on_silence).unwrap();
     let attempt = move |number| if black_box(ballast)[0] == 1 { Err(number) } else { Ok(()) };
     let retry = Retry::new(Backoff::new(MS).factor(1.0)).run(&engine, attempt, drop).unwrap();
     allocates_nothing("what was started", || {
@@ -294,8 +297,8 @@ fn what_repeats_allocates_when_it_starts_and_not_for_its_runs_beats_and_attempts
     assert!(periodics.iter().all(|periodic| periodic.runs() > 1000) && retry.attempts() > 1000);
 
     let before = made_here();
-    let (run, beat) = (start(Schedule::fixed_rate(MS)), move || drop(black_box(ballast)));
-    let peer = Heartbeat::new(&engine, MS, beat).unwrap();
+    let run = start(Schedule::fixed_rate(MS));
+    let peer = Heartbeat::new(&engine, MS, on_silence).unwrap();
     assert_eq!(made_here() - before, 2, "one for each, whatever was captured");
     assert!(run.cancel() && peer.stop() && heartbeat.stop() && retry.cancel());
     assert!(periodics.iter().all(|periodic| periodic.cancel()) && engine.is_empty());

@@ -233,7 +233,9 @@ fn of_the_timer_and_those_who_stop_it_one_wins() {
     for round in 0..scaled(200) {
         let calls = Arc::new(AtomicU32::new(0));
         let called = calls.clone();
-        let on_silence = move || drop(called.fetch_add(1, Ordering::SeqCst));
+        let on_silence = move || {
+            called.fetch_add(1, Ordering::SeqCst);
+        };
         let timeout = Duration::from_micros(1 + round % 40 * 5);
         let heartbeat = Heartbeat::new(&engine, timeout, on_silence).unwrap();
         let (stopped, beats) = (AtomicU32::new(0), AtomicU64::new(0));

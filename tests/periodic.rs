@@ -227,7 +227,6 @@ fn a_closure_may_begin_at_a_chosen_time_and_may_end_it_before_it_began() {
 #[test]
 fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     let bench = Bench::new();
-    let mut runs = 0;
     let task = |_: &Run| ();
     for schedule in [Schedule::fixed_rate(Duration::ZERO), Schedule::fixed_delay(Duration::ZERO)] {
         let error = schedule.start(&bench.engine, task).unwrap_err();
@@ -235,7 +234,8 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     }
     assert!(bench.engine.stop().unwrap().is_empty());
     let precious = String::from("precious");
-    let error = bench.engine.every(MS, move |_| runs += precious.len()).unwrap_err();
+    let task = move |_: &Run| assert!(!precious.is_empty());
+    let error = bench.engine.every(MS, task).unwrap_err();
     assert!(matches!(error, StartError::Stopped(_)), "{error}");
     drop(error.into_task());
 }

@@ -328,7 +328,9 @@ fn answers_cancels_and_attempts_that_race_come_out_once_each() {
     let begin = |number: usize| {
         let (sender, told) = (sender.clone(), told.clone());
         let attempt = move |attempt| drop(sender.send(attempt));
-        let done = move |_| drop(told[number].fetch_add(1, Ordering::SeqCst));
+        let done = move |_| {
+            told[number].fetch_add(1, Ordering::SeqCst);
+        };
         let backoff = Backoff::new(Duration::from_micros(20)).factor(1.0);
         Retry::new(backoff).attempts(20).start(&engine, attempt, done).unwrap()
     };

@@ -146,8 +146,8 @@ impl Rig {
     }
 
     fn finish(&self, end: End) {
-        // First what is kept, so that no lock puts in order what the word has to; then what is still
-        // armed is taken back, or whoever has it finds the word.
+        // First what is kept, so that no lock orders what the word has to order; then what is
+        // still armed is taken back, or whoever has it finds the word.
         self.touch(Some(end));
         self.engine.lock().unwrap().is_armed = false;
     }

@@ -99,8 +99,8 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
         self.number
     }
 
-    /// Whether nobody waits for the answer any more: the retry was cancelled, or is over for another
-    /// reason. Whoever is still at it can stop.
+    /// Whether nobody waits for the answer any more: the retry was cancelled, or is over for some
+    /// other reason. Whoever is still at it can stop.
     ///
     /// ```
     /// # use std::sync::mpsc;

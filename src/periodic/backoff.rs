@@ -116,7 +116,7 @@ impl Backoff {
     /// # use std::time::Duration;
     /// # use tickless::periodic::Backoff;
     /// let backoff = Backoff::new(Duration::from_secs(1)).max(Duration::MAX);
-    /// assert_eq!(backoff.delays().nth(500), Some(Duration::MAX), "2^500 s, and nothing overflows");
+    /// assert_eq!(backoff.delays().nth(500), Some(Duration::MAX), "nothing overflows");
     /// ```
     pub fn max(mut self, max: Duration) -> Backoff {
         self.max = max;

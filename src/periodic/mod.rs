@@ -47,8 +47,8 @@
 //!
 //! In here: `cycle` is the word that decides who has a thing that is armed again and again, and how
 //! it ends; `armed` is such a thing on an engine. `schedule`, `handle`, `run` and `every` are the
-//! periodic; `backoff`, `retry`, `retrying`, `trying`, `attempt` and `outcome` the retry; `heartbeat`, with its word
-//! `pulse`, the heartbeat.
+//! periodic; `backoff`, `retry`, `retrying`, `trying`, `attempt` and `outcome` the retry;
+//! `heartbeat`, with its word `pulse`, the heartbeat.
 
 mod armed;
 mod attempt;

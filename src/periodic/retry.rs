@@ -70,7 +70,8 @@ impl Retry {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::periodic::{Backoff, Retry};
-    /// let patient = Retry::new(Backoff::new(Duration::from_secs(1))).within(Duration::from_secs(300));
+    /// let backoff = Backoff::new(Duration::from_secs(1));
+    /// let patient = Retry::new(backoff).within(Duration::from_secs(300));
     /// ```
     pub fn within(mut self, limit: Duration) -> Retry {
         self.within = limit;

@@ -65,7 +65,7 @@ impl Retrying {
     }
 
     /// Cancels. `true`, for one caller: no attempt begins any more, and the retry comes out as
-    /// [`Outcome::Ended`], whatever an attempt that is under way brings. That was told here, on this
+    /// [`Outcome::Ended`], whatever an attempt under way brings. That was told here, on this
     /// thread; or, if an attempt is just being started (or answered), is when that returns, which
     /// this does not wait for. `false`: it was over before.
     ///
@@ -78,7 +78,8 @@ impl Retrying {
     /// # use tickless::periodic::{Backoff, Retry};
     /// # let engine = Engine::new()?;
     /// let attempt = |_| Err::<(), _>("no route");
-    /// let retrying = Retry::new(Backoff::new(Duration::from_secs(9))).run(&engine, attempt, drop)?;
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// let retrying = retry.run(&engine, attempt, drop)?;
     /// assert!(retrying.cancel());
     /// assert!(!retrying.cancel(), "it was cancelled before");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -95,7 +96,8 @@ impl Retrying {
     /// # use tickless::periodic::{Backoff, Retry};
     /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
     /// let attempt = |_| Ok::<_, ()>("connected");
-    /// let retrying = Retry::new(Backoff::new(Duration::from_secs(9))).run(&engine, attempt, drop)?;
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// let retrying = retry.run(&engine, attempt, drop)?;
     /// assert!(retrying.is_running());
     /// engine.advance(Duration::ZERO)?;
     /// assert!(!retrying.is_running());
@@ -113,7 +115,8 @@ impl Retrying {
     /// # use tickless::periodic::{Backoff, End, Retry};
     /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
     /// let attempt = |_| Ok::<_, ()>("connected");
-    /// let retrying = Retry::new(Backoff::new(Duration::from_secs(9))).run(&engine, attempt, drop)?;
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// let retrying = retry.run(&engine, attempt, drop)?;
     /// engine.advance(Duration::ZERO)?;
     /// assert_eq!(retrying.end(), Some(End::Finished));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -176,7 +179,8 @@ impl RetryGuard {
     /// # use tickless::periodic::{Backoff, Retry};
     /// # let engine = Engine::new()?;
     /// let attempt = |_| Err::<(), _>("no route");
-    /// let retrying = Retry::new(Backoff::new(Duration::from_secs(9))).run(&engine, attempt, drop)?;
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// let retrying = retry.run(&engine, attempt, drop)?;
     /// let retrying = retrying.cancel_on_drop().into_handle();
     /// assert!(retrying.is_running());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -182,7 +182,11 @@ impl Schedule {
     /// let engine = Engine::builder().manual_clock(&clock).build()?;
     /// let second = Duration::from_secs(1);
     /// // The first run takes as long as four others should.
-    /// let slow = move |run: &Run| clock.advance(if run.number() == 1 { 4 * second } else { Duration::ZERO });
+    /// let slow = move |run: &Run| {
+    ///     if run.number() == 1 {
+    ///         clock.advance(4 * second);
+    ///     }
+    /// };
     /// let periodic = Schedule::fixed_rate(second).catching_up().start(&engine, slow)?;
     /// engine.advance(9 * second)?;
     /// assert_eq!((periodic.runs(), periodic.missed()), (9, 0));

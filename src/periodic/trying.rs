@@ -108,7 +108,7 @@ where
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
         if self.is_asking {
-            // SAFETY: this is the holder, and what came is the attempt: nothing else was waited for.
+            // SAFETY: this is the holder, and the attempt has come: nothing else was waited for.
             self.hear(unsafe { armed.shared.take() }, armed);
         } else {
             self.ask(armed);
