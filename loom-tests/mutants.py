@@ -645,6 +645,13 @@ MUTANTS = {
     "a run is not counted": (
         "periodic", [(CYCLE, [("            None => Some((word | HELD) + (1 << COUNT_SHIFT)),", "            None => Some(word | HELD),")])],
     ),
+    "who asks how it ended sees no more than that": (
+        "periodic", [(CYCLE, [("        end(self.word.load(Ordering::Acquire))\n", "        end(self.word.load(Ordering::Relaxed))\n")])],
+    ),
+    "who asks for the count sees no more than that": (
+        "periodic", [(CYCLE, [("        self.word.load(Ordering::Acquire) >> COUNT_SHIFT\n",
+                               "        self.word.load(Ordering::Relaxed) >> COUNT_SHIFT\n")])],
+    ),
     # HEARTBEAT
     "a beat without Release": (
         "heartbeat", [(PULSE, [("self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel)",

@@ -171,8 +171,9 @@ fn an_engine_without_room_refuses_the_first_arming_and_gives_the_task_back() {
     let engine = Engine::builder().max_pending(1).manual_clock(&ManualClock::new());
     let engine = engine.build().unwrap();
     let periodic = engine.every(MS, |_| ()).unwrap();
-    let mut runs = 7;
-    let error = engine.every(MS, move |_| runs += 1).unwrap_err();
+    let precious = String::from("precious");
+    let task = move |_: &Run| assert!(!precious.is_empty());
+    let error = engine.every(MS, task).unwrap_err();
     assert!(matches!(error, StartError::Full(_)), "{error}");
     assert!(periodic.cancel());
     let again = engine.every(MS, error.into_task()).unwrap();

@@ -26,6 +26,8 @@ struct Rig {
     engine: Mutex<Played>,
     /// The holder's alone.
     kept: UnsafeCell<Kept>,
+    /// Something that is done before the word is exchanged.
+    deed: UnsafeCell<u32>,
     /// As a closure would count; no part of the model.
     runs: Counter,
     ended: Counter,
@@ -54,6 +56,7 @@ impl Rig {
             cancels_in,
             engine: Mutex::new(Played::default()),
             kept: UnsafeCell::new(Kept { runs: 0, body: None }),
+            deed: UnsafeCell::new(0),
             runs: Counter::new(0),
             ended: Counter::new(0),
             told_yes: Counter::new(0),
@@ -277,6 +280,35 @@ fn an_engine_that_ends_while_it_is_being_started_is_noticed_there() {
         reaper.join().unwrap();
         assert_eq!(rig.end(), Some(Stopped));
     });
+}
+
+#[test]
+fn who_sees_an_end_or_a_run_counted_sees_what_was_done_before() {
+    for is_end in [true, false] {
+        check(3, move || {
+            let rig = Rig::started(u64::MAX, 0);
+            let reader = on_thread(&rig, move |rig| {
+                let has_come = match is_end {
+                    true => rig.cycle.end().is_some(),
+                    false => rig.cycle.count() == 2,
+                };
+                if has_come {
+                    // SAFETY: the word orders this after what was done.
+                    assert_eq!(rig.deed.with_mut(|deed| unsafe { *deed }), 1);
+                }
+            });
+            rig.turn();
+            // SAFETY: nobody else touches it before the word says so.
+            rig.deed.with_mut(|deed| unsafe { *deed = 1 });
+            if is_end {
+                assert_eq!(rig.cycle.decide(Cancelled), Decided::Finish);
+                rig.finish(Cancelled);
+            } else {
+                rig.turn();
+            }
+            reader.join().unwrap();
+        });
+    }
 }
 
 /// A thing that waits for an answer, which is brought by another thread: once.

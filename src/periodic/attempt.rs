@@ -126,6 +126,9 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     /// returned, its last closure is called here, on this thread; else where that closure runs,
     /// when it returns.
     ///
+    /// # Panics
+    /// With what the retry's last closure panics with, where that is called here.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::Engine;
@@ -143,6 +146,9 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     /// It failed: the next attempt comes after a pause, from now, if there is to be another; else
     /// that ends the retry as in [`succeed`](Attempt::succeed).
     ///
+    /// # Panics
+    /// With what the retry's last closure panics with, where that is called here.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::Engine;
@@ -158,6 +164,9 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     }
 
     /// It failed for good: that ends the retry, though there could have been other attempts.
+    ///
+    /// # Panics
+    /// With what the retry's last closure panics with, where that is called here.
     ///
     /// ```
     /// # use std::time::Duration;
