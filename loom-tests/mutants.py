@@ -654,31 +654,37 @@ MUTANTS = {
     ),
     # HEARTBEAT
     "a beat without Release": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel)",
-                                "self.last_ns.fetch_max(clamped(now_ns), Ordering::Acquire)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Acquire, Ordering::Acquire, later)")])],
+    ),
+    "a beat without Acquire": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)")])],
     ),
     "a late beat without Acquire": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel)",
-                                "self.last_ns.fetch_max(clamped(now_ns), Ordering::Release)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later)")])],
     ),
     "a beat is a load and a store": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel) < STOPPED\n",
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
-                                "        if last < STOPPED {\n"
-                                "            self.last_ns.store(clamped(now_ns).max(last), Ordering::Release);\n"
+                                "        if let Some(next) = later(last) {\n"
+                                "            self.last_ns.store(next, Ordering::Release);\n"
                                 "        }\n"
                                 "        last < STOPPED\n")])],
     ),
     "a beat of an earlier time leaves no trace": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel) < STOPPED\n",
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
                                 "        if last < STOPPED && last > now_ns {\n            return true;\n        }\n"
-                                "        self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel) < STOPPED\n")])],
+                                "        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n")])],
     ),
     "a beat sets the time back": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_max(clamped(now_ns), Ordering::AcqRel) < STOPPED\n",
-                                "        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {\n"
-                                "            (last < STOPPED).then_some(clamped(now_ns))\n        }).is_ok()\n")])],
+        "heartbeat", [(PULSE, [("then_some(last.max(clamped(now_ns)))", "then_some(clamped(now_ns))")])],
+    ),
+    "a beat undoes the end": (
+        "heartbeat", [(PULSE, [("let later = |last: u64| (last < STOPPED).then_some(last.max(clamped(now_ns)));",
+                                "let later = |_: u64| Some(clamped(now_ns));")])],
     ),
     "the end of the beats without Acquire": (
         "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {",

@@ -3,12 +3,16 @@
 //! *Invariants*
 //! - There is at most one attempt of a retry at a time, and while there is, the retry waits for it
 //!   and for nothing else.
-//! - The place for the answer is the attempt's until it has *come* (see `cycle`), and then the
-//!   holder's. Where the retry is over it stays the attempt's, which takes the answer out again.
+//! - One answers it: the attempt or, where its time is limited, the timer of that limit. Whoever
+//!   *claims* it does; an attempt without a limit has nobody to contend with.
+//! - The place for the answer is that one's until the answer has *come* (see `cycle`), and then the
+//!   holder's. Where the retry is over it stays the former's, which takes the answer out again.
 
 use std::fmt;
 
-use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
+use crate::dispatch::Task;
+use crate::engine::Handle;
+use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
 use super::armed::Arms;
 
@@ -53,7 +57,28 @@ where
     /// There until it was answered.
     retry: Option<Arc<dyn Arms<Answers<T, E>>>>,
     number: u32,
+    limit: Option<Limit>,
 }
+
+/// The timer that answers an attempt which takes too long.
+struct Limit {
+    claim: Arc<Claim>,
+    handle: Handle,
+}
+
+/// Answers an attempt that takes too long: when it is dropped, which is what its timer does, and
+/// what becomes of the timer where the engine ends.
+struct Expiry<T, E>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    retry: Arc<dyn Arms<Answers<T, E>>>,
+    claim: Arc<Claim>,
+}
+
+/// Whether an attempt has been answered, by whomever.
+struct Claim(AtomicBool);
 
 /// An answer.
 pub(super) enum Answer<T, E> {
@@ -78,7 +103,22 @@ unsafe impl<T: Send, E: Send> Sync for Answers<T, E> {}
 
 impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     pub(super) fn new(retry: Arc<dyn Arms<Answers<T, E>>>, number: u32) -> Attempt<T, E> {
-        Attempt { retry: Some(retry), number }
+        Attempt { retry: Some(retry), number, limit: None }
+    }
+
+    /// One that has failed if it is not answered by `until_ns`. `None`: its timer found no room, so
+    /// it has failed already.
+    pub(super) fn limited(
+        retry: Arc<dyn Arms<Answers<T, E>>>,
+        number: u32,
+        until_ns: u64,
+    ) -> Option<Attempt<T, E>> {
+        let claim = Arc::new(Claim(AtomicBool::new(false)));
+        let expiry = Expiry { retry: retry.clone(), claim: claim.clone() };
+        // The error has the task, which fails the attempt as it is dropped.
+        let task = Task::new(move || drop(expiry));
+        let handle = retry.engine().schedule_at_ns(until_ns, task).ok()?;
+        Some(Attempt { retry: Some(retry), number, limit: Some(Limit { claim, handle }) })
     }
 
     /// Which attempt this is: the first is number 1.
@@ -99,8 +139,8 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
         self.number
     }
 
-    /// Whether nobody waits for the answer any more: the retry was cancelled, or is over for some
-    /// other reason. Whoever is still at it can stop.
+    /// Whether nobody waits for the answer any more: it took too long, the retry was cancelled, or
+    /// is over for some other reason. Whoever is still at it can stop.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -119,7 +159,8 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_over(&self) -> bool {
-        self.retry.as_ref().is_none_or(|retry| retry.end().is_some())
+        let is_too_late = self.limit.as_ref().is_some_and(|limit| limit.claim.is_made());
+        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.end().is_some())
     }
 
     /// It succeeded: that ends the retry. If this comes after `start`'s attempt closure has
@@ -184,12 +225,14 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
 
     fn answer(&mut self, answer: Answer<T, E>) {
         let Some(retry) = self.retry.take() else { return };
-        // SAFETY: this is the attempt, and has not come yet.
-        unsafe { retry.shared().put(answer) };
-        if !retry.clone().come() {
-            // SAFETY: this is the attempt, and will never come. What is taken is dropped here.
-            drop(unsafe { retry.shared().take() });
+        if let Some(Limit { claim, handle }) = self.limit.take() {
+            if !claim.make() {
+                return;
+            }
+            handle.cancel();
         }
+        // SAFETY: this is the attempt, and nobody else answers it.
+        unsafe { bring(retry, answer) };
     }
 }
 
@@ -202,6 +245,45 @@ impl<T: Send + 'static, E: Send + 'static> Drop for Attempt<T, E> {
 impl<T: Send + 'static, E: Send + 'static> fmt::Debug for Attempt<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+// === impl Expiry ===
+
+impl<T: Send + 'static, E: Send + 'static> Drop for Expiry<T, E> {
+    fn drop(&mut self) {
+        if self.claim.make() {
+            // SAFETY: it is claimed, so nobody else answers the attempt.
+            unsafe { bring(self.retry.clone(), Answer::Failed(None)) };
+        }
+    }
+}
+
+/// Answers an attempt.
+///
+/// # Safety
+/// The caller is the one who answers it, and does so once.
+unsafe fn bring<T, E>(retry: Arc<dyn Arms<Answers<T, E>>>, answer: Answer<T, E>) {
+    // SAFETY: the caller says so: the answer has not come yet.
+    unsafe { retry.shared().put(answer) };
+    if !retry.clone().come() {
+        // SAFETY: as above, and it will never come. What is taken is dropped here.
+        drop(unsafe { retry.shared().take() });
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    /// `true`, for one caller.
+    fn make(&self) -> bool {
+        // ORDER: AcqRel - nothing is published by it; who comes second sees what the first did.
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    fn is_made(&self) -> bool {
+        // ORDER: Acquire - as in `make`.
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -219,14 +301,14 @@ impl<T, E> Answers<T, E> {
     }
 
     /// # Safety
-    /// The caller is the attempt, and has not come yet.
+    /// The caller is the one who answers, and has not come yet.
     unsafe fn put(&self, answer: Answer<T, E>) {
         // SAFETY: the caller says that nobody else looks into the cell.
         self.answer.with_mut(|cell| unsafe { *cell = Some(answer) });
     }
 
     /// # Safety
-    /// The caller is the holder of a retry whose attempt has come, or an attempt that never will.
+    /// The caller is the holder of a retry whose answer has come, or has one that never will.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
         // SAFETY: the caller says that nobody else looks into the cell.
         self.answer.with_mut(|cell| unsafe { (*cell).take() })

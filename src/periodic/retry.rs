@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::time::saturating_ns;
 
-use super::trying::{AtOnce, Later, Make, Trying};
+use super::trying::{AtOnce, Later, Limits, Make, Trying};
 use super::{Attempt, Backoff, Outcome, Retrying, StartError};
 
 /// Makes an attempt, and another after a pause where that fails, until one succeeds or a limit is
@@ -34,6 +34,7 @@ pub struct Retry {
     backoff: Backoff,
     most: u32,
     within: Duration,
+    timeout: Option<Duration>,
 }
 
 // === impl Retry ===
@@ -48,7 +49,7 @@ impl Retry {
     /// let retry = Retry::new(backoff).attempts(8);
     /// ```
     pub fn new(backoff: Backoff) -> Retry {
-        Retry { backoff, most: u32::MAX, within: Duration::MAX }
+        Retry { backoff, most: u32::MAX, within: Duration::MAX, timeout: None }
     }
 
     /// The most attempts, the first included. Default no limit; from 1, and zero counts as 1.
@@ -65,7 +66,7 @@ impl Retry {
 
     /// The time within which attempts begin. Default no limit. Where the next would begin later it
     /// gives up at once, rather than wait for the limit. An attempt that is under way is not
-    /// interrupted: its own time limit is whoever's who makes it.
+    /// interrupted; for that there is [`attempt_timeout`](Retry::attempt_timeout).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -75,6 +76,33 @@ impl Retry {
     /// ```
     pub fn within(mut self, limit: Duration) -> Retry {
         self.within = limit;
+        self
+    }
+
+    /// How long an attempt of [`start`](Retry::start) may take to be answered: then it has failed,
+    /// without an error to tell, and whoever answers it is not heard. Default no limit, so that one
+    /// which nobody answers and nobody drops is waited for as long as the retry lasts. Attempts of
+    /// [`run`](Retry::run) are over when they return, and not limited.
+    ///
+    /// Costs an allocation and a timer for each attempt.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{Attempt, Backoff, Retry};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let retry = Retry::new(Backoff::new(second)).attempt_timeout(10 * second);
+    /// let (sender, requests) = mpsc::channel::<Attempt<(), ()>>();
+    /// let unanswered = move |attempt| drop(sender.send(attempt));
+    /// let retrying = retry.start(&engine, unanswered, drop)?;
+    /// engine.advance(30 * second)?;
+    /// assert_eq!(retrying.attempts(), 3, "at 0, 11 and 23 seconds");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attempt_timeout(mut self, limit: Duration) -> Retry {
+        self.timeout = Some(limit);
         self
     }
 
@@ -103,7 +131,7 @@ impl Retry {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run<T, E, A, D>(
-        self,
+        mut self,
         engine: &Engine,
         attempt: A,
         done: D,
@@ -114,6 +142,7 @@ impl Retry {
         A: FnMut(u32) -> Result<T, E> + Send + 'static,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
+        self.timeout = None;
         let started = self.begin(engine, AtOnce(attempt), done);
         started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
     }
@@ -172,8 +201,11 @@ impl Retry {
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
         let now_ns = engine.as_typed().clock().now_ns();
-        let until_ns = now_ns.saturating_add(saturating_ns(self.within));
-        let delays = self.backoff.delays();
-        Trying::new(attempt, done, delays, self.most, until_ns).start(engine, now_ns)
+        let limits = Limits {
+            most: self.most,
+            until_ns: now_ns.saturating_add(saturating_ns(self.within)),
+            timeout_ns: self.timeout.map(saturating_ns),
+        };
+        Trying::new(attempt, done, self.backoff.delays(), limits).start(engine, now_ns)
     }
 }

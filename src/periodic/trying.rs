@@ -27,13 +27,22 @@ pub(super) struct Trying<T, E, A, D> {
     attempt: A,
     done: D,
     delays: Delays,
-    most: u32,
-    /// No attempt begins later than that.
-    until_ns: u64,
+    limits: Limits,
     /// An attempt has begun, whose answer is to come.
     is_asking: bool,
     next: Next,
     outcome: Option<Outcome<T, E>>,
+}
+
+/// How far a retry goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The most attempts.
+    pub(super) most: u32,
+    /// No attempt begins later than that.
+    pub(super) until_ns: u64,
+    /// How long each attempt may take.
+    pub(super) timeout_ns: Option<u64>,
 }
 
 // === impl Trying ===
@@ -46,9 +55,9 @@ where
     D: FnOnce(Outcome<T, E>) + Send + 'static,
 {
     /// A retry that has not begun.
-    pub(super) fn new(attempt: A, done: D, delays: Delays, most: u32, until_ns: u64) -> Self {
-        let next = Next::Answer;
-        Trying { attempt, done, delays, most, until_ns, is_asking: false, next, outcome: None }
+    pub(super) fn new(attempt: A, done: D, delays: Delays, limits: Limits) -> Self {
+        let (is_asking, next) = (false, Next::Answer);
+        Trying { attempt, done, delays, limits, is_asking, next, outcome: None }
     }
 
     /// Begins with the first attempt, at that time.
@@ -70,7 +79,16 @@ where
         self.next = Next::Answer;
         // ORDER: Relaxed - a count for whoever asks.
         let number = armed.shared.attempts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        self.attempt.make(Attempt::new(armed.clone(), number));
+        let attempt = match self.limits.timeout_ns {
+            None => Some(Attempt::new(armed.clone(), number)),
+            Some(timeout_ns) => {
+                let until_ns = armed.clock().now_ns().saturating_add(timeout_ns);
+                Attempt::limited(armed.clone(), number, until_ns)
+            }
+        };
+        if let Some(attempt) = attempt {
+            self.attempt.make(attempt);
+        }
     }
 
     /// The attempt has come to an end.
@@ -84,7 +102,7 @@ where
                 let now_ns = armed.clock().now_ns();
                 let delay = self.delays.next().map_or(u64::MAX, saturating_ns);
                 let next_ns = now_ns.saturating_add(delay);
-                if attempts < self.most && next_ns <= self.until_ns {
+                if attempts < self.limits.most && next_ns <= self.limits.until_ns {
                     self.next = Next::At(next_ns);
                     return;
                 }
