@@ -1,4 +1,4 @@
-//! What a sign of life costs: 100,000 peers, of which one, picked at random, is heard of. Either its
+//! What a sign of life costs: of 100,000 peers one, picked at random, is heard of. Either its
 //! heartbeat beats, or a timer that stands for it is moved to 30 s from now.
 
 #[path = "common/delays.rs"]

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use loom_tests::check;
+use loom_tests::{check, on_thread};
 use tickless::periodic::pulse::{Pulse, Verdict};
-use tickless::sync::{Counter, Ordering::Relaxed, UnsafeCell, thread};
+use tickless::sync::{Counter, Ordering::Relaxed, UnsafeCell};
 
 const TIMEOUT: u64 = 10;
 
@@ -68,15 +68,6 @@ impl Rig {
             }
         }
     }
-}
-
-/// Runs `f` on a thread of its own.
-fn on_thread<R: Send + 'static>(
-    rig: &Arc<Rig>,
-    f: impl FnOnce(&Rig) -> R + Send + 'static,
-) -> thread::JoinHandle<R> {
-    let rig = rig.clone();
-    thread::spawn(move || f(&rig))
 }
 
 #[test]

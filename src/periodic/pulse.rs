@@ -6,7 +6,7 @@
 //!   beats, so that of a beat and a timer that meet one is first and the other is told so.
 //! - A *stop* ends them too.
 //!
-//! Ends are written as times that no clock shows, above all others; nothing is exchanged for an end.
+//! Ends are written as times that no clock shows, above all others, and nothing replaces them.
 //!
 //! *Orderings*: HEARTBEAT. Whatever ends the beats acquires what was released by each beat before:
 //! each is an exchange, so they form one chain.
