@@ -654,19 +654,15 @@ MUTANTS = {
     ),
     # HEARTBEAT
     "a beat without Release": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
-                                "self.last_ns.fetch_update(Ordering::Acquire, Ordering::Acquire, later)")])],
-    ),
-    "a beat without Acquire": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
-                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Acquire, later)")])],
     ),
     "a late beat without Acquire": (
-        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later)",
-                                "self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later)")])],
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Relaxed, later)")])],
     ),
     "a beat is a load and a store": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n",
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
                                 "        if let Some(next) = later(last) {\n"
                                 "            self.last_ns.store(next, Ordering::Release);\n"
@@ -674,10 +670,10 @@ MUTANTS = {
                                 "        last < STOPPED\n")])],
     ),
     "a beat of an earlier time leaves no trace": (
-        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n",
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
                                 "        let last = self.last_ns.load(Ordering::Acquire);\n"
                                 "        if last < STOPPED && last > now_ns {\n            return true;\n        }\n"
-                                "        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()\n")])],
+                                "        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n")])],
     ),
     "a beat sets the time back": (
         "heartbeat", [(PULSE, [("then_some(last.max(clamped(now_ns)))", "then_some(clamped(now_ns))")])],

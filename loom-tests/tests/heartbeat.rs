@@ -79,7 +79,7 @@ fn a_beat_in_time_is_waited_for_and_one_too_late_is_told_so() {
         let (fired, verdict) = timer.join().unwrap();
         assert_eq!(verdict, Verdict::Silent);
         let last = in_time.into_iter().zip([4, 7]).filter(|(in_time, _)| *in_time);
-        assert_eq!(fired, TIMEOUT + last.map(|(_, at)| at).last().unwrap_or(0));
+        assert_eq!(fired, TIMEOUT + last.map(|(_, at)| at).max().unwrap_or(0));
     });
 }
 
@@ -103,7 +103,9 @@ fn what_was_done_before_each_beat_is_seen_when_the_beats_end() {
         let others = [on_thread(&rig, |rig| rig.beat(0, 5)), on_thread(&rig, |rig| rig.beat(1, 9))];
         rig.expire(TIMEOUT);
         rig.look();
-        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        for other in others {
+            other.join().unwrap();
+        }
     });
 }
 
@@ -114,7 +116,9 @@ fn what_was_done_before_each_beat_is_seen_by_who_stops_them() {
         let others = [on_thread(&rig, |rig| rig.beat(0, 5)), on_thread(&rig, |rig| rig.beat(1, 9))];
         assert!(rig.pulse.stop());
         rig.look();
-        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        for other in others {
+            other.join().unwrap();
+        }
     });
 }
 

@@ -238,7 +238,9 @@ fn of_two_who_cancel_from_outside_and_one_from_inside_one_is_told_yes() {
         let rig = Rig::started(u64::MAX, 1);
         let cancellers = [on_thread(&rig, Rig::cancel), on_thread(&rig, Rig::cancel)];
         rig.turn();
-        cancellers.into_iter().for_each(|canceller| drop(canceller.join().unwrap()));
+        for canceller in cancellers {
+            canceller.join().unwrap();
+        }
         assert_eq!(rig.told_yes.load(Relaxed), 1);
         assert_eq!(rig.end(), Some(Cancelled));
     });

@@ -9,7 +9,7 @@
 //! Ends are written as times that no clock shows, above all others, and nothing replaces them.
 //!
 //! *Orderings*: HEARTBEAT. Whatever ends the beats acquires what was released by each beat before:
-//! each is an exchange, so they form one chain.
+//! each is an exchange, also one of an earlier time than stands there, so they form one sequence.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
 
@@ -53,10 +53,10 @@ impl Pulse {
         // Exchanged also where a later time stands there: see the orderings above. (Not by
         // `fetch_max`, into which ThreadSanitizer cannot see.)
         let later = |last: u64| (last < STOPPED).then_some(last.max(clamped(now_ns)));
-        // ORDER(HEARTBEAT): AcqRel - each beat passes on what was done before the ones before it,
-        // to the exchange that ends them. Acquire - one that is too late sees what was done before
-        // the end.
-        self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, later).is_ok()
+        // ORDER(HEARTBEAT): Release - to the exchange that ends the beats; those between are
+        // exchanges as well, and break no release sequence. Acquire - one that is too late sees
+        // what was done before the end.
+        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()
     }
 
     /// Ends the beats if at `now_ns` the last was `timeout_ns` ago.
