@@ -86,6 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{noticed} fell silent, noticed {latest:.1?} after the timeout at most");
     println!("{goodbyes} said goodbye or were there to the end");
     assert!(noticed >= MEMBERS / 3 && noticed + goodbyes == MEMBERS);
+    engine.stop()?;
     assert!(engine.is_empty());
     Ok(())
 }
