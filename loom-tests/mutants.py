@@ -40,6 +40,7 @@ HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
 TRIAL, WAKER = "src/purgatory/trial.rs", "src/future/waker.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
+CYCLE, PULSE = "src/periodic/cycle.rs", "src/periodic/pulse.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
@@ -689,6 +690,122 @@ MUTANTS = {
     ),
     "a poll overlooks that it has rung meanwhile": (
         "waker", [(WAKER, [("        mem::forget(self);\n        waits\n", "        mem::forget(self);\n        waits || true\n")])],
+    ),
+    # PERIODIC
+    "a cycle's exchange without Acquire": (
+        "periodic", [(CYCLE, [("fetch_update(Ordering::AcqRel, Ordering::Acquire, next)",
+                               "fetch_update(Ordering::Release, Ordering::Relaxed, next)")])],
+    ),
+    "a cycle's exchange without Release": (
+        "periodic", [(CYCLE, [("fetch_update(Ordering::AcqRel, Ordering::Acquire, next)",
+                               "fetch_update(Ordering::Acquire, Ordering::Acquire, next)")])],
+    ),
+    "a timer that comes while it is being armed leaves no word": (
+        "periodic", [(CYCLE, [("            None if word & HELD != 0 => Some(word | DUE),\n",
+                               "            None if word & HELD != 0 => None,\n")])],
+    ),
+    "a timer has what another holds": (
+        "periodic", [(CYCLE, [("            word if word & HELD != 0 => Came::Noted,\n", "")])],
+    ),
+    "a timer has what is over": (
+        "periodic", [(CYCLE, [("            word if end(word).is_some() => Came::Over,\n", "")])],
+    ),
+    "the holder lets go although its timer has come": (
+        "periodic", [(CYCLE, [("            None if before & DUE != 0 => Released::Again,\n", ""),
+                               ("            None if word & DUE != 0 => Some(word & !DUE),\n",
+                                "            None if word & DUE != 0 => Some(word & !DUE & !HELD),\n")])],
+    ),
+    "the holder does not let go": (
+        "periodic", [(CYCLE, [("            None => Some(word & !HELD),\n", "            None => None,\n")])],
+    ),
+    "the holder keeps the word of a timer that it has seen": (
+        "periodic", [(CYCLE, [("            None if word & DUE != 0 => Some(word & !DUE),\n",
+                               "            None if word & DUE != 0 => Some(word & !HELD),\n")])],
+    ),
+    "the holder lets go of what is over": (
+        "periodic", [(CYCLE, [("            Some(end) => Released::Finish(end),\n", "            Some(_) => Released::Free,\n")])],
+    ),
+    "two ends are decided": (
+        "periodic", [(CYCLE, [("            word if end(word).is_some() => Decided::Late,\n", "")])],
+    ),
+    "whoever decides finishes what is held": (
+        "periodic", [(CYCLE, [("            word if word & HELD != 0 => Decided::Noted,\n", "")])],
+    ),
+    "whoever decides leaves a free one to nobody": (
+        "periodic", [(CYCLE, [("            _ => Decided::Finish,", "            _ => Decided::Noted,")])],
+    ),
+    "the holder's end overrides what was decided": (
+        "periodic", [(CYCLE, [("        end(before).unwrap_or(how)\n", "        let _ = before;\n        how\n")])],
+    ),
+    "a run is not counted": (
+        "periodic", [(CYCLE, [("            None => Some((word | HELD) + (1 << COUNT_SHIFT)),", "            None => Some(word | HELD),")])],
+    ),
+    "who asks how it ended sees no more than that": (
+        "periodic", [(CYCLE, [("        end(self.word.load(Ordering::Acquire))\n", "        end(self.word.load(Ordering::Relaxed))\n")])],
+    ),
+    "who asks for the count sees no more than that": (
+        "periodic", [(CYCLE, [("        self.word.load(Ordering::Acquire) >> COUNT_SHIFT\n",
+                               "        self.word.load(Ordering::Relaxed) >> COUNT_SHIFT\n")])],
+    ),
+    # HEARTBEAT
+    "a beat without Release": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Acquire, later)")])],
+    ),
+    "a late beat without Acquire": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
+                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Relaxed, later)")])],
+    ),
+    "a beat is a load and a store": (
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
+                                "        let last = self.last_ns.load(Ordering::Acquire);\n"
+                                "        if let Some(next) = later(last) {\n"
+                                "            self.last_ns.store(next, Ordering::Release);\n"
+                                "        }\n"
+                                "        last < STOPPED\n")])],
+    ),
+    "a beat of an earlier time leaves no trace": (
+        "heartbeat", [(PULSE, [("        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n",
+                                "        let last = self.last_ns.load(Ordering::Acquire);\n"
+                                "        if last < STOPPED && last > now_ns {\n            return true;\n        }\n"
+                                "        self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()\n")])],
+    ),
+    "a beat sets the time back": (
+        "heartbeat", [(PULSE, [("then_some(last.max(clamped(now_ns)))", "then_some(clamped(now_ns))")])],
+    ),
+    "a beat undoes the end": (
+        "heartbeat", [(PULSE, [("let later = |last: u64| (last < STOPPED).then_some(last.max(clamped(now_ns)));",
+                                "let later = |_: u64| Some(clamped(now_ns));")])],
+    ),
+    "the end of the beats without Acquire": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {",
+                                "self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, |last| {")])],
+    ),
+    "the end of the beats without Release": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {",
+                                "self.last_ns.fetch_update(Ordering::Acquire, Ordering::Acquire, |last| {")])],
+    ),
+    "a timer is told of a beat without Acquire": (
+        "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {",
+                                "self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |last| {")])],
+    ),
+    "who asks whether beats are listened to sees no more than that": (
+        "heartbeat", [(PULSE, [("        self.last_ns.load(Ordering::Acquire)\n", "        self.last_ns.load(Ordering::Relaxed)\n")])],
+    ),
+    "the beats end whatever came meanwhile": (
+        "heartbeat", [(PULSE, [("        match self.end(SILENT, is_silent) {",
+                                "        let last = self.last_ns.load(Ordering::Acquire);\n"
+                                "        match self.end(SILENT, |_| is_silent(last)) {")])],
+    ),
+    "a timer ends the beats although there was a later one": (
+        "heartbeat", [(PULSE, [("last < STOPPED && until(last) <= now_ns", "last < STOPPED && (last > 0 || until(last) <= now_ns)")])],
+    ),
+    "a timer ends what was stopped": (
+        "heartbeat", [(PULSE, [("let is_silent = |last: u64| last < STOPPED && until(last) <= now_ns;",
+                                "let is_silent = |last: u64| last == STOPPED || last < STOPPED && until(last) <= now_ns;")])],
+    ),
+    "a stop ends what was silent": (
+        "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < STOPPED).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

@@ -11,12 +11,22 @@ pub mod future;
 pub mod hashed;
 pub mod local;
 #[cfg(not(any(loom, shuttle)))]
+pub mod periodic;
+#[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
 
 /// Of the futures, what the models are about: the rest stands on the engine.
 #[cfg(any(loom, shuttle))]
 pub mod future {
     pub mod waker;
+}
+
+/// Of what is armed time and again, what the models are about: the rest stands on the engine.
+#[cfg(any(loom, shuttle))]
+pub mod periodic {
+    pub mod cycle;
+    pub mod pulse;
+    pub use cycle::End;
 }
 
 /// Of the purgatory, what the models are about: the rest stands on the engine.

@@ -18,6 +18,7 @@ use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
 use tickless::hashed::{HashedWheelTimer, IntoTask, Timeout};
+use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
 
 #[global_allocator]
@@ -265,6 +266,60 @@ fn what_a_far_timers_payload_owns_is_freed_in_its_cancel_whichever_thread_cancel
         // Up to what a thread makes when it first meets an engine.
         assert!(freed > BALLAST as i64 / 2, "{freed} bytes");
     }
+}
+
+#[test]
+fn what_repeats_allocates_when_it_starts_and_not_for_its_runs_beats_and_attempts() {
+    let _alone = alone();
+    let engine = closures();
+    let schedules = [
+        Schedule::fixed_rate(MS),
+        Schedule::fixed_rate(MS / 3).catching_up(),
+        Schedule::fixed_delay(MS * 5),
+        Schedule::from_fn(|last| Some(last + MS)),
+    ];
+    let ballast = [1_u64; 20];
+    let task = move |run: &Run| {
+        black_box((run.number(), &ballast));
+    };
+    let start = |schedule: Schedule| schedule.start(&engine, task).unwrap();
+    let periodics = schedules.map(start);
+    let on_silence = move || {
+        black_box(&ballast);
+    };
+    let heartbeat = Heartbeat::new(&engine, MS * 7, on_silence).unwrap();
+    let attempt = move |number| if black_box(ballast)[0] == 1 { Err(number) } else { Ok(()) };
+    let retry = Retry::new(Backoff::new(MS).factor(1.0)).run(&engine, attempt, drop).unwrap();
+    allocates_nothing("what was started", || {
+        engine.advance(MS).unwrap();
+        assert!(heartbeat.beat());
+    });
+    assert!(periodics.iter().all(|periodic| periodic.runs() > 1000) && retry.attempts() > 1000);
+
+    let before = made_here();
+    let run = start(Schedule::fixed_rate(MS));
+    let peer = Heartbeat::new(&engine, MS, on_silence).unwrap();
+    assert_eq!(made_here() - before, 2, "one for each, whatever was captured");
+    assert!(run.cancel() && peer.stop() && heartbeat.stop() && retry.cancel());
+    assert!(periodics.iter().all(|periodic| periodic.cancel()) && engine.is_empty());
+}
+
+#[test]
+fn what_repeats_leaves_nothing_when_it_has_ended() {
+    let _alone = alone();
+    let engine = closures();
+    let step = || {
+        let periodic = Schedule::fixed_rate(MS).start(&engine, |_| ()).unwrap();
+        let heartbeat = Heartbeat::new(&engine, MS * 2, || ()).unwrap();
+        let retry = Retry::new(Backoff::new(MS)).attempts(2);
+        drop(retry.run(&engine, |_| Err::<(), _>(()), drop).unwrap());
+        engine.advance(MS * 3).unwrap();
+        assert!(heartbeat.has_fired() && periodic.cancel());
+    };
+    (0..1000).for_each(|_| step());
+    let before = live();
+    (0..scaled(1000)).for_each(|_| step());
+    assert!(live().blocks <= before.blocks, "{:?} after {before:?}", live());
 }
 
 #[test]

@@ -11,5 +11,5 @@ mod model;
 mod world;
 
 pub use ledger::{Fate, Payload, fate, has_run};
-pub use model::{TOO_BIG, check, resume, suspendable};
+pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
 pub use world::{Hand, Timer, World, wheel};

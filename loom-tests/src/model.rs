@@ -6,6 +6,10 @@
 //! schedules, and, if it has a call that is suspendable, with that call stopped at each of its
 //! steps.
 
+use std::sync::Arc;
+
+use tickless::sync::thread;
+
 use crate::ledger;
 
 #[cfg(loom)]
@@ -35,6 +39,19 @@ pub fn check(bound: usize, body: impl Fn() + Send + Sync + 'static) {
         body();
         ledger::settle();
     });
+}
+
+/// Runs `f` on a thread of its own, with what all threads of a body share.
+pub fn on_thread<S, R>(
+    shared: &Arc<S>,
+    f: impl FnOnce(&S) -> R + Send + 'static,
+) -> thread::JoinHandle<R>
+where
+    S: Send + Sync + 'static,
+    R: Send + 'static,
+{
+    let shared = shared.clone();
+    thread::spawn(move || f(&shared))
 }
 
 /// Runs `call`. Under the random scheduler the thread may be suspended at any step of it, until

@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
-use loom_tests::check;
+use loom_tests::{check, on_thread};
 use tickless::purgatory::Decision::{self, Cancelled, Completed, Expired};
 use tickless::purgatory::trial::{Asked, Decided, Outcome, Trial};
-use tickless::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread};
+use tickless::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
 
 /// An operation that completes when so many things have happened.
 struct Rig {
@@ -119,15 +119,6 @@ impl Rig {
         });
         decision
     }
-}
-
-/// Runs `f` on a thread of its own.
-fn on_thread<R: Send + 'static>(
-    rig: &Arc<Rig>,
-    f: impl FnOnce(&Rig) -> R + Send + 'static,
-) -> thread::JoinHandle<R> {
-    let rig = rig.clone();
-    thread::spawn(move || f(&rig))
 }
 
 #[test]

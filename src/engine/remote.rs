@@ -93,6 +93,31 @@ impl EngineRef {
         local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
     }
 
+    /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.
+    ///
+    /// # Errors
+    /// As `schedule`.
+    pub(crate) fn schedule_at_ns(
+        self,
+        deadline_ns: u64,
+        task: Task,
+    ) -> Result<Handle, ScheduleError<Task>> {
+        let Some(mut local) = self.lent() else { return Err(ScheduleError::Stopped(task)) };
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        let deadline = core.scale.ceil(deadline_ns);
+        local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
+    }
+
+    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
+    /// `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn watch_ns(self) -> Option<u64> {
+        let mut local = self.lent()?;
+        let Local { core, watch, .. } = &mut *local;
+        Some(watch.now_ns(&core.clock))
+    }
+
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
         local::of_number(self.number)

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::dispatch::{Handler, contained, step_aside};
 use crate::error::{BuildError, StopError};
 use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::time::Clock;
 
 use super::Builder;
 use super::core::Core;
@@ -106,6 +107,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// The engine's number: no other of this process has it.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
+    }
+
+    /// The engine's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.core().clock
     }
 
     pub(super) fn core(&self) -> &Arc<Core<T>> {

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 12] = [
+const HANDSHAKES: [&str; 14] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -18,6 +18,8 @@ const HANDSHAKES: [&str; 12] = [
     "STOP",
     "TRIAL",
     "WAKER",
+    "PERIODIC",
+    "HEARTBEAT",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];

@@ -1,0 +1,285 @@
+//! A deadline that beats push out, and that comes once when they stop.
+//!
+//! A beat touches no timer: it writes down its time, in one exchange. The timer comes when the
+//! timeout after some earlier beat has passed, finds the later ones, and is armed for when the
+//! timeout after the last of them passes. So it comes once per timeout, however many beats there
+//! were, and comes on the very tick when there was none.
+//!
+//! *Invariant*: the exchange that ends the beats (`pulse`) decides what users are told; the word of
+//! the thing (`cycle`) decides who has the closure.
+//!
+//! *Tested by*: `tests/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::sync::Arc;
+use crate::time::saturating_ns;
+
+use super::armed::{Armed, Arms, Body, Next};
+use super::pulse::{Pulse, Verdict};
+use super::{End, StartError};
+
+/// A deadline that [`beat`](Heartbeat::beat) pushes out. When the beats stop for as long as the
+/// timeout says, a closure is called, once.
+///
+/// It may be shared, and any number of threads may beat. Dropping it stops it. It does not keep its
+/// engine alive.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::periodic::Heartbeat;
+///
+/// let engine = Engine::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let on_silence = move || drop(sender.send("gone"));
+/// let peer = Heartbeat::new(&engine, Duration::from_millis(20), on_silence)?;
+/// peer.beat();
+/// // Nothing is heard of the peer any more.
+/// assert_eq!(receiver.recv(), Ok("gone"));
+/// assert!(!peer.beat(), "it comes too late");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a heartbeat that is dropped at once is stopped at once"]
+pub struct Heartbeat {
+    armed: Arc<dyn Arms<Beats>>,
+}
+
+/// What all who beat share.
+struct Beats {
+    pulse: Pulse,
+    timeout_ns: u64,
+}
+
+/// What is called when the beats stop.
+struct HeartbeatBody<F> {
+    on_silence: Option<F>,
+    next: Next,
+}
+
+// === impl Heartbeat ===
+
+impl Heartbeat {
+    /// Starts one, with a first beat now: `on_silence` is called when `timeout` has passed since
+    /// the last beat, never earlier, and later by less than a tick (plus the time that the system
+    /// needs to wake the engine's thread, and what other tasks take). It runs where the engine's
+    /// tasks run.
+    ///
+    /// One allocation; beats make none. From 1 ns; a timeout too long to represent never passes.
+    ///
+    /// # Errors
+    /// The timeout is zero, or the engine is full or has stopped. The closure comes back in the
+    /// error.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Heartbeat;
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let peer = Heartbeat::new(&engine, 3 * second, || println!("it went silent"))?;
+    /// for _ in 0..10 {
+    ///     engine.advance(2 * second)?;
+    ///     assert!(peer.beat());
+    /// }
+    /// engine.advance(3 * second)?;
+    /// assert!(peer.has_fired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new<F>(
+        engine: &Engine,
+        timeout: Duration,
+        on_silence: F,
+    ) -> Result<Heartbeat, StartError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let timeout_ns = saturating_ns(timeout);
+        if timeout_ns == 0 {
+            return Err(StartError::ZeroPeriod(on_silence));
+        }
+        let now_ns = engine.as_typed().clock().now_ns();
+        let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
+        let first_ns = now_ns.saturating_add(timeout_ns);
+        let body = HeartbeatBody { on_silence: Some(on_silence), next: Next::At(first_ns) };
+        match Armed::start(engine, first_ns, body, beats) {
+            Ok(armed) => Ok(Heartbeat { armed }),
+            Err((end, body)) => {
+                let on_silence = body.on_silence.expect("it has not been called");
+                Err(StartError::of(end, on_silence))
+            }
+        }
+    }
+
+    /// A beat, now. `true`: it was in time, and the closure is not called before the timeout has
+    /// passed from here. `false`: too late; the closure was or is being called, or the heartbeat
+    /// was stopped, or its engine.
+    ///
+    /// What a thread did before a beat in time, the closure sees.
+    ///
+    /// One atomic exchange, and a reading of the clock; never waits, and moves no timer. O(1),
+    /// whichever thread beats.
+    ///
+    /// ```
+    /// # use std::thread;
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::Heartbeat;
+    /// let engine = Engine::new()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// thread::scope(|scope| {
+    ///     scope.spawn(|| assert!(peer.beat()));
+    ///     scope.spawn(|| assert!(peer.beat()));
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn beat(&self) -> bool {
+        match self.armed.engine().watch_ns() {
+            Some(now_ns) => self.armed.shared().pulse.beat(now_ns),
+            None => false,
+        }
+    }
+
+    /// Stops it. `true`: the closure will never be called, and was dropped here, on this thread.
+    /// `false`: it was or is being called, or all was over before.
+    ///
+    /// (If the engine's thread is just looking for beats, it drops the closure instead, right
+    /// after.) O(1); never waits. Dropping the heartbeat does the same.
+    ///
+    /// # Panics
+    /// With what dropping the closure panics with; all else is done by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::Heartbeat;
+    /// let engine = Engine::new()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// assert!(peer.stop(), "it said goodbye");
+    /// assert_eq!(engine.len(), 0);
+    /// assert!(!peer.beat() && !peer.has_fired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(&self) -> bool {
+        let is_mine = self.armed.shared().pulse.stop();
+        if is_mine {
+            self.armed.cancel();
+        }
+        is_mine
+    }
+
+    /// Whether beats are still waited for.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::Heartbeat;
+    /// let engine = Engine::new()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// assert!(peer.is_alive());
+    /// drop(engine);
+    /// assert!(!peer.is_alive(), "it ends with its engine");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_alive(&self) -> bool {
+        self.armed.shared().pulse.is_alive()
+    }
+
+    /// Whether the beats stopped, and the closure was or is being called.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Heartbeat;
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// engine.advance(Duration::from_secs(30))?;
+    /// assert!(peer.has_fired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_fired(&self) -> bool {
+        self.armed.shared().pulse.is_silent()
+    }
+
+    /// Why it is over; `None`: it is not. [`End::Finished`] once the closure has been called.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{End, Heartbeat};
+    /// let engine = Engine::new()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// assert_eq!(peer.end(), None);
+    /// peer.stop();
+    /// assert_eq!(peer.end(), Some(End::Cancelled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn end(&self) -> Option<End> {
+        self.armed.end()
+    }
+
+    /// How long it waits after a beat.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::Heartbeat;
+    /// # let engine = Engine::new()?;
+    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
+    /// assert_eq!(peer.timeout(), Duration::from_secs(30));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn timeout(&self) -> Duration {
+        Duration::from_nanos(self.armed.shared().timeout_ns)
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (end, timeout) = (self.end(), self.timeout());
+        f.debug_struct("Heartbeat").field("end", &end).field("timeout", &timeout).finish()
+    }
+}
+
+// === impl HeartbeatBody ===
+
+impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
+    type Shared = Beats;
+
+    fn fire(&mut self, armed: &Arc<Armed<Self>>) {
+        let Beats { pulse, timeout_ns } = &armed.shared;
+        self.next = match pulse.expire(armed.clock().now_ns(), *timeout_ns) {
+            Verdict::Until(next_ns) => Next::At(next_ns),
+            Verdict::Silent => Next::End(End::Finished),
+            Verdict::Over => Next::End(End::Cancelled),
+        };
+        if pulse.is_silent() {
+            self.on_silence.take().into_iter().for_each(|on_silence| on_silence());
+        }
+    }
+
+    fn next(&mut self, _armed: &Armed<Self>) -> Next {
+        self.next
+    }
+
+    fn over(self, _end: End, beats: &Beats) {
+        // Where the engine ended it, those who beat are told.
+        beats.pulse.stop();
+    }
+}
+
+impl<F> fmt::Debug for HeartbeatBody<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeartbeatBody").field("next", &self.next).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,211 @@
+//! Attempts until one succeeds, with pauses in between.
+
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::time::saturating_ns;
+
+use super::trying::{AtOnce, Later, Limits, Make, Trying};
+use super::{Attempt, Backoff, Outcome, Retrying, StartError};
+
+/// Makes an attempt, and another after a pause where that fails, until one succeeds or a limit is
+/// reached.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::periodic::{Backoff, Outcome, Retry};
+///
+/// let engine = Engine::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let backoff = Backoff::new(Duration::from_millis(1)).max(Duration::from_millis(10));
+/// Retry::new(backoff).attempts(5).within(Duration::from_secs(30)).run(
+///     &engine,
+///     |number| if number < 4 { Err("not yet") } else { Ok(number) },
+///     move |outcome| drop(sender.send(outcome)),
+/// )?;
+/// assert_eq!(receiver.recv()?, Outcome::Succeeded { value: 4, attempts: 4 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a retry does nothing until it is started"]
+pub struct Retry {
+    backoff: Backoff,
+    most: u32,
+    within: Duration,
+    timeout: Option<Duration>,
+}
+
+// === impl Retry ===
+
+impl Retry {
+    /// Attempts with these pauses in between. Default: no limit.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::periodic::{Backoff, Jitter, Retry};
+    /// let backoff = Backoff::new(Duration::from_millis(100)).jitter(Jitter::Full);
+    /// let retry = Retry::new(backoff).attempts(8);
+    /// ```
+    pub fn new(backoff: Backoff) -> Retry {
+        Retry { backoff, most: u32::MAX, within: Duration::MAX, timeout: None }
+    }
+
+    /// The most attempts, the first included. Default no limit; from 1, and zero counts as 1.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::periodic::{Backoff, Retry};
+    /// let once_more = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(2);
+    /// ```
+    pub fn attempts(mut self, most: u32) -> Retry {
+        self.most = most.max(1);
+        self
+    }
+
+    /// The time within which attempts begin. Default no limit. Where the next would begin later it
+    /// gives up at once, rather than wait for the limit. An attempt that is under way is not
+    /// interrupted; for that there is [`attempt_timeout`](Retry::attempt_timeout).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::periodic::{Backoff, Retry};
+    /// let backoff = Backoff::new(Duration::from_secs(1));
+    /// let patient = Retry::new(backoff).within(Duration::from_secs(300));
+    /// ```
+    pub fn within(mut self, limit: Duration) -> Retry {
+        self.within = limit;
+        self
+    }
+
+    /// How long an attempt of [`start`](Retry::start) may take to be answered: then it has failed,
+    /// without an error to tell, and whoever answers it is not heard. Default no limit, so that one
+    /// which nobody answers and nobody drops is waited for as long as the retry lasts. Attempts of
+    /// [`run`](Retry::run) are over when they return, and not limited.
+    ///
+    /// Costs an allocation and a timer for each attempt.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{Attempt, Backoff, Retry};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let retry = Retry::new(Backoff::new(second)).attempt_timeout(10 * second);
+    /// let (sender, requests) = mpsc::channel::<Attempt<(), ()>>();
+    /// let unanswered = move |attempt| drop(sender.send(attempt));
+    /// let retrying = retry.start(&engine, unanswered, drop)?;
+    /// engine.advance(30 * second)?;
+    /// assert_eq!(retrying.attempts(), 3, "at 0, 11 and 23 seconds");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attempt_timeout(mut self, limit: Duration) -> Retry {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Starts a retry whose attempts are over when `attempt` returns: it gets the attempt's number,
+    /// from 1, and answers with a success or an error. `done` is told how it came out, once.
+    ///
+    /// Attempts are made where the engine's tasks run, the first at once, never two at a time. One
+    /// that panics has failed (and is counted by the engine). `done` runs there too; after a
+    /// [`cancel`](Retrying::cancel) on the thread that cancels; and where the engine is stopped
+    /// where the tasks are dropped that [`Engine::stop`] returns.
+    ///
+    /// One allocation, whatever the closures capture; attempts make none. O(1).
+    ///
+    /// # Errors
+    /// The engine is full or has stopped; both closures come back in the error.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{Backoff, Retry};
+    /// # let engine = Engine::new()?;
+    /// # fn connect() -> Result<(), std::io::Error> { Ok(()) }
+    /// Retry::new(Backoff::new(Duration::from_millis(10)))
+    ///     .attempts(4)
+    ///     .run(&engine, |_| connect(), |outcome| println!("{outcome:?}"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run<T, E, A, D>(
+        mut self,
+        engine: &Engine,
+        attempt: A,
+        done: D,
+    ) -> Result<Retrying, StartError<(A, D)>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        A: FnMut(u32) -> Result<T, E> + Send + 'static,
+        D: FnOnce(Outcome<T, E>) + Send + 'static,
+    {
+        self.timeout = None;
+        let started = self.begin(engine, AtOnce(attempt), done);
+        started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
+    }
+
+    /// As [`run`](Retry::run), for attempts that are over later: `attempt` gets one started, and
+    /// its [`Attempt`] is answered whenever, from whichever thread. Until then no other is made.
+    ///
+    /// `done` may also run on the thread that answers.
+    ///
+    /// # Errors
+    /// As [`run`](Retry::run).
+    ///
+    /// ```
+    /// # use std::thread;
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{Attempt, Backoff, Retry};
+    /// # let engine = Engine::new()?;
+    /// # fn connect() -> Result<(), std::io::Error> { Ok(()) }
+    /// let in_background = |attempt: Attempt<(), std::io::Error>| {
+    ///     thread::spawn(move || match connect() {
+    ///         Ok(connection) => attempt.succeed(connection),
+    ///         Err(error) => attempt.fail(error),
+    ///     });
+    /// };
+    /// let done = |outcome| println!("{outcome:?}");
+    /// Retry::new(Backoff::new(Duration::from_secs(1))).start(&engine, in_background, done)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start<T, E, A, D>(
+        self,
+        engine: &Engine,
+        attempt: A,
+        done: D,
+    ) -> Result<Retrying, StartError<(A, D)>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        A: FnMut(Attempt<T, E>) + Send + 'static,
+        D: FnOnce(Outcome<T, E>) + Send + 'static,
+    {
+        let started = self.begin(engine, Later(attempt), done);
+        started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
+    }
+
+    fn begin<T, E, A, D>(
+        self,
+        engine: &Engine,
+        attempt: A,
+        done: D,
+    ) -> Result<Retrying, StartError<(A, D)>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        A: Make<T, E>,
+        D: FnOnce(Outcome<T, E>) + Send + 'static,
+    {
+        let now_ns = engine.as_typed().clock().now_ns();
+        let limits = Limits {
+            most: self.most,
+            until_ns: now_ns.saturating_add(saturating_ns(self.within)),
+            timeout_ns: self.timeout.map(saturating_ns),
+        };
+        Trying::new(attempt, done, self.backoff.delays(), limits).start(engine, now_ns)
+    }
+}

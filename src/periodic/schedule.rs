@@ -1,0 +1,294 @@
+//! When a periodic runs: the time of the first run, and from each time to the next.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::time::{Clock, saturating_ns};
+
+use super::handle::{Periodic, PeriodicBody};
+use super::{Run, StartError};
+
+/// When a task runs, time and again: made here, then [started](Schedule::start) on an engine.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::periodic::{Run, Schedule};
+///
+/// let engine = Engine::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let periodic = Schedule::fixed_rate(Duration::from_millis(5))
+///     .starting_after(Duration::ZERO)
+///     .start(&engine, move |run: &Run| drop(sender.send(run.number())))?;
+/// assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
+/// assert!(periodic.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a schedule does nothing until it is started"]
+pub struct Schedule {
+    plan: Plan,
+    first: First,
+}
+
+/// From a run to the next.
+pub(super) enum Plan {
+    Rate { period_ns: u64, is_catching_up: bool },
+    Delay { delay_ns: u64 },
+    From(Box<dyn FnMut(Instant) -> Option<Instant> + Send>),
+}
+
+enum First {
+    /// As if there had been a run now.
+    Usual,
+    At(Instant),
+    After(Duration),
+}
+
+// === impl Schedule ===
+
+impl Schedule {
+    /// A run each `period`, by the clock: each is due one period after the one before it *was due*,
+    /// however late that ran and however long it took. So the runs do not drift, not even by ticks:
+    /// of a period of 1.5 ms, every second run falls on a whole tick of 1 ms.
+    ///
+    /// The first is due one period after the start. A task that is still running when its next
+    /// times come does not pile up: there is never more than one run at a time, and what it missed
+    /// by then is skipped and [counted](Run::missed). The next run is due at the first time of the
+    /// grid that has not passed. [`catching_up`](Schedule::catching_up) makes up for them instead.
+    ///
+    /// From 1 ns; a period too long to represent never ends. [`start`](Schedule::start) refuses
+    /// zero.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let periodic = Schedule::fixed_rate(minute).start(&engine, |_| println!("a minute"))?;
+    /// engine.advance(60 * minute)?;
+    /// assert_eq!(periodic.runs(), 60);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fixed_rate(period: Duration) -> Schedule {
+        let period_ns = saturating_ns(period);
+        Schedule::usual(Plan::Rate { period_ns, is_catching_up: false })
+    }
+
+    /// A run each time that `delay` has passed since the end of the last: a pause of that length
+    /// between any two, however long they take. The first is due one delay after the start.
+    ///
+    /// From 1 ns; a delay too long to represent never ends. [`start`](Schedule::start) refuses
+    /// zero.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// // Each run takes two seconds, and then there is a pause of one.
+    /// let slow = move |_: &_| clock.advance(2 * second);
+    /// let periodic = Schedule::fixed_delay(second).start(&engine, slow)?;
+    /// engine.advance(9 * second)?;
+    /// assert_eq!(periodic.runs(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fixed_delay(delay: Duration) -> Schedule {
+        Schedule::usual(Plan::Delay { delay_ns: saturating_ns(delay) })
+    }
+
+    /// The closure says when: given the time at which the last run was due (at first, the time of
+    /// the start), it answers with the time of the next; `None` ends it. This is where calendars
+    /// and cron expressions plug in.
+    ///
+    /// It is called after each run, where the task runs. A time that has passed is due at once, so
+    /// that runs which a slow task missed are made up for, one after another; a closure that would
+    /// rather skip them looks at the clock. If it panics, the periodic is [over](super::End).
+    ///
+    /// ```
+    /// # use std::time::{Duration, Instant};
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{End, Schedule};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// // After 1 s, 2 s, 4 s, and no more.
+    /// let mut pause = Duration::from_millis(500);
+    /// let doubling = move |last: Instant| {
+    ///     pause *= 2;
+    ///     (pause <= Duration::from_secs(4)).then_some(last + pause)
+    /// };
+    /// let periodic = Schedule::from_fn(doubling).start(&engine, |_| println!("again"))?;
+    /// engine.advance(Duration::from_secs(60))?;
+    /// assert_eq!((periodic.runs(), periodic.end()), (3, Some(End::Finished)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_fn(next: impl FnMut(Instant) -> Option<Instant> + Send + 'static) -> Schedule {
+        Schedule::usual(Plan::From(Box::new(next)))
+    }
+
+    /// The first run is due at `first`, and the others as the schedule says from there. What is
+    /// past is due at once. Default: as if there had been a run at the start.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let begin = engine.now() + 30 * second;
+    /// let schedule = Schedule::fixed_rate(second).starting_at(begin);
+    /// let periodic = schedule.start(&engine, |_| println!("a second"))?;
+    /// assert_eq!(periodic.next_deadline(), Some(begin));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn starting_at(mut self, first: Instant) -> Schedule {
+        self.first = First::At(first);
+        self
+    }
+
+    /// The first run is due `delay` after the start (zero: at once, on the engine's thread), and
+    /// the others as the schedule says from there.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::Schedule;
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let schedule = Schedule::fixed_delay(hour).starting_after(Duration::ZERO);
+    /// let periodic = schedule.start(&engine, |_| println!("now, and then each hour"))?;
+    /// engine.advance(Duration::ZERO)?;
+    /// assert_eq!(periodic.runs(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn starting_after(mut self, delay: Duration) -> Schedule {
+        self.first = First::After(delay);
+        self
+    }
+
+    /// At a fixed rate, makes up for the runs that a slow task missed instead of skipping them: one
+    /// after another, without a pause, until it has caught up. A task that is always slower than
+    /// its period never does, and then keeps its thread busy; but also then no more than one run is
+    /// due at a time. Other schedules skip nothing.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{Run, Schedule};
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// // The first run takes as long as four others should.
+    /// let slow = move |run: &Run| {
+    ///     if run.number() == 1 {
+    ///         clock.advance(4 * second);
+    ///     }
+    /// };
+    /// let periodic = Schedule::fixed_rate(second).catching_up().start(&engine, slow)?;
+    /// engine.advance(9 * second)?;
+    /// assert_eq!((periodic.runs(), periodic.missed()), (9, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn catching_up(mut self) -> Schedule {
+        if let Plan::Rate { is_catching_up, .. } = &mut self.plan {
+            *is_catching_up = true;
+        }
+        self
+    }
+
+    /// Starts `task` on this schedule. It runs where the engine's tasks run, never two runs at a
+    /// time, and may do there what any task may. A run that panics is counted by the engine
+    /// ([`Stats::panicked`](crate::Stats::panicked)), and the next comes as if it had not.
+    ///
+    /// One allocation, whatever the task captures; the runs make none. O(1). Dropping what is
+    /// returned leaves the periodic going: it ends by itself, by
+    /// [`cancel`](Periodic::cancel), or with its engine, which it does not keep alive.
+    ///
+    /// # Errors
+    /// The period is zero, the schedule has no first run, or the engine is full or has stopped. The
+    /// task comes back in the error.
+    ///
+    /// # Panics
+    /// With what the closure of [`from_fn`](Schedule::from_fn) panics with.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::Schedule;
+    /// let engine = Engine::new()?;
+    /// let mut lines = 0;
+    /// let flush = move |_: &_| lines += 1;
+    /// Schedule::fixed_delay(Duration::from_secs(30)).start(&engine, flush)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start<F>(self, engine: &Engine, task: F) -> Result<Periodic, StartError<F>>
+    where
+        F: FnMut(&Run) + Send + 'static,
+    {
+        let Schedule { mut plan, first } = self;
+        if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
+            return Err(StartError::ZeroPeriod(task));
+        }
+        let clock = engine.as_typed().clock();
+        let now_ns = clock.now_ns();
+        let first_ns = match first {
+            First::Usual => plan.next(now_ns, clock).map(|(next_ns, _)| next_ns),
+            First::At(first) => Some(clock.ns_at(first)),
+            First::After(delay) => Some(now_ns.saturating_add(saturating_ns(delay))),
+        };
+        match first_ns {
+            Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
+            None => Err(StartError::NoRun(task)),
+        }
+    }
+
+    fn usual(plan: Plan) -> Schedule {
+        Schedule { plan, first: First::Usual }
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = Duration::from_nanos;
+        match &self.plan {
+            Plan::Rate { period_ns, .. } => write!(f, "Schedule::fixed_rate({:?})", ns(*period_ns)),
+            Plan::Delay { delay_ns } => write!(f, "Schedule::fixed_delay({:?})", ns(*delay_ns)),
+            Plan::From(_) => f.write_str("Schedule::from_fn(..)"),
+        }
+    }
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// When the next run is due after one that was due at `last_ns` and has just ended, and how
+    /// many are skipped; `None`: there is none.
+    pub(super) fn next(&mut self, last_ns: u64, clock: &Clock) -> Option<(u64, u64)> {
+        match self {
+            Plan::Rate { period_ns, is_catching_up } => {
+                let next_ns = last_ns.saturating_add(*period_ns);
+                let late_ns = match is_catching_up {
+                    true => 0,
+                    false => clock.now_ns().saturating_sub(next_ns),
+                };
+                // Of the grid, those before now.
+                let missed = late_ns.div_ceil(*period_ns);
+                Some((next_ns.saturating_add(missed.saturating_mul(*period_ns)), missed))
+            }
+            Plan::Delay { delay_ns } => Some((clock.now_ns().saturating_add(*delay_ns), 0)),
+            Plan::From(next) => {
+                let last = clock.instant_at(last_ns).unwrap_or_else(Instant::now);
+                next(last).map(|next| (clock.ns_at(next), 0))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").finish_non_exhaustive()
+    }
+}

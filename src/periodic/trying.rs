@@ -1,0 +1,198 @@
+//! What a retry does: makes an attempt, waits for its answer, pauses, makes the next.
+
+use std::fmt;
+
+use crate::engine::Engine;
+use crate::sync::{Arc, Ordering};
+use crate::time::saturating_ns;
+
+use super::armed::{Armed, Arms, Body, Next};
+use super::attempt::{Answer, Answers};
+use super::retrying::State;
+use super::{Attempt, Delays, End, Outcome, Retrying, StartError};
+
+/// How an attempt is made.
+pub(super) trait Make<T: Send + 'static, E: Send + 'static>: Send + 'static {
+    fn make(&mut self, attempt: Attempt<T, E>);
+}
+
+/// By a closure that answers when it returns.
+pub(super) struct AtOnce<A>(pub(super) A);
+
+/// By a closure that sees to it.
+pub(super) struct Later<A>(pub(super) A);
+
+/// What makes attempts, and what is told how they came out.
+pub(super) struct Trying<T, E, A, D> {
+    attempt: A,
+    done: D,
+    delays: Delays,
+    limits: Limits,
+    /// An attempt has begun, whose answer is to come.
+    is_asking: bool,
+    next: Next,
+    outcome: Option<Outcome<T, E>>,
+}
+
+/// How far a retry goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The most attempts.
+    pub(super) most: u32,
+    /// No attempt begins later than that.
+    pub(super) until_ns: u64,
+    /// How long each attempt may take.
+    pub(super) timeout_ns: Option<u64>,
+}
+
+// === impl Trying ===
+
+impl<T, E, A, D> Trying<T, E, A, D>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    A: Make<T, E>,
+    D: FnOnce(Outcome<T, E>) + Send + 'static,
+{
+    /// A retry that has not begun.
+    pub(super) fn new(attempt: A, done: D, delays: Delays, limits: Limits) -> Self {
+        let (is_asking, next) = (false, Next::Answer);
+        Trying { attempt, done, delays, limits, is_asking, next, outcome: None }
+    }
+
+    /// Begins with the first attempt, at that time.
+    pub(super) fn start(
+        self,
+        engine: &Engine,
+        first_ns: u64,
+    ) -> Result<Retrying, StartError<(A, D)>> {
+        match Armed::start(engine, first_ns, self, Answers::new()) {
+            Ok(armed) => Ok(Retrying::of(armed)),
+            Err((end, body)) => Err(StartError::of(end, (body.attempt, body.done))),
+        }
+    }
+
+    /// The time for another attempt has come.
+    fn ask(&mut self, armed: &Arc<Armed<Self>>) {
+        // Before the attempt, which may panic.
+        self.is_asking = true;
+        self.next = Next::Answer;
+        // ORDER: Relaxed - a count for whoever asks.
+        let number = armed.shared.attempts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let attempt = match self.limits.timeout_ns {
+            None => Some(Attempt::new(armed.clone(), number)),
+            Some(timeout_ns) => {
+                let until_ns = armed.clock().now_ns().saturating_add(timeout_ns);
+                Attempt::limited(armed.clone(), number, until_ns)
+            }
+        };
+        if let Some(attempt) = attempt {
+            self.attempt.make(attempt);
+        }
+    }
+
+    /// The attempt has come to an end.
+    fn hear(&mut self, answer: Option<Answer<T, E>>, armed: &Armed<Self>) {
+        self.is_asking = false;
+        let attempts = armed.shared.attempts();
+        let outcome = match answer {
+            Some(Answer::Succeeded(value)) => Outcome::Succeeded { value, attempts },
+            Some(Answer::Hopeless(error)) => Outcome::GaveUp { error: Some(error), attempts },
+            Some(Answer::Failed(error)) => {
+                let now_ns = armed.clock().now_ns();
+                let delay = self.delays.next().map_or(u64::MAX, saturating_ns);
+                let next_ns = now_ns.saturating_add(delay);
+                if attempts < self.limits.most && next_ns <= self.limits.until_ns {
+                    self.next = Next::At(next_ns);
+                    return;
+                }
+                Outcome::GaveUp { error, attempts }
+            }
+            None => Outcome::GaveUp { error: None, attempts },
+        };
+        self.outcome = Some(outcome);
+        self.next = Next::End(End::Finished);
+    }
+}
+
+impl<T, E, A, D> Body for Trying<T, E, A, D>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    A: Make<T, E>,
+    D: FnOnce(Outcome<T, E>) + Send + 'static,
+{
+    type Shared = Answers<T, E>;
+
+    fn fire(&mut self, armed: &Arc<Armed<Self>>) {
+        if self.is_asking {
+            // SAFETY: this is the holder, and the attempt has come: nothing else was waited for.
+            self.hear(unsafe { armed.shared.take() }, armed);
+        } else {
+            self.ask(armed);
+        }
+    }
+
+    fn next(&mut self, _armed: &Armed<Self>) -> Next {
+        self.next
+    }
+
+    fn over(self, end: End, answers: &Answers<T, E>) {
+        // What an attempt brought counts where nobody has cancelled meanwhile.
+        let outcome = self.outcome.filter(|_| end == End::Finished);
+        (self.done)(outcome.unwrap_or(Outcome::Ended { end, attempts: answers.attempts() }));
+    }
+}
+
+impl<T, E, A, D> State for Armed<Trying<T, E, A, D>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    A: Make<T, E>,
+    D: FnOnce(Outcome<T, E>) + Send + 'static,
+{
+    fn cancel(&self) -> bool {
+        Arms::cancel(self)
+    }
+
+    fn end(&self) -> Option<End> {
+        Arms::end(self)
+    }
+
+    fn attempts(&self) -> u32 {
+        self.shared.attempts()
+    }
+}
+
+impl<T, E, A, D> fmt::Debug for Trying<T, E, A, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trying").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+// === impl AtOnce and Later ===
+
+impl<T, E, A> Make<T, E> for AtOnce<A>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    A: FnMut(u32) -> Result<T, E> + Send + 'static,
+{
+    fn make(&mut self, attempt: Attempt<T, E>) {
+        match (self.0)(attempt.number()) {
+            Ok(value) => attempt.succeed(value),
+            Err(error) => attempt.fail(error),
+        }
+    }
+}
+
+impl<T, E, A> Make<T, E> for Later<A>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    A: FnMut(Attempt<T, E>) + Send + 'static,
+{
+    fn make(&mut self, attempt: Attempt<T, E>) {
+        (self.0)(attempt);
+    }
+}

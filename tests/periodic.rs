@@ -1,0 +1,354 @@
+//! When periodic tasks run: on a clock that is moved by hand, to the nanosecond.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tickless::periodic::{End, Every, Periodic, Run, Schedule, StartError};
+use tickless::{Engine, ManualClock};
+
+const MS: Duration = Duration::from_millis(1);
+
+const US: Duration = Duration::from_micros(1);
+
+/// An engine with ticks of a millisecond, its clock, and when tasks said that they ran.
+struct Bench {
+    clock: ManualClock,
+    engine: Engine,
+    begin: Instant,
+    log: Log,
+}
+
+/// Times since the beginning: of the run, and of its deadline.
+type Log = Arc<Mutex<Vec<(Duration, Duration)>>>;
+
+impl Bench {
+    fn new() -> Bench {
+        let clock = ManualClock::new();
+        let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+        let begin = engine.now();
+        Bench { clock, engine, begin, log: Log::default() }
+    }
+
+    /// Starts a task that says when it runs, and takes as long as `takes` says of its number.
+    fn start(
+        &self,
+        schedule: Schedule,
+        takes: impl Fn(u64) -> Duration + Send + 'static,
+    ) -> Periodic {
+        let (clock, log, begin) = (self.clock.clone(), self.log.clone(), self.begin);
+        let task = move |run: &Run| {
+            log.lock().unwrap().push((clock.elapsed(), run.deadline() - begin));
+            clock.advance(takes(run.number()));
+        };
+        schedule.start(&self.engine, task).unwrap()
+    }
+
+    /// When each run ran, in microseconds.
+    fn ran(&self) -> Vec<u128> {
+        self.log.lock().unwrap().iter().map(|(ran, _)| ran.as_micros()).collect()
+    }
+
+    /// When each run was due, in microseconds.
+    fn due(&self) -> Vec<u128> {
+        self.log.lock().unwrap().iter().map(|(_, due)| due.as_micros()).collect()
+    }
+
+    fn advance(&self, by: Duration) {
+        self.engine.advance(by).unwrap();
+    }
+}
+
+fn no_time(_: u64) -> Duration {
+    Duration::ZERO
+}
+
+#[test]
+fn a_fixed_rate_runs_one_period_after_the_start_and_then_each_period() {
+    let bench = Bench::new();
+    bench.advance(MS * 7);
+    let periodic = bench.start(Schedule::fixed_rate(MS * 10), no_time);
+    assert_eq!(periodic.next_deadline(), Some(bench.begin + MS * 17));
+    bench.advance(MS * 9);
+    assert_eq!((bench.ran().len(), periodic.runs()), (0, 0));
+    bench.advance(MS * 40);
+    assert_eq!(bench.ran(), [17_000, 27_000, 37_000, 47_000]);
+    assert_eq!(periodic.next_deadline(), Some(bench.begin + MS * 57));
+    assert_eq!((periodic.runs(), periodic.missed()), (4, 0));
+}
+
+#[test]
+fn each_run_of_a_period_between_ticks_falls_on_the_tick_after_its_deadline() {
+    let bench = Bench::new();
+    bench.start(Schedule::fixed_rate(US * 1_300), no_time);
+    bench.advance(MS * 7);
+    assert_eq!(bench.due(), [1_300, 2_600, 3_900, 5_200, 6_500]);
+    assert_eq!(bench.ran(), [2_000, 3_000, 4_000, 6_000, 7_000]);
+}
+
+#[test]
+fn a_fixed_rate_does_not_drift_over_a_hundred_thousand_runs() {
+    const RUNS: u32 = 100_000;
+    let bench = Bench::new();
+    let period = Duration::from_nanos(1_234_567);
+    // Each run takes a while, but less than a period.
+    let periodic = bench.start(Schedule::fixed_rate(period), |number| US * (number % 200) as u32);
+    bench.advance(period * RUNS + MS);
+    assert_eq!((periodic.runs(), periodic.missed()), (u64::from(RUNS), 0));
+    let log = bench.log.lock().unwrap();
+    for (number, (ran, due)) in (1..).zip(log.iter()) {
+        assert_eq!(*due, period * number);
+        assert!(ran >= due && *ran - *due < MS + US * 200, "run {number}: {ran:?} for {due:?}");
+    }
+}
+
+#[test]
+fn a_task_slower_than_its_period_skips_what_it_missed_and_says_so() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(MS * 10), |_| MS * 25);
+    bench.advance(MS * 10);
+    // From 10 to 35: 20 and 30 have passed.
+    assert_eq!((periodic.runs(), periodic.missed()), (1, 2));
+    assert_eq!(periodic.next_deadline(), Some(bench.begin + MS * 40));
+    bench.advance(MS * 60);
+    assert_eq!(bench.ran(), [10_000, 40_000, 70_000]);
+    assert_eq!(bench.due(), bench.ran());
+    assert_eq!(periodic.missed(), 6);
+    assert_eq!(bench.engine.len(), 1, "nothing piles up");
+}
+
+#[test]
+fn a_run_that_takes_exactly_a_period_misses_nothing() {
+    let bench = Bench::new();
+    let takes = |number| if number < 4 { MS * 10 } else { MS };
+    let periodic = bench.start(Schedule::fixed_rate(MS * 10), takes);
+    bench.advance(MS * 30);
+    assert_eq!((bench.due(), periodic.missed()), (vec![10_000, 20_000, 30_000, 40_000], 0));
+}
+
+#[test]
+fn what_is_caught_up_with_runs_one_after_another_until_it_is() {
+    let bench = Bench::new();
+    let takes = |number| if number == 1 { MS * 45 } else { MS };
+    let periodic = bench.start(Schedule::fixed_rate(MS * 10).catching_up(), takes);
+    bench.advance(MS * 80);
+    assert_eq!(bench.due(), [10, 20, 30, 40, 50, 60, 70, 80].map(|ms| ms * 1_000));
+    assert_eq!(bench.ran(), [10, 55, 56, 57, 58, 60, 70, 80].map(|ms| ms * 1_000));
+    assert_eq!(periodic.missed(), 0);
+}
+
+#[test]
+fn a_leap_of_the_clock_costs_the_runs_that_it_leapt_over() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(MS * 10), no_time);
+    bench.clock.advance(MS * 1_005);
+    bench.advance(Duration::ZERO);
+    assert_eq!((periodic.runs(), periodic.missed()), (1, 99));
+    assert_eq!(periodic.next_deadline(), Some(bench.begin + MS * 1_010));
+}
+
+#[test]
+fn a_fixed_delay_counts_from_the_end_of_the_run() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_delay(MS * 10), |number| MS * number as u32);
+    bench.advance(MS * 60);
+    assert_eq!(bench.ran(), [10_000, 21_000, 33_000, 46_000, 60_000]);
+    assert_eq!((bench.due(), periodic.missed()), (bench.ran(), 0));
+}
+
+#[test]
+fn the_first_run_may_be_at_a_chosen_time() {
+    for is_rate in [true, false] {
+        let schedule = || match is_rate {
+            true => Schedule::fixed_rate(MS * 10),
+            false => Schedule::fixed_delay(MS * 10),
+        };
+        let bench = Bench::new();
+        bench.start(schedule().starting_after(MS * 3), no_time);
+        bench.start(schedule().starting_at(bench.begin + MS * 5), no_time);
+        bench.advance(MS * 20);
+        assert_eq!(bench.ran(), [3_000, 5_000, 13_000, 15_000]);
+    }
+}
+
+#[test]
+fn what_starts_at_once_runs_in_the_next_turn_and_not_in_start() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(MS).starting_after(Duration::ZERO), no_time);
+    assert_eq!(periodic.runs(), 0);
+    bench.advance(Duration::ZERO);
+    assert_eq!((periodic.runs(), bench.ran()), (1, vec![0]));
+}
+
+#[test]
+fn a_first_run_in_the_past_runs_at_once_and_the_grid_stays_where_it_is() {
+    let bench = Bench::new();
+    bench.advance(MS * 25);
+    let schedule = Schedule::fixed_rate(MS * 10).starting_at(bench.begin + MS * 2);
+    let periodic = bench.start(schedule, no_time);
+    bench.advance(MS * 10);
+    assert_eq!((bench.ran(), bench.due()), (vec![25_000, 32_000], vec![2_000, 32_000]));
+    assert_eq!(periodic.missed(), 2);
+}
+
+#[test]
+fn a_closure_says_when_from_the_last_time_to_the_next_until_it_says_no_more() {
+    let bench = Bench::new();
+    let (asked, begin) = (Log::default(), bench.begin);
+    let seen = asked.clone();
+    let mut left = [5, 1, 20].into_iter();
+    let schedule = Schedule::from_fn(move |last| {
+        seen.lock().unwrap().push((last - begin, Duration::ZERO));
+        left.next().map(|ms| last + MS * ms)
+    });
+    let periodic = bench.start(schedule, |_| US * 1_500);
+    bench.advance(MS * 100);
+    // What a run takes is not in it, unless the closure looks at the clock.
+    assert_eq!(bench.due(), [5_000, 6_000, 26_000]);
+    assert_eq!(bench.ran(), [5_000, 6_500, 26_000]);
+    let asked: Vec<_> = asked.lock().unwrap().iter().map(|(last, _)| last.as_micros()).collect();
+    assert_eq!(asked, [0, 5_000, 6_000, 26_000]);
+    assert_eq!((periodic.end(), periodic.next_deadline()), (Some(End::Finished), None));
+    assert!(!periodic.cancel() && bench.engine.is_empty());
+}
+
+#[test]
+fn a_closure_may_begin_at_a_chosen_time_and_may_end_it_before_it_began() {
+    let bench = Bench::new();
+    let schedule = Schedule::from_fn(|last| Some(last + MS * 7)).starting_after(MS * 2);
+    bench.start(schedule, no_time);
+    bench.advance(MS * 20);
+    assert_eq!(bench.ran(), [2_000, 9_000, 16_000]);
+
+    let error = Schedule::from_fn(|_| None).start(&bench.engine, |_| ()).unwrap_err();
+    assert!(matches!(error, StartError::NoRun(_)), "{error:?}");
+    assert_eq!(bench.engine.len(), 1);
+}
+
+#[test]
+fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
+    let bench = Bench::new();
+    let task = |_: &Run| ();
+    for schedule in [Schedule::fixed_rate(Duration::ZERO), Schedule::fixed_delay(Duration::ZERO)] {
+        let error = schedule.start(&bench.engine, task).unwrap_err();
+        assert!(matches!(error, StartError::ZeroPeriod(_)), "{error}");
+    }
+    assert!(bench.engine.stop().unwrap().is_empty());
+    let precious = String::from("precious");
+    let task = move |_: &Run| assert!(!precious.is_empty());
+    let error = bench.engine.every(MS, task).unwrap_err();
+    assert!(matches!(error, StartError::Stopped(_)), "{error}");
+    drop(error.into_task());
+}
+
+#[test]
+fn periods_too_long_to_represent_never_end() {
+    let bench = Bench::new();
+    let never = [
+        bench.start(Schedule::fixed_rate(Duration::MAX), no_time),
+        bench.start(Schedule::fixed_delay(Duration::MAX), no_time),
+        bench.start(Schedule::fixed_rate(MS).starting_after(Duration::MAX), no_time),
+    ];
+    let once = Schedule::fixed_rate(Duration::MAX).starting_after(Duration::ZERO);
+    let once = bench.start(once, no_time);
+    bench.advance(Duration::from_secs(1 << 32));
+    assert!(never.iter().all(|periodic| periodic.runs() == 0));
+    assert!(never.iter().all(|periodic| periodic.next_deadline().is_none()));
+    assert_eq!(once.runs(), 1);
+    assert!(never.iter().all(Periodic::cancel) && once.cancel());
+    assert!(bench.engine.is_empty());
+}
+
+#[test]
+fn a_period_of_a_nanosecond_runs_each_tick_and_misses_the_rest() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(Duration::from_nanos(1)), no_time);
+    bench.clock.advance(MS);
+    let turn = bench.engine.turn(0).unwrap();
+    assert_eq!((turn.fired, periodic.runs(), periodic.missed()), (1, 1, 999_998));
+}
+
+#[test]
+fn a_task_is_cancelled_from_inside_by_its_run_and_by_its_handle() {
+    let bench = Bench::new();
+    let handle: Arc<Mutex<Option<Periodic>>> = Arc::default();
+    let inside = handle.clone();
+    let task = move |run: &Run| {
+        if run.number() == 3 {
+            let periodic = inside.lock().unwrap().take().unwrap();
+            assert!(periodic.is_running());
+            assert!(periodic.cancel(), "it was running");
+            assert!(!periodic.is_running() && !run.cancel() && !periodic.cancel());
+        }
+    };
+    let periodic = bench.engine.every(MS, task).unwrap();
+    *handle.lock().unwrap() = Some(periodic.clone());
+    bench.advance(MS * 10);
+    assert_eq!((periodic.runs(), periodic.end()), (3, Some(End::Cancelled)));
+    assert_eq!((bench.engine.len(), bench.engine.stats().panicked), (0, 0));
+    assert_eq!(Arc::strong_count(&handle), 1, "the task is gone");
+}
+
+#[test]
+fn one_handle_cancels_whichever_run_comes_next() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(MS), no_time);
+    bench.advance(MS * 1_000);
+    assert_eq!(bench.engine.len(), 1);
+    assert!(periodic.cancel() && !periodic.cancel());
+    assert_eq!((bench.engine.len(), periodic.runs()), (0, 1_000));
+    bench.advance(MS * 1_000);
+    assert_eq!(periodic.runs(), 1_000);
+}
+
+#[test]
+fn a_periodic_may_start_others_and_cancel_them() {
+    let bench = Bench::new();
+    let engine = bench.engine.clone();
+    let mut last: Option<Periodic> = None;
+    let task = move |_: &Run| {
+        let next = engine.every(MS * 3, |_| ()).unwrap();
+        if let Some(last) = last.replace(next) {
+            assert_eq!(last.runs(), 3);
+            assert!(last.cancel());
+        }
+    };
+    let periodic = bench.engine.every(MS * 10, task).unwrap();
+    bench.advance(MS * 100 + US);
+    assert_eq!((periodic.runs(), bench.engine.stats().panicked), (10, 0));
+    assert_eq!(bench.engine.len(), 2);
+    assert!(periodic.cancel());
+    assert_eq!(bench.engine.len(), 1, "the last of the others goes on");
+}
+
+#[test]
+fn a_guard_cancels_when_it_goes_unless_the_handle_is_taken_back() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(MS), no_time).cancel_on_drop().into_handle();
+    {
+        let guard = periodic.clone().cancel_on_drop();
+        bench.advance(MS);
+        assert_eq!(guard.runs(), 1);
+    }
+    assert_eq!((periodic.end(), bench.engine.len()), (Some(End::Cancelled), 0));
+}
+
+#[test]
+fn a_run_knows_its_number_its_deadline_and_how_late_it_is() {
+    let bench = Bench::new();
+    let (begin, clock) = (bench.begin, bench.clock.clone());
+    let task = move |run: &Run| {
+        let expected = [(1, 10, 0), (2, 20, 15), (3, 40, 0)][run.number() as usize - 1];
+        let (number, due, late) = expected;
+        assert_eq!((run.number(), run.deadline()), (number, begin + MS * due));
+        assert_eq!(run.lateness(), MS * late);
+        assert_eq!(run.missed(), number / 3);
+        if number == 2 {
+            assert!(run.lateness() == clock.elapsed() - MS * 20);
+        }
+    };
+    let periodic = Schedule::fixed_rate(MS * 10).start(&bench.engine, task).unwrap();
+    bench.advance(MS * 10);
+    bench.clock.advance(MS * 25);
+    bench.advance(MS * 5);
+    assert_eq!((periodic.runs(), bench.engine.stats().panicked), (3, 0));
+}
