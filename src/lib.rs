@@ -5,6 +5,8 @@ mod engine;
 mod error;
 #[cfg(not(any(loom, shuttle)))]
 pub mod hashed;
+#[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
+pub mod keyed;
 pub mod local;
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
@@ -14,6 +16,13 @@ pub mod purgatory;
 pub mod purgatory {
     pub mod trial;
     pub use trial::Decision;
+}
+
+/// Of the keyed timers, what the models are about: the rest stands on the engine and on a map.
+#[cfg(not(all(feature = "keyed", not(any(loom, shuttle)))))]
+#[doc(hidden)]
+pub mod keyed {
+    pub mod gate;
 }
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to

@@ -5,6 +5,7 @@
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
+//! - `ticks` reckons and moves in ticks, for doors that may call nothing else at that moment.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on.
 
 mod builder;
@@ -18,6 +19,8 @@ mod local;
 mod registry;
 mod snapshot;
 mod stats;
+#[cfg(feature = "keyed")]
+mod ticks;
 mod typed;
 
 pub use builder::{Builder, Driver};
