@@ -23,6 +23,7 @@ pub mod purgatory {
 #[doc(hidden)]
 pub mod keyed {
     pub mod gate;
+    pub mod turns;
 }
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to

@@ -60,6 +60,8 @@ mod node;
 mod table;
 mod ticket;
 mod timers;
+#[doc(hidden)]
+pub mod turns;
 mod waiting;
 
 pub use error::{IfAbsentError, ResetError, Scheduled};

@@ -6,13 +6,14 @@
 //! *Invariant*: it leaves the table through `expire` or `call_off`, which leave the closure to
 //! their caller and end everything else.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use crate::dispatch::Task;
 use crate::engine::Handle;
 use crate::sync::Arc;
 
 use super::node::{Named, Node};
+use super::turns::{Armed, Turns};
 
 /// A timer that waits.
 pub(super) struct Waiting<K> {
@@ -22,26 +23,12 @@ pub(super) struct Waiting<K> {
     turns: Turns,
 }
 
-/// The tickets of a node. Each time that its timer is scheduled anew there is another, numbered
-/// from zero, and only one of them counts.
-#[derive(Debug, Default)]
-struct Turns {
-    /// The one that counts.
-    current: u64,
-    /// The last that was issued.
-    issued: u64,
-    /// The last that was due before it counted.
-    early: u64,
-}
-
-/// What became of a ticket that was to count from now on.
+/// What became of a ticket that was to count from now on: see [`Armed`]. With the handle of the
+/// timer that is not needed any more.
 pub(super) enum Rearmed {
-    /// It does, and the timer of the one before is to be cancelled.
+    /// It counts; here is the one before.
     Counts(Handle),
-    /// A later one does already; this one's timer is to be cancelled.
     Superseded(Handle),
-    /// It (or a later one) was due already: another is to be issued, and this one's timer to be
-    /// cancelled.
     Early(Handle),
 }
 
@@ -70,33 +57,23 @@ impl<K> Waiting<K> {
     }
 
     /// Whether that ticket of that node is the one that counts. One that comes before it counts is
-    /// remembered.
+    /// noted.
     pub(super) fn is_due(&mut self, node: &Arc<Node<K>>, turn: u64) -> bool {
-        if !Arc::ptr_eq(&self.node, node) {
-            return false;
-        }
-        if turn > self.turns.current {
-            self.turns.early = self.turns.early.max(turn);
-        }
-        turn == self.turns.current
+        Arc::ptr_eq(&self.node, node) && self.turns.is_due(turn)
     }
 
     /// The number of another ticket, which does not count yet.
     pub(super) fn issue(&mut self) -> u64 {
-        self.turns.issued += 1;
-        self.turns.issued
+        self.turns.issue()
     }
 
     /// Lets that ticket be the one that counts, with the handle of its timer.
     pub(super) fn rearm(&mut self, turn: u64, handle: Handle) -> Rearmed {
-        if turn < self.turns.current {
-            return Rearmed::Superseded(handle);
+        match self.turns.arm(turn) {
+            Armed::Counts => Rearmed::Counts(mem::replace(&mut self.handle, handle)),
+            Armed::Superseded => Rearmed::Superseded(handle),
+            Armed::Early => Rearmed::Early(handle),
         }
-        if turn <= self.turns.early {
-            return Rearmed::Early(handle);
-        }
-        self.turns.current = turn;
-        Rearmed::Counts(std::mem::replace(&mut self.handle, handle))
     }
 
     /// Prevents the timer: answers its closure.

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 11] = [
+const HANDSHAKES: [&str; 12] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -17,6 +17,7 @@ const HANDSHAKES: [&str; 11] = [
     "BUCKET-READ",
     "STOP",
     "TRIAL",
+    "KEYED",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
