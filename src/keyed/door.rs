@@ -119,9 +119,10 @@ where
     ) -> usize {
         let mut called_off = 0;
         for node in self.table.nodes() {
-            if is_meant(&node.key)
-                && let Some(taken) = self.table.take_node(&node)
-            {
+            if !is_meant(&node.key) {
+                continue;
+            }
+            if let Some(taken) = self.table.take_node(&node) {
                 let (task, _remains) = taken.call_off();
                 called_off += 1;
                 then(task);
