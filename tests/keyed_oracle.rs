@@ -219,7 +219,7 @@ impl Pair {
 
 #[test]
 fn keyed_timers_do_what_a_sorted_map_does() {
-    for seed in 0..scaled(60) {
+    for seed in 0..scaled(30) {
         let pair = Pair::new(seed);
         for _ in 0..400 {
             if pair.below(5) == 0 {
