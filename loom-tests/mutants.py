@@ -41,6 +41,7 @@ NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/recla
 TRIAL, WAKER = "src/purgatory/trial.rs", "src/future/waker.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 CYCLE, PULSE = "src/periodic/cycle.rs", "src/periodic/pulse.rs"
+GATE, TURNS = "src/keyed/gate.rs", "src/keyed/turns.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
@@ -806,6 +807,43 @@ MUTANTS = {
     ),
     "a stop ends what was silent": (
         "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < STOPPED).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
+    ),
+    # KEYED
+    "whoever arrives early is not heard of": (
+        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
+                            "        was == Err(OPEN)\n",
+                            "        self.word.load(Ordering::Relaxed) == OPEN\n")])],
+    ),
+    "whoever arrives early looks under the key and finds nothing": (
+        "keyed", [(GATE, [("        was == Err(OPEN)\n", "        was.is_ok() || was == Err(OPEN)\n"),
+                            ("self.word.compare_exchange(MAKING, EARLY, ", "self.word.compare_exchange(MAKING, OPEN, "),
+                            ("self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
+                             "self.word.swap(OPEN, Ordering::Relaxed) != OVER")])],
+    ),
+    "a gate is opened by load and store": (
+        "keyed", [(GATE, [("        self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()\n",
+                            "        let may = self.word.load(Ordering::Relaxed) == MAKING;\n"
+                            "        if may {\n            self.word.store(OPEN, Ordering::Relaxed);\n        }\n"
+                            "        may\n")])],
+    ),
+    "a gate is found early by load and store": (
+        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
+                            "        was == Err(OPEN)\n",
+                            "        let was = self.word.load(Ordering::Relaxed);\n"
+                            "        if was == MAKING {\n            self.word.store(EARLY, Ordering::Relaxed);\n        }\n"
+                            "        was == OPEN\n")])],
+    ),
+    "a gate that was early stays shut for good": (
+        "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],
+    ),
+    "a ticket that came before it counted is not noted": (
+        "keyed", [(TURNS, [("            self.early = self.early.max(turn);\n", "")])],
+    ),
+    "a ticket counts although a later one does": (
+        "keyed", [(TURNS, [("        if turn < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
+    ),
+    "any ticket is due": (
+        "keyed", [(TURNS, [("        turn == self.current\n", "        turn >= self.current\n")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

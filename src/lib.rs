@@ -9,6 +9,8 @@ mod error;
 pub mod future;
 #[cfg(not(any(loom, shuttle)))]
 pub mod hashed;
+#[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
+pub mod keyed;
 pub mod local;
 #[cfg(not(any(loom, shuttle)))]
 pub mod periodic;
@@ -34,6 +36,14 @@ pub mod periodic {
 pub mod purgatory {
     pub mod trial;
     pub use trial::Decision;
+}
+
+/// Of the keyed timers, what the models are about: the rest stands on the engine and on a map.
+#[cfg(not(all(feature = "keyed", not(any(loom, shuttle)))))]
+#[doc(hidden)]
+pub mod keyed {
+    pub mod gate;
+    pub mod turns;
 }
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to

@@ -1,8 +1,12 @@
 //! Keys of the purgatory: any type, found by a borrowed form of it, under any hash, as often as
 //! they come; and keys that panic wherever code of theirs runs.
 
+#[path = "common/bad_hash.rs"]
+mod bad_hash;
 #[path = "common/operation.rs"]
 mod operation;
+#[path = "common/panicky.rs"]
+mod panicky;
 #[path = "common/planned.rs"]
 mod planned;
 
@@ -16,7 +20,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use bad_hash::Bad;
 use operation::{End, Op};
+use panicky::{Key, Panics};
 use planned::{Planned, panic_as_planned, quietly};
 use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
@@ -90,20 +96,6 @@ fn a_key_that_may_be_sent_and_not_shared_is_enough_for_a_purgatory_that_is_share
     assert_eq!(size_of::<Arrival<Unshared, Op>>(), size_of::<usize>());
 }
 
-/// As bad a hash as there can be: so many different ones.
-#[derive(Clone, Default)]
-struct Bad<const HASHES: u64>(u64);
-
-impl<const HASHES: u64> Hasher for Bad<HASHES> {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |sum, &byte| sum + u64::from(byte)) % HASHES;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[test]
 fn keys_that_collide_are_still_told_apart() {
     fn collide<const HASHES: u64>() {
@@ -125,51 +117,6 @@ fn keys_that_collide_are_still_told_apart() {
 }
 
 // === keys that panic ===
-
-/// A key that panics in its hash, in comparisons, or when it is dropped, while it is told to.
-#[derive(Clone)]
-struct Key {
-    number: u32,
-    panics: Arc<Panics>,
-}
-
-#[derive(Default)]
-struct Panics {
-    in_hash: AtomicU32,
-    in_eq: AtomicU32,
-    in_drop: AtomicU32,
-}
-
-/// Panics at the last of so many calls.
-fn count_down(calls: &AtomicU32) {
-    let before = calls.load(Ordering::Relaxed);
-    calls.store(before.saturating_sub(1), Ordering::Relaxed);
-    if before == 1 {
-        panic_as_planned();
-    }
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        count_down(&self.panics.in_hash);
-        self.number.hash(state);
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
-        count_down(&self.panics.in_eq);
-        self.number == other.number
-    }
-}
-
-impl Eq for Key {}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        count_down(&self.panics.in_drop);
-    }
-}
 
 /// A purgatory where two operations wait under keys that may be told to panic.
 struct Rig {

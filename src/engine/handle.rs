@@ -285,7 +285,7 @@ impl<T: Send + 'static> Handle<T> {
 
     /// The entry; `None` once the payload came back from a failed reset.
     #[inline]
-    fn entry(&self) -> Option<NonNull<Entry<T>>> {
+    pub(super) fn entry(&self) -> Option<NonNull<Entry<T>>> {
         (self.entry != NonNull::dangling()).then_some(self.entry)
     }
 

@@ -9,7 +9,8 @@
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
-//! - `slot` is where the handler lies.
+//! - `slot` is where the handler lies; `ticks` reckons and moves in ticks, for doors that may call
+//!   nothing else at that moment.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
 //!   `metrics` publishes what they count.
 
@@ -34,6 +35,8 @@ mod slot;
 mod snapshot;
 mod stats;
 mod table;
+#[cfg(feature = "keyed")]
+mod ticks;
 mod typed;
 mod view;
 

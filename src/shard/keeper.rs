@@ -166,6 +166,11 @@ impl<T> Keeper<T> {
         }
     }
 
+    /// Counts a timer that was moved by its word alone, without this keeper.
+    pub fn count_reset(&mut self) {
+        self.tally.add(Count::Reset, 1);
+    }
+
     /// Lets go of a handle whose timer ended or is to fire without one.
     ///
     /// # Safety

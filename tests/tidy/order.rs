@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 14] = [
+const HANDSHAKES: [&str; 15] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -20,6 +20,7 @@ const HANDSHAKES: [&str; 14] = [
     "WAKER",
     "PERIODIC",
     "HEARTBEAT",
+    "KEYED",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];

@@ -1,0 +1,57 @@
+//! Deadlines in ticks, and moves that touch nothing but the timer's word: for doors that move a
+//! timer while they hold a lock, when nothing of the user's may run and nobody may be waited for.
+
+use std::time::{Duration, Instant};
+
+use crate::entry::Reset;
+use crate::time::Tick;
+
+use super::local::{self, Local};
+use super::{Handle, TypedEngine};
+
+// === impl TypedEngine ===
+
+impl<T: Send + 'static> TypedEngine<T> {
+    /// The tick of a deadline `delay` from now, as `schedule` reckons it.
+    pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
+        let mut local = local::of(self.core());
+        let Local { core, watch, .. } = &mut *local;
+        core.scale.ceil_after(watch.now_ns(&core.clock), delay)
+    }
+
+    /// The tick of a deadline, as `schedule_at` reckons it.
+    pub(crate) fn tick_at(&self, deadline: Instant) -> Tick {
+        let core = self.core();
+        core.scale.ceil(core.clock.ns_at(deadline))
+    }
+
+    /// When a tick begins; `None`: never.
+    pub(crate) fn instant_of(&self, tick: Tick) -> Option<Instant> {
+        let core = self.core();
+        core.clock.instant_at(core.scale.start_ns(tick)?)
+    }
+
+    /// Counts a timer that [`Handle::postpone`] has moved.
+    pub(crate) fn count_reset(&self) {
+        local::of(self.core()).keeper.count_reset();
+    }
+}
+
+// === impl Handle ===
+
+impl<T: Send + 'static> Handle<T> {
+    /// Moves the timer if one exchange on its word does that: it is pending, and `deadline` is not
+    /// before its bucket opens. Calls nothing, allocates nothing, and leaves it to the caller to
+    /// [count](TypedEngine::count_reset).
+    pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
+        let Some(entry) = self.entry() else { return false };
+        // SAFETY: this is the handle, and it keeps the entry allocated.
+        matches!(unsafe { entry.as_ref().reset(deadline) }, Reset::Moved)
+    }
+
+    /// When the timer is due, or was.
+    pub(crate) fn tick(&self) -> Tick {
+        // SAFETY: the handle keeps the entry allocated.
+        self.entry().map_or(Tick::NEVER, |entry| unsafe { entry.as_ref() }.word().deadline())
+    }
+}

@@ -1,0 +1,256 @@
+//! Between the engine and the table: how a timer gets under its key, moves, and is called off.
+//!
+//! *Owner*: the clones of the timers, by reference count.
+//!
+//! *Invariants*
+//! - A timer is scheduled first and entered then (see `gate`), and it is cancelled on the engine
+//!   after it was taken out: no call to the engine happens under a lock.
+//! - A door keeps the table, the table keeps nodes, and they keep the table (not the door): what
+//!   waits keeps no engine alive, and the door calls off what waits in its end.
+//!
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::dispatch::Task;
+use crate::engine::{Engine, Handle};
+use crate::error::ScheduleError;
+use crate::sync::{Arc, Padded};
+use crate::time::Tick;
+
+use super::ResetError;
+use super::node::{Anchor, ByKey, Counted, Node};
+use super::table::{Entered, Move, Rule, Table};
+use super::ticket::Ticket;
+use super::waiting::{Rearmed, Remains, Taken};
+
+/// Counts of references to the table.
+const ANCHORS: usize = 64;
+
+/// What clones of the timers share.
+pub(super) struct Door<K, S>
+where
+    K: Eq + Send + Sync + 'static,
+{
+    table: Arc<Table<K>>,
+    /// Nodes hold on to the table by one of these.
+    anchors: Box<[Arc<Anchor<K>>]>,
+    engine: Engine,
+    hasher: S,
+}
+
+/// When a timer is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    /// So long from now.
+    After(Duration),
+    /// At that point.
+    At(Instant),
+}
+
+/// Why a timer was not let in, with its task.
+pub(super) enum Refusal {
+    Occupied(Task),
+    Engine(ScheduleError<Task>),
+}
+
+/// What a new timer took the place of.
+type Replaced<K> = Option<(Task, Remains<K>)>;
+
+// === impl When ===
+
+impl When {
+    const NOW: When = When::After(Duration::ZERO);
+
+    fn schedule<F>(self, engine: &Engine, task: F) -> Result<Handle, ScheduleError<Task>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        match self {
+            When::After(delay) => engine.schedule(delay, task),
+            When::At(deadline) => engine.schedule_at(deadline, task),
+        }
+    }
+
+    fn tick(self, engine: &Engine) -> Tick {
+        match self {
+            When::After(delay) => engine.as_typed().tick_after(delay),
+            When::At(deadline) => engine.as_typed().tick_at(deadline),
+        }
+    }
+}
+
+// === impl Door ===
+
+impl<K, S> Door<K, S>
+where
+    K: Eq + Send + Sync + 'static,
+{
+    pub(super) fn new(engine: Engine, hasher: S) -> Door<K, S> {
+        let table = Arc::new(Table::new());
+        let anchor = || Arc::new(Padded(Counted::new(table.clone())));
+        let anchors = (0..ANCHORS).map(|_| anchor()).collect();
+        Door { table, anchors, engine, hasher }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn table(&self) -> &Table<K> {
+        &self.table
+    }
+
+    /// How many timers wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.anchors.iter().map(|anchor| anchor.waiting()).sum()
+    }
+
+    /// Calls off each waiting timer that `is_meant`, and hands its task to `then`, outside of all
+    /// locks.
+    pub(super) fn call_off_where(
+        &self,
+        mut is_meant: impl FnMut(&K) -> bool,
+        mut then: impl FnMut(Task),
+    ) -> usize {
+        let mut called_off = 0;
+        for node in self.table.nodes() {
+            if !is_meant(&node.key) {
+                continue;
+            }
+            if let Some(taken) = self.table.take_node(&node) {
+                let (task, _remains) = taken.call_off();
+                called_off += 1;
+                then(task);
+            }
+        }
+        called_off
+    }
+
+    fn anchor(&self, hash: u64) -> &Arc<Anchor<K>> {
+        &self.anchors[(hash % ANCHORS as u64) as usize]
+    }
+}
+
+impl<K, S> Door<K, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    S: BuildHasher,
+{
+    /// Lets a timer wait under a key; answers what it has taken the place of.
+    pub(super) fn put(
+        &self,
+        key: K,
+        mut when: When,
+        mut task: Task,
+        rule: Rule,
+    ) -> Result<Replaced<K>, Refusal> {
+        let hash = self.hasher.hash_one(&key);
+        // Without this look, a refusal would cost a timer that is scheduled and cancelled again.
+        if rule == Rule::IfAbsent && self.table.contains(&ByKey { key: &key, hash }) {
+            return Err(Refusal::Occupied(task));
+        }
+        let node = Node::new(key, hash, self.anchor(hash).clone());
+        loop {
+            let ticket = Ticket::new(node.clone(), 0);
+            let timer = match when.schedule(&self.engine, move || ticket.fire()) {
+                Ok(handle) => handle.cancel_on_drop(),
+                Err(error) => return Err(Refusal::new(&error, task)),
+            };
+            task = match self.table.enter(&node, timer, task, rule) {
+                Entered::New => return Ok(None),
+                Entered::Instead(other) => return Ok(Some(other.call_off())),
+                Entered::Occupied(task) => return Err(Refusal::Occupied(task)),
+                Entered::Early(task) => task,
+            };
+            // It is due, and the reaper came before us.
+            node.gate.shut();
+            when = When::NOW;
+        }
+    }
+
+    /// Moves what waits under a key; `false`: nothing does.
+    pub(super) fn reset<Q>(&self, key: &Q, when: When) -> Result<bool, ResetError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let key = ByKey { key, hash: self.hash(key) };
+        // Here, and not under the lock, the thread gets to know the engine if it does not.
+        let deadline = when.tick(&self.engine);
+        loop {
+            let (node, turn) = match self.table.postpone(&key, deadline) {
+                None => return Ok(false),
+                Some(Move::Done) => {
+                    self.engine.as_typed().count_reset();
+                    return Ok(true);
+                }
+                Some(Move::Anew(node, turn)) => (node, turn),
+            };
+            // To an earlier time, or too late for the engine but not for us: another timer, whose
+            // ticket is the one that counts from then on.
+            let ticket = Ticket::new(node.clone(), turn);
+            let handle = match when.schedule(&self.engine, move || ticket.fire()) {
+                Ok(handle) => handle,
+                Err(error) if error.is_full() => return Err(ResetError::Full),
+                Err(_) => return Err(ResetError::Stopped),
+            };
+            let (is_moved, not_needed) = match self.table.rearm(&node, turn, handle) {
+                Ok(Rearmed::Counts(handle) | Rearmed::Superseded(handle)) => (true, handle),
+                // It is due again already, or it was taken out: there may be another by now.
+                Ok(Rearmed::Early(handle)) | Err(handle) => (false, handle),
+            };
+            not_needed.cancel();
+            if is_moved {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes out what waits under a key.
+    pub(super) fn take<Q>(&self, key: &Q) -> Option<Taken<K>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.table.take(&ByKey { key, hash: self.hash(key) })
+    }
+
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+}
+
+impl<K, S> Drop for Door<K, S>
+where
+    K: Eq + Send + Sync + 'static,
+{
+    fn drop(&mut self) {
+        let let_go = |task| drop(catch_unwind(AssertUnwindSafe(|| drop::<Task>(task))));
+        self.call_off_where(|_| true, let_go);
+    }
+}
+
+impl<K, S> fmt::Debug for Door<K, S>
+where
+    K: Eq + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("waiting", &self.waiting()).finish_non_exhaustive()
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn new(error: &ScheduleError<Task>, task: Task) -> Refusal {
+        Refusal::Engine(match error {
+            ScheduleError::Full(_) => ScheduleError::Full(task),
+            ScheduleError::Stopped(_) => ScheduleError::Stopped(task),
+        })
+    }
+}

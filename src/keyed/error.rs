@@ -1,0 +1,153 @@
+//! What becomes of a keyed schedule or reset that is refused, and of one that is not.
+
+use std::fmt;
+
+use crate::dispatch::Task;
+
+/// What a new timer found under its key.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::keyed::{KeyedTimers, Scheduled};
+///
+/// let timers = KeyedTimers::new()?;
+/// let second = Duration::from_secs(1);
+/// assert_eq!(timers.schedule_keyed("key", second, || ())?, Scheduled::New);
+/// assert_eq!(timers.schedule_keyed("key", second, || ())?, Scheduled::Replaced);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheduled {
+    /// Nothing waited under the key (any more): what was there before has run or begun to run, or
+    /// was cancelled.
+    New,
+    /// Another timer waited, and this one has taken its place: that one will never run, and its
+    /// task was dropped.
+    Replaced,
+}
+
+/// Why a timer was not scheduled by [`KeyedTimers::schedule_if_absent`], with its task.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::keyed::{IfAbsentError, KeyedTimers};
+///
+/// let timers = KeyedTimers::new()?;
+/// let second = Duration::from_secs(1);
+/// timers.schedule_if_absent("key", second, || println!("first"))?;
+/// match timers.schedule_if_absent("key", second, || println!("second")) {
+///     Err(IfAbsentError::Occupied(task)) => task.run(),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`KeyedTimers::schedule_if_absent`]: super::KeyedTimers::schedule_if_absent
+#[non_exhaustive]
+pub enum IfAbsentError {
+    /// Another timer was waiting under the key.
+    Occupied(Task),
+    /// As many timers are pending on the engine as its `max_pending` allows.
+    Full(Task),
+    /// The engine has stopped.
+    Stopped(Task),
+}
+
+/// Why a timer was not moved by [`KeyedTimers::reset`]: it waits as it did before.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::keyed::{KeyedTimers, ResetError};
+///
+/// let timers = KeyedTimers::new()?;
+/// timers.schedule_keyed("key", Duration::from_secs(1), || ())?;
+/// let returned = timers.engine().stop()?;
+/// assert_eq!(timers.reset("key", Duration::from_secs(9)), Err(ResetError::Stopped));
+/// drop(returned);
+/// assert_eq!(timers.reset("key", Duration::from_secs(9)), Ok(false), "it went with its task");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`KeyedTimers::reset`]: super::KeyedTimers::reset
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// As many timers are pending on the engine as its `max_pending` allows, and this one needed
+    /// the place of a second for a moment: one that is moved to an earlier time does.
+    Full,
+    /// The engine has stopped.
+    Stopped,
+}
+
+// === impl IfAbsentError ===
+
+impl IfAbsentError {
+    /// What was to be scheduled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::keyed::KeyedTimers;
+    /// let timers = KeyedTimers::new()?;
+    /// timers.engine().stop()?;
+    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || println!("now"));
+    /// refused.unwrap_err().into_task().run();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_task(self) -> Task {
+        match self {
+            IfAbsentError::Occupied(task)
+            | IfAbsentError::Full(task)
+            | IfAbsentError::Stopped(task) => task,
+        }
+    }
+
+    /// Whether another timer was waiting under the key.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::keyed::KeyedTimers;
+    /// let timers = KeyedTimers::new()?;
+    /// timers.schedule_if_absent("key", Duration::from_secs(1), || ())?;
+    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || ());
+    /// assert!(refused.unwrap_err().is_occupied());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_occupied(&self) -> bool {
+        matches!(self, IfAbsentError::Occupied(_))
+    }
+}
+
+impl fmt::Debug for IfAbsentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IfAbsentError::Occupied(_) => "Occupied(..)",
+            IfAbsentError::Full(_) => "Full(..)",
+            IfAbsentError::Stopped(_) => "Stopped(..)",
+        })
+    }
+}
+
+impl fmt::Display for IfAbsentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IfAbsentError::Occupied(_) => "another timer is waiting under the key",
+            IfAbsentError::Full(_) => "as many timers as allowed are pending",
+            IfAbsentError::Stopped(_) => "the engine has stopped",
+        })
+    }
+}
+
+impl std::error::Error for IfAbsentError {}
+
+// === impl ResetError ===
+
+impl fmt::Display for ResetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResetError::Full => "as many timers as allowed are pending",
+            ResetError::Stopped => "the engine has stopped",
+        })
+    }
+}
+
+impl std::error::Error for ResetError {}

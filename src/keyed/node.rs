@@ -1,0 +1,177 @@
+//! What a keyed timer is known by: its key, the hash of that, its gate, and the way to the table.
+//!
+//! *Owner*: everybody, by reference count: the table, and whatever the engine holds of the timer.
+//! The closure is not in here, so that nobody who keeps a node keeps a closure.
+//!
+//! *Invariants*
+//! - `Hash` of a key is called once, before anything else happens; the table has numbers only.
+//! - A node that is under its key bears a *name*, which is the address of the node whose key the
+//!   table keeps (its own, or that of an earlier timer that it replaced). By that it is found again
+//!   without `Eq`, which so never runs on a reaper.
+//!
+//! *Tested by*: `tests/keyed_keys.rs`.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::sync::{Arc, AtomicUsize, Ordering, Padded};
+
+use super::gate::Gate;
+use super::table::Table;
+
+/// A key and what belongs to it.
+pub(super) struct Node<K> {
+    pub(super) key: K,
+    pub(super) hash: u64,
+    pub(super) gate: Gate,
+    name: AtomicUsize,
+    anchor: Arc<Anchor<K>>,
+}
+
+/// One of several counts of references to the table and of what waits there, each on lines of its
+/// own: threads that use different keys do not count on the same.
+pub(super) type Anchor<K> = Padded<Counted<K>>;
+
+/// The way to the table, and how many timers wait by this way.
+pub(super) struct Counted<K> {
+    pub(super) table: Arc<Table<K>>,
+    waiting: AtomicUsize,
+}
+
+/// The node whose key the table keeps, as long as something waits under it.
+pub(super) struct Named<K>(pub(super) Arc<Node<K>>);
+
+/// Looks for what has an equal key.
+pub(super) struct ByKey<'a, Q: ?Sized> {
+    pub(super) key: &'a Q,
+    pub(super) hash: u64,
+}
+
+/// Looks for where a node is, or was.
+pub(super) struct ByName<'a, K>(pub(super) &'a Node<K>);
+
+/// Spreads hashes: the map uses their upper bits, which those of a simple hasher have in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spread(u64);
+
+// === impl Node ===
+
+impl<K> Node<K> {
+    pub(super) fn new(key: K, hash: u64, anchor: Arc<Anchor<K>>) -> Arc<Node<K>> {
+        let (gate, name) = (Gate::new(), AtomicUsize::new(0));
+        Arc::new(Node { key, hash, gate, name, anchor })
+    }
+
+    pub(super) fn table(&self) -> &Table<K> {
+        &self.anchor.table
+    }
+
+    /// The node is being entered under `named`. Called under the lock of the key.
+    pub(super) fn name_after(&self, named: &Named<K>) {
+        // ORDER: Relaxed - written and read under the lock of the key.
+        self.name.store(named.address(), Ordering::Relaxed);
+    }
+
+    /// The node is being entered. Called under the lock of the key, so that nobody can take it out
+    /// before it was counted.
+    pub(super) fn count_in(&self) {
+        // ORDER: Relaxed - a number and nothing else.
+        self.anchor.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The node was taken out.
+    pub(super) fn count_out(&self) {
+        // ORDER: Relaxed - a number and nothing else.
+        self.anchor.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<K> fmt::Debug for Node<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+// === impl Counted ===
+
+impl<K> Counted<K> {
+    pub(super) fn new(table: Arc<Table<K>>) -> Counted<K> {
+        Counted { table, waiting: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        // ORDER: Relaxed - a number and nothing else.
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Named ===
+
+impl<K> Named<K> {
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl<K: Eq> PartialEq for Named<K> {
+    fn eq(&self, other: &Named<K>) -> bool {
+        self.0.hash == other.0.hash && self.0.key == other.0.key
+    }
+}
+
+impl<K: Eq> Eq for Named<K> {}
+
+impl<K> Hash for Named<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+// === impl ByKey ===
+
+impl<Q: Eq + ?Sized, K: Borrow<Q>> scc::Equivalent<Named<K>> for ByKey<'_, Q> {
+    fn equivalent(&self, named: &Named<K>) -> bool {
+        named.0.hash == self.hash && *named.0.key.borrow() == *self.key
+    }
+}
+
+impl<Q: ?Sized> Hash for ByKey<'_, Q> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+// === impl ByName ===
+
+impl<K> scc::Equivalent<Named<K>> for ByName<'_, K> {
+    fn equivalent(&self, named: &Named<K>) -> bool {
+        // ORDER: Relaxed - written and read under the lock of the key.
+        self.0.name.load(Ordering::Relaxed) == named.address()
+    }
+}
+
+impl<K> Hash for ByName<'_, K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+// === impl Spread ===
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the table has hashes only");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        // An odd number without a pattern carries every lower bit into the upper ones, and the
+        // shift brings those back to the lowest.
+        let upper = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = upper ^ (upper >> 32);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the engine holds of a keyed timer: a ticket, which is worth nothing by itself.
+//!
+//! Whoever is handed one asks the table whether it is still the one that counts for its node: only
+//! then does the closure come out and run. So a cancel wins against a timer that the reaper has
+//! taken out already, and against one that waits in some queue to be run.
+//!
+//! *Invariants*
+//! - A ticket arrives at the gate of its node at most once (KEYED).
+//! - One that goes any other way than by firing (an engine has stopped, and what it returned is
+//!   dropped) takes its timer with it, so that no key stays taken for nothing.
+//!
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::sync::Arc;
+
+use super::node::Node;
+use super::waiting::Taken;
+
+/// The engine's end of a keyed timer, once per time that it was scheduled there.
+pub(super) struct Ticket<K: Eq + Send + Sync + 'static> {
+    /// `None`: it was handed in.
+    node: Option<Arc<Node<K>>>,
+    /// Which of the node's tickets it is.
+    turn: u64,
+}
+
+// === impl Ticket ===
+
+impl<K: Eq + Send + Sync + 'static> Ticket<K> {
+    pub(super) fn new(node: Arc<Node<K>>, turn: u64) -> Ticket<K> {
+        Ticket { node: Some(node), turn }
+    }
+
+    /// The timer is due: runs its closure, unless something else has become of it.
+    pub(super) fn fire(mut self) {
+        let Some((taken, node)) = self.hand_in() else { return };
+        let (task, remains) = taken.expire();
+        let outcome = catch_unwind(AssertUnwindSafe(|| task.run()));
+        // Keys are dropped after that, and never while the closure's panic is under way: theirs,
+        // if they had one, would end the process.
+        drop((remains, node));
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Takes the timer from under its key, if this ticket is the one that counts.
+    fn hand_in(&mut self) -> Option<(Taken<K>, Arc<Node<K>>)> {
+        let node = self.node.take()?;
+        if !node.gate.arrive() {
+            return None;
+        }
+        let taken = node.table().take_turn(&node, self.turn)?;
+        Some((taken, node))
+    }
+}
+
+impl<K: Eq + Send + Sync + 'static> Drop for Ticket<K> {
+    fn drop(&mut self) {
+        if let Some((taken, _)) = self.hand_in() {
+            drop(taken.call_off());
+        }
+    }
+}
+
+impl<K: Eq + Send + Sync + 'static> fmt::Debug for Ticket<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}

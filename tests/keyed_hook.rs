@@ -1,0 +1,236 @@
+//! What may happen between the two steps of a call, made to happen: the hook of an engine that its
+//! caller drives runs when a timer is on the engine and not yet under its key.
+
+#[path = "common/token.rs"]
+mod token;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
+use tickless::sync::Mutex;
+use tickless::{Driver, Engine, ManualClock, ScheduleError, Task};
+use token::{Fates, Token};
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+thread_local! {
+    /// What an engine returned that a hook has stopped.
+    static RETURNED: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Something to do in a hook.
+type Act = Box<dyn FnOnce(&Timers) + Send>;
+
+type Timers = KeyedTimers<u32>;
+
+/// Timers whose hook does what is planned, call by call.
+struct Rig {
+    timers: Timers,
+    engine: Engine,
+    /// For the hook, which the engine keeps.
+    shared: Arc<Mutex<Option<Timers>>>,
+    planned: Arc<Mutex<Vec<Act>>>,
+    hooks: Arc<AtomicUsize>,
+    fates: Fates,
+}
+
+fn run(token: Token) -> impl FnOnce() + Send + 'static {
+    move || token.run()
+}
+
+/// The reaper comes by.
+fn turn(timers: &Timers) {
+    timers.engine().turn(0).unwrap();
+}
+
+impl Rig {
+    fn new(max_pending: u64) -> Rig {
+        let shared: Arc<Mutex<Option<Timers>>> = Arc::default();
+        let (planned, hooks) = (Arc::new(Mutex::new(Vec::<Act>::new())), Arc::default());
+        let (timers_there, planned_there) = (shared.clone(), planned.clone());
+        let hooks_there: Arc<AtomicUsize> = Arc::clone(&hooks);
+        let hook = move |_| {
+            let timers = timers_there.lock().unwrap().clone();
+            let act = planned_there.lock().unwrap().pop();
+            if let (Some(timers), Some(act)) = (timers, act) {
+                hooks_there.fetch_add(1, Ordering::SeqCst);
+                act(&timers);
+            }
+        };
+        let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+        let builder = builder.max_pending(max_pending).driver(Driver::Caller);
+        let engine = builder.on_earlier(hook).build().unwrap();
+        let timers = KeyedTimers::with_engine(&engine);
+        *shared.lock().unwrap() = Some(timers.clone());
+        Rig { timers, engine, shared, planned, hooks, fates: Fates::new(4) }
+    }
+
+    /// Lets the next hooks do this, in that order.
+    fn plan<const N: usize>(&self, acts: [fn(&Timers); N]) {
+        turn(&self.timers);
+        self.hooks.store(0, Ordering::SeqCst);
+        let acts = acts.into_iter().rev().map(|act| -> Act { Box::new(act) });
+        *self.planned.lock().unwrap() = acts.collect();
+    }
+
+    /// Asserts that all of it was done.
+    #[track_caller]
+    fn assert_done(&self, hooks: usize) {
+        assert!(self.planned.lock().unwrap().is_empty());
+        assert_eq!(self.hooks.load(Ordering::SeqCst), hooks);
+    }
+
+    fn waiting(&self, number: usize) {
+        let task = run(self.fates.token(number));
+        self.timers.schedule_keyed(7, HOUR, task).unwrap();
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        *self.shared.lock().unwrap() = None;
+    }
+}
+
+#[test]
+fn a_timer_that_is_due_before_it_is_under_its_key_runs_when_it_is() {
+    let rig = Rig::new(9);
+    rig.waiting(0);
+    rig.plan([turn, turn, turn]);
+    let task = run(rig.fates.token(1));
+    let scheduled = rig.timers.schedule_keyed(7, Duration::ZERO, task).unwrap();
+    assert_eq!(scheduled, Scheduled::Replaced);
+    rig.assert_done(3);
+    assert_eq!((rig.fates.of(0), rig.fates.of(1)), ((0, 1), (0, 0)));
+    assert!(rig.timers.contains_key(&7));
+    turn(&rig.timers);
+    assert_eq!((rig.fates.of(1), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
+    rig.engine.as_typed().check().unwrap();
+}
+
+#[test]
+fn one_that_is_refused_because_its_key_was_taken_meanwhile_does_not_run() {
+    let rig = Rig::new(9);
+    rig.plan([
+        |timers| {
+            // It finds nothing under the key, and nothing runs.
+            turn(timers);
+            assert!(!timers.contains_key(&7));
+        },
+        |timers| {
+            timers.schedule_keyed(7, HOUR, || ()).unwrap();
+            turn(timers);
+        },
+    ]);
+    let task = run(rig.fates.token(0));
+    let refused = rig.timers.schedule_if_absent(7, Duration::ZERO, task).unwrap_err();
+    assert!(refused.is_occupied());
+    rig.assert_done(2);
+    turn(&rig.timers);
+    assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
+    refused.into_task().run();
+    rig.engine.as_typed().check().unwrap();
+}
+
+/// Takes all the room that the engine has.
+fn fill(timers: &Timers) {
+    turn(timers);
+    while timers.engine().schedule_detached(2 * HOUR, || ()).is_ok() {}
+}
+
+#[test]
+fn an_engine_that_is_full_or_stopped_when_a_timer_comes_again_leaves_the_other_waiting() {
+    let rig = Rig::new(5);
+    rig.waiting(0);
+    rig.plan([fill]);
+    match rig.timers.schedule_keyed(7, Duration::ZERO, run(rig.fates.token(1))) {
+        Err(ScheduleError::Full(task)) => task.run(),
+        other => panic!("{other:?}"),
+    }
+    rig.assert_done(1);
+    assert_eq!((rig.fates.of(0), rig.fates.of(1)), ((0, 0), (1, 1)));
+    assert!(rig.timers.cancel(&7), "it waits as before");
+
+    let rig = Rig::new(5);
+    rig.waiting(0);
+    // What it returned is kept: dropped, it would take the timer along.
+    rig.plan([|timers| {
+        turn(timers);
+        RETURNED.set(timers.engine().stop().unwrap());
+    }]);
+    match rig.timers.schedule_keyed(7, Duration::ZERO, run(rig.fates.token(1))) {
+        Err(ScheduleError::Stopped(task)) => task.run(),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((rig.fates.of(0), rig.fates.of(1)), ((0, 0), (1, 1)));
+    assert!(rig.timers.cancel(&7), "it waits as before");
+}
+
+#[test]
+fn a_timer_that_is_moved_to_now_and_is_due_before_that_is_known_runs_when_it_is() {
+    let rig = Rig::new(9);
+    rig.waiting(0);
+    rig.plan([turn, turn]);
+    assert_eq!(rig.timers.reset(&7, Duration::ZERO), Ok(true));
+    rig.assert_done(2);
+    assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
+    turn(&rig.timers);
+    assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
+    rig.engine.as_typed().check().unwrap();
+}
+
+#[test]
+fn a_timer_that_is_moved_and_cancelled_meanwhile_is_gone() {
+    let rig = Rig::new(9);
+    rig.waiting(0);
+    rig.plan([|timers| assert!(timers.cancel(&7))]);
+    assert_eq!(rig.timers.reset(&7, MS), Ok(false));
+    rig.assert_done(1);
+    assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 1), 0, 0));
+}
+
+#[test]
+fn a_timer_that_is_moved_and_replaced_meanwhile_passes_the_move_on() {
+    let rig = Rig::new(9);
+    rig.waiting(0);
+    rig.plan([|timers| {
+        assert_eq!(timers.schedule_keyed(7, HOUR, || ()).unwrap(), Scheduled::Replaced);
+    }]);
+    let soon = rig.engine.now() + 5 * MS;
+    assert_eq!(rig.timers.reset(&7, 5 * MS), Ok(true));
+    assert_eq!((rig.timers.deadline(&7), rig.fates.of(0)), (Some(soon), (0, 1)));
+    assert_eq!((rig.timers.len(), rig.engine.len()), (1, 1));
+    rig.engine.as_typed().check().unwrap();
+}
+
+#[test]
+fn of_two_that_move_a_timer_at_once_the_one_who_asked_last_prevails() {
+    let rig = Rig::new(9);
+    rig.waiting(0);
+    rig.plan([|timers| assert_eq!(timers.reset(&7, 3 * MS), Ok(true))]);
+    let start = rig.engine.now();
+    assert_eq!(rig.timers.reset(&7, 5 * MS), Ok(true));
+    assert_eq!(rig.timers.deadline(&7), Some(start + 3 * MS), "it asked while we were at it");
+    assert_eq!((rig.timers.len(), rig.engine.len()), (1, 1));
+    rig.engine.advance(3 * MS).unwrap();
+    assert_eq!(rig.fates.of(0), (1, 1));
+    rig.engine.as_typed().check().unwrap();
+}
+
+#[test]
+fn a_move_that_an_engine_refuses_the_second_time_leaves_the_timer_where_it_was() {
+    let rig = Rig::new(5);
+    rig.waiting(0);
+    let due = rig.timers.deadline(&7);
+    rig.plan([fill]);
+    assert_eq!(rig.timers.reset(&7, Duration::ZERO), Err(ResetError::Full));
+    rig.assert_done(1);
+    assert_eq!((rig.timers.deadline(&7), rig.fates.of(0)), (due, (0, 0)));
+    rig.engine.advance(HOUR).unwrap();
+    assert_eq!((rig.fates.of(0), rig.timers.len()), ((1, 1), 0));
+}
