@@ -154,18 +154,18 @@ where
         if rule == Rule::IfAbsent && self.table.contains(&ByKey { key: &key, hash }) {
             return Err(Refusal::Occupied(task));
         }
-        let node = Node::new(key, hash, self.anchor(hash).clone());
+        let mut node = Node::new(key, hash, self.anchor(hash).clone());
         loop {
             let ticket = Ticket::new(node.clone(), 0);
             let timer = match when.schedule(&self.engine, move || ticket.fire()) {
                 Ok(handle) => handle.cancel_on_drop(),
                 Err(error) => return Err(Refusal::new(&error, task)),
             };
-            task = match self.table.enter(&node, timer, task, rule) {
+            (node, task) = match self.table.enter(node, timer, task, rule) {
                 Entered::New => return Ok(None),
                 Entered::Instead(other) => return Ok(Some(other.call_off())),
                 Entered::Occupied(task) => return Err(Refusal::Occupied(task)),
-                Entered::Early(task) => task,
+                Entered::Early(node, task) => (node, task),
             };
             // It is due, and the reaper came before us.
             node.gate.shut();

@@ -51,7 +51,7 @@ pub(super) enum Entered<K> {
     /// It does not: another does, and here is the closure.
     Occupied(Task),
     /// It was due already, and is to be scheduled again.
-    Early(Task),
+    Early(Arc<Node<K>>, Task),
 }
 
 /// What a timer needs that is to be moved.
@@ -77,24 +77,24 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     /// `Eq` of the keys did; the timer is cancelled then.
     pub(super) fn enter(
         &self,
-        node: &Arc<Node<K>>,
+        node: Arc<Node<K>>,
         timer: CancelOnDrop,
         task: Task,
         rule: Rule,
     ) -> Entered<K> {
-        let waiting = |task| Waiting::new(node.clone(), timer.into_handle(), task);
+        let waiting = |node, task| Waiting::new(node, timer.into_handle(), task);
         match self.map.entry_sync(Named(node.clone())) {
             Entry::Occupied(_) if rule == Rule::IfAbsent => Entered::Occupied(task),
-            _ if !node.gate.open() => Entered::Early(task),
+            _ if !node.gate.open() => Entered::Early(node, task),
             Entry::Occupied(mut place) => {
                 // It is counted where the other was: keys that are equal have one hash.
                 node.name_after(place.key());
-                Entered::Instead(place.insert(waiting(task)))
+                Entered::Instead(place.insert(waiting(node, task)))
             }
             Entry::Vacant(place) => {
                 node.name_after(place.key());
                 node.count_in();
-                place.insert_entry(waiting(task));
+                place.insert_entry(waiting(node, task));
                 Entered::New
             }
         }

@@ -50,7 +50,8 @@ impl<K: Eq + Send + Sync + 'static> Ticket<K> {
     /// Takes the timer from under its key, if this ticket is the one that counts.
     fn hand_in(&mut self) -> Option<(Taken<K>, Arc<Node<K>>)> {
         let node = self.node.take()?;
-        if !node.gate.arrive() {
+        // The usual case of a ticket that is dropped: its timer was cancelled.
+        if node.gate.is_over() || !node.gate.arrive() {
             return None;
         }
         let taken = node.table().take_turn(&node, self.turn)?;
