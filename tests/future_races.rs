@@ -173,15 +173,3 @@ fn whoever_waits_while_its_engine_stops_is_told() {
     assert_eq!(of(&stopped), 3 * rounds);
     assert!(of(&ended) > 0);
 }
-
-#[test]
-fn threads_that_are_the_first_at_once_share_one_engine() {
-    let places = Mutex::new(Vec::new());
-    on_threads::<4>(|| {
-        let engine = Engine::try_global().unwrap();
-        block_on(tickless::sleep(US));
-        places.lock().unwrap().push(std::ptr::from_ref(engine).addr());
-    });
-    let places = places.into_inner().unwrap();
-    assert!(places.len() == 4 && places.iter().all(|place| *place == places[0]));
-}
