@@ -52,14 +52,16 @@ pub(super) enum Next {
     End(End),
 }
 
-/// A body, its word, and what both need.
+/// A body, its word, and what both need. In this order, so that what many threads look at lies
+/// together at the beginning.
+#[repr(C)]
 pub(super) struct Armed<B: Body> {
     cycle: Cycle,
-    engine: EngineRef,
-    clock: Clock,
+    pub(super) shared: B::Shared,
     /// When the timer is due that was armed last.
     due_ns: AtomicU64,
-    pub(super) shared: B::Shared,
+    engine: EngineRef,
+    clock: Clock,
     kept: UnsafeCell<Kept<B>>,
 }
 

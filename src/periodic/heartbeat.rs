@@ -13,8 +13,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::Engine;
-use crate::sync::Arc;
+use crate::engine::{Distant, Engine};
+use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 
 use super::armed::{Armed, Arms, Body, Next};
@@ -46,6 +46,8 @@ use super::{End, StartError};
 #[must_use = "a heartbeat that is dropped at once is stopped at once"]
 pub struct Heartbeat {
     armed: Arc<dyn Arms<Beats>>,
+    /// Here as well, so that a beat reads the time while what it beats on is being loaded.
+    engine: Distant,
 }
 
 /// What all who beat share.
@@ -106,7 +108,7 @@ impl Heartbeat {
         let first_ns = now_ns.saturating_add(timeout_ns);
         let body = HeartbeatBody { on_silence: Some(on_silence), next: Next::At(first_ns) };
         match Armed::start(engine, first_ns, body, beats) {
-            Ok(armed) => Ok(Heartbeat { armed }),
+            Ok(armed) => Ok(Heartbeat { armed, engine: Distant::of(engine) }),
             Err((end, body)) => {
                 let on_silence = body.on_silence.expect("it has not been called");
                 Err(StartError::of(end, on_silence))
@@ -138,7 +140,9 @@ impl Heartbeat {
     /// ```
     #[inline]
     pub fn beat(&self) -> bool {
-        match self.armed.engine().watch_ns() {
+        // It may be far away: it is on its way while the time is read.
+        prefetch(Arc::as_ptr(&self.armed).cast::<u8>());
+        match self.engine.watch_ns() {
             Some(now_ns) => self.armed.shared().pulse.beat(now_ns),
             None => false,
         }

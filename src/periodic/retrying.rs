@@ -65,9 +65,9 @@ impl Retrying {
     }
 
     /// Cancels. `true`, for one caller: no attempt begins any more, and the retry comes out as
-    /// [`Outcome::Ended`], whatever an attempt under way brings. That was told here, on this
-    /// thread; or, if an attempt is just being started (or answered), is when that returns, which
-    /// this does not wait for. `false`: it was over before.
+    /// [`Outcome::Ended`](super::Outcome::Ended), whatever an attempt under way brings. That was
+    /// told here, on this thread; or, if an attempt is just being started (or answered), is when
+    /// that returns, which this does not wait for. `false`: it was over before.
     ///
     /// # Panics
     /// With what `done` panics with; all else is done by then.
