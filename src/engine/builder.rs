@@ -7,7 +7,7 @@ use crate::reaper::Observation;
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-/// Sets up an [`Engine`] or a [`TypedEngine`].
+/// Sets up an [`Engine`](super::Engine) or a [`TypedEngine`](super::TypedEngine).
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +52,8 @@ type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 pub enum Driver {
     /// A thread of its own for each shard.
     Threads,
-    /// Whoever calls [`TypedEngine::turn`] or [`TypedEngine::advance`].
+    /// Whoever calls [`TypedEngine::turn`](super::TypedEngine::turn) or
+    /// [`TypedEngine::advance`](super::TypedEngine::advance).
     Caller,
 }
 
