@@ -23,7 +23,7 @@ use crate::sync::{Arc, Padded};
 use crate::time::Tick;
 
 use super::ResetError;
-use super::node::{Anchor, ByKey, Counted, Node};
+use super::node::{Anchor, ByKey, Counted, Node, spread};
 use super::table::{Entered, Move, Rule, Table};
 use super::ticket::Ticket;
 use super::waiting::{Rearmed, Remains, Taken};
@@ -132,7 +132,7 @@ where
     }
 
     fn anchor(&self, hash: u64) -> &Arc<Anchor<K>> {
-        &self.anchors[(hash % ANCHORS as u64) as usize]
+        &self.anchors[(spread(hash) % ANCHORS as u64) as usize]
     }
 }
 

@@ -55,6 +55,14 @@ pub(super) struct ByName<'a, K>(pub(super) &'a Node<K>);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spread(u64);
 
+/// A number as good in its upper as in its lower bits, from one that need not be.
+pub(super) fn spread(hash: u64) -> u64 {
+    // An odd number without a pattern carries every lower bit into the upper ones, and the shift
+    // brings those back to the lowest.
+    let upper = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    upper ^ (upper >> 32)
+}
+
 // === impl Node ===
 
 impl<K> Node<K> {
@@ -169,9 +177,6 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        // An odd number without a pattern carries every lower bit into the upper ones, and the
-        // shift brings those back to the lowest.
-        let upper = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = upper ^ (upper >> 32);
+        self.0 = spread(hash);
     }
 }

@@ -26,7 +26,7 @@ use super::{IfAbsentError, Scheduled};
 /// with the engine what the plain [`Handle`](crate::Handle) would. The map is locked in parts of 32
 /// keys, for the time of one search: besides that nobody waits for anybody, and nothing of the
 /// engine's happens under such a lock. Empty timers have 16 KiB of their own; one that waits takes
-/// some 200 bytes, its key and its entry in the engine; the table shrinks as keys go.
+/// some 230 bytes besides its key and its entry in the engine; the table shrinks as keys go.
 pub struct KeyedTimers<K, S = RandomState>
 where
     K: Eq + Send + Sync + 'static,
