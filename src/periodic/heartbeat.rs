@@ -13,7 +13,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::{Distant, Engine};
+use crate::engine::{Engine, EngineRef};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 
@@ -47,7 +47,7 @@ use super::{End, StartError};
 pub struct Heartbeat {
     armed: Arc<dyn Arms<Beats>>,
     /// Here as well, so that a beat reads the time while what it beats on is being loaded.
-    engine: Distant,
+    engine: EngineRef,
 }
 
 /// What all who beat share.
@@ -108,7 +108,7 @@ impl Heartbeat {
         let first_ns = now_ns.saturating_add(timeout_ns);
         let body = HeartbeatBody { on_silence: Some(on_silence), next: Next::At(first_ns) };
         match Armed::start(engine, first_ns, body, beats) {
-            Ok(armed) => Ok(Heartbeat { armed, engine: Distant::of(engine) }),
+            Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine.as_typed()) }),
             Err((end, body)) => {
                 let on_silence = body.on_silence.expect("it has not been called");
                 Err(StartError::of(end, on_silence))
