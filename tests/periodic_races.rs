@@ -137,7 +137,7 @@ fn of_all_who_cancel_one_is_told_yes_and_no_run_begins_afterwards() {
             }
             all.iter().for_each(|(seen, periodic)| seen.cancel(periodic));
         });
-        // What a reaper has in its hands just now, or is arming, is seen to before the stop returns.
+        // What a reaper has in its hands, or is arming, is seen to before the stop returns.
         drop(engine.stop().unwrap());
         assert_eq!((engine.len(), engine.stats().panicked), (0, 0));
         all.iter().for_each(|(seen, periodic)| seen.settle(periodic));
