@@ -36,8 +36,8 @@ impl Builder {
     /// measured for the passing on, and one that takes a whole batch before it begins has the last
     /// payload answer for all.
     ///
-    /// With a threshold the clock is read once more per payload, about 25 ns; without one this
-    /// costs nothing to speak of.
+    /// With a threshold the clock is read once more per payload; without one this costs nothing to
+    /// speak of.
     ///
     /// ```
     /// use std::time::Duration;

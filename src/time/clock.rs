@@ -106,8 +106,8 @@ impl Clock {
     /// earlier deadline, and two answers may differ by the time between two
     /// readings (nanoseconds, unless the thread is interrupted).
     ///
-    /// Costs: the clock is read for each schedule, about 30 ns, since threads do not carry it on
-    /// by themselves as they do with [`Clock::system`]; and a sleep takes three calls of the
+    /// Costs: the clock is read for each schedule, since threads do not carry it on by themselves
+    /// as they do with [`Clock::system`]; and a sleep takes three calls of the
     /// system instead of one.
     ///
     /// # Errors
