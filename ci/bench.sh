@@ -6,10 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CARGO_PROFILE_BENCH_LTO=off
 export CARGO_PROFILE_BENCH_CODEGEN_UNITS=16
 export CARGO_PROFILE_BENCH_DEBUG=false
-for bench in schedule cancel reset expire wheel inbox purgatory hashed; do
+for bench in schedule cancel reset expire wheel inbox purgatory hashed stats dispatch future heartbeat keyed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
-cargo bench --quiet --locked -- --test
+cargo bench --quiet --locked --all-features -- --test
 
 # And the ablations still fit the sources.
 need_command python3 python3

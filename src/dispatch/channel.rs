@@ -41,6 +41,20 @@ pub struct Channel<T> {
 }
 
 /// A [`Channel`] that sends payloads with their deadlines: see [`Channel::with_deadlines`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::dispatch::{Channel, DueChannel};
+/// use tickless::{Due, TypedEngine};
+///
+/// let (sender, receiver) = crossbeam_channel::unbounded::<Due<&str>>();
+/// let handler: DueChannel<&str> = Channel::blocking(sender).with_deadlines();
+/// let engine = TypedEngine::new(handler)?;
+/// let tea = engine.schedule(Duration::from_millis(2), "tea")?;
+/// let due = receiver.recv()?;
+/// assert_eq!((due.payload, Some(due.deadline)), ("tea", tea.deadline()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct DueChannel<T>(Channel<Due<T>>);
 
@@ -54,6 +68,24 @@ struct Counts {
 /// What was sent into a channel, and what was not.
 ///
 /// Each number is right by itself; they are read one after another while reapers go on counting.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::dispatch::Channel;
+/// use tickless::{Builder, ManualClock};
+///
+/// let (sender, receiver) = crossbeam_channel::bounded(1);
+/// let channel = Channel::dropping(sender);
+/// let monitor = channel.monitor();
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(channel)?;
+/// for number in 0..3 {
+///     engine.schedule_detached(Duration::from_secs(1), number)?;
+/// }
+/// engine.advance(Duration::from_secs(1))?;
+/// assert_eq!((monitor.stats().sent, monitor.stats().dropped), (1, 2));
+/// # drop(receiver);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelStats {

@@ -59,6 +59,8 @@ pub use monitor::Monitor;
 pub use pool::{Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 pub use runtime::{OnTokio, RuntimeStats};
+pub use slow::SlowTask;
 pub(crate) use slow::{Lap, Stopwatch};
-pub use slow::{OnSlowTask, SlowRule, SlowTask};
+#[doc(hidden)]
+pub use slow::{OnSlowTask, SlowRule};
 pub use task::Task;

@@ -54,6 +54,18 @@ struct Counts {
 /// What became of what was handed to a runtime.
 ///
 /// Each number is right by itself; they are read one after another while the runtime goes on.
+///
+/// ```
+/// use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// let handler = OnTokio::spawn(runtime.handle().clone());
+/// let monitor: Monitor<RuntimeStats> = handler.monitor();
+/// let engine = tickless::Engine::builder().build_with(handler)?;
+/// assert_eq!(monitor.stats().spawned, 0, "nothing was due yet");
+/// # drop(engine);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeStats {

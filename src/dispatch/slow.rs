@@ -50,9 +50,11 @@ pub struct SlowTask {
 }
 
 /// Is told of slow tasks.
+#[doc(hidden)]
 pub type OnSlowTask = Arc<dyn Fn(&SlowTask) + Send + Sync>;
 
 /// From when on a task is slow, and who is told.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct SlowRule {
     /// From how long on.

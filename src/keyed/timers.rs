@@ -27,6 +27,19 @@ use super::{IfAbsentError, Scheduled};
 /// keys, for the time of one search: besides that nobody waits for anybody, and nothing of the
 /// engine's happens under such a lock. Empty timers have 16 KiB of their own; one that waits takes
 /// some 230 bytes besides its key and its entry in the engine; the table shrinks as keys go.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::keyed::{KeyedTimers, Scheduled};
+///
+/// let idle = KeyedTimers::<u64>::new()?;
+/// let (connection, half_a_minute) = (7, Duration::from_secs(30));
+/// let close = || println!("connection 7 is idle");
+/// assert_eq!(idle.schedule_keyed(connection, half_a_minute, close)?, Scheduled::New);
+/// assert!(idle.reset(&connection, half_a_minute)?, "it sent something");
+/// assert!(idle.cancel(&connection), "it said goodbye");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyedTimers<K, S = RandomState>
 where
     K: Eq + Send + Sync + 'static,

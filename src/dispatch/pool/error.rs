@@ -4,6 +4,13 @@ use std::fmt;
 use std::io;
 
 /// Why a pool was not built.
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool, PoolError};
+///
+/// let built = Pool::builder(Full::Block).threads(0).build();
+/// assert!(matches!(built, Err(PoolError::Threads { threads: 0 })));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolError {
@@ -25,6 +32,16 @@ pub enum PoolError {
 }
 
 /// Why a pool did not take a payload. It comes back in here.
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool, SubmitError};
+///
+/// let pool = Pool::builder(Full::Drop).build_typed(|line: &str| println!("{line}"))?;
+/// pool.submit("in time")?;
+/// pool.shutdown()?;
+/// assert_eq!(pool.submit("too late"), Err(SubmitError::ShutDown("too late")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubmitError<T> {
@@ -35,6 +52,18 @@ pub enum SubmitError<T> {
 }
 
 /// Why a pool was not shut down.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use tickless::Task;
+/// use tickless::dispatch::{Full, Pool, ShutdownError};
+///
+/// let pool = Pool::builder(Full::Block).build()?;
+/// let (itself, (answer, answered)) = (pool.clone(), mpsc::channel());
+/// pool.submit(Task::new(move || answer.send(itself.shutdown()).unwrap())).unwrap();
+/// assert_eq!(answered.recv()?, Err(ShutdownError::InsideTask));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShutdownError {

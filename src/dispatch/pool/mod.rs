@@ -92,6 +92,28 @@ pub struct Pool<T: Send + 'static = Task> {
 }
 
 /// What happens to a payload when the pool's queue is full.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::dispatch::{Full, Pool};
+/// use tickless::{Engine, ManualClock};
+///
+/// // One at a time; one more may wait; what comes besides has to be dealt with.
+/// let pool = Pool::builder(Full::Drop).threads(1).queue_bound(1).build()?;
+/// let monitor = pool.monitor();
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with(pool)?;
+/// let (go_on, told) = mpsc::channel::<()>();
+/// engine.schedule_detached(Duration::ZERO, move || drop(told.recv()))?;
+/// engine.advance(Duration::ZERO)?;
+/// for _ in 0..5 {
+///     engine.schedule_detached(Duration::from_secs(1), || println!("late"))?;
+/// }
+/// engine.advance(Duration::from_secs(1))?;
+/// assert!(monitor.stats().dropped >= 4);
+/// drop(go_on);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Full {
     /// The reaper waits for room, and its shard with it: no other timer of that shard fires

@@ -7,6 +7,18 @@ use super::queue::Tally;
 /// All numbers are of one moment. What was handed to the pool is either `queued`, `running`, `ran`,
 /// `ran_inline` or `dropped` (but for what [`submit`](super::Pool::submit) gave back, which is none
 /// of these).
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool};
+///
+/// let pool = Pool::builder(Full::Block).build_typed(|n: u32| println!("{n}"))?;
+/// for n in 0..3 {
+///     pool.submit(n)?;
+/// }
+/// pool.shutdown()?;
+/// assert_eq!((pool.stats().ran, pool.stats().dropped), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
