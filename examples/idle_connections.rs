@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     closed.sort_unstable();
     let stats = tickless::Engine::global().stats();
-    println!("{packets} packets, {CLIENTS} connections: {hung_up} hung up, {} closed", closed.len());
+    println!("{packets} packets, {CLIENTS} peers: {hung_up} hung up, {} were closed", closed.len());
     println!("closed after a silence of {:?} to {:?}", closed[0], closed[closed.len() - 1]);
     println!("{} timers scheduled, {} fired", stats.scheduled, stats.fired);
     assert_eq!((hung_up, closed.len()), (CLIENTS / 2, CLIENTS as usize / 2));
