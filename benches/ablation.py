@@ -25,7 +25,7 @@ COPIES = ROOT / "target" / "ablation"
 CLOCK, GEOMETRY = "src/time/clock.rs", "src/time/geometry.rs"
 SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
 LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/prefetch.rs"
-AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/reaper/os.rs", "src/time/scale.rs"
+AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/os/threads.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
