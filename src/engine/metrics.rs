@@ -225,7 +225,7 @@ impl Metrics {
     /// ```
     pub fn publish_every(mut self, period: Duration) -> io::Result<MetricsPublisher> {
         let period = period.max(SHORTEST_PERIOD);
-        let (going_on, ended) = mpsc::sync_channel::<()>(0);
+        let (going_on, ended) = mpsc::sync_channel::<()>(1);
         let publish = move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(period) {
                 self.publish();
