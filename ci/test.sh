@@ -4,5 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CARGO_TERM_QUIET=true
+# Enough for a backtrace, and quicker to link.
+export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 cargo test --all-features
 cargo test --locked --workspace --exclude tickless
