@@ -11,9 +11,12 @@ use tickless::periodic::{Every, Run};
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
+#[path = "common/parking.rs"]
+mod parking;
 #[path = "common/slow.rs"]
 mod slow;
 
+use parking::block_on;
 use slow::Slow;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,7 +105,7 @@ fn a_sleep_is_woken_from_a_pool_as_well() {
     let busy = rig.occupy();
     rig.engine.advance(SECOND).expect("the caller drives");
     busy.release();
-    pollster::block_on(sleep);
+    block_on(sleep);
 }
 
 /// Completes never; says when it expires.
