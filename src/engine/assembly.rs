@@ -1,9 +1,8 @@
 //! From a builder's settings to an engine: what is refused, what is made, who is started.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::dispatch::{Handler, Inline, Task};
+use crate::dispatch::{Handler, Inline, Task, contained};
 use crate::doorbell::{Bell, Doorbell};
 use crate::error::BuildError;
 use crate::os::{self, Alarm};
@@ -134,7 +133,7 @@ impl Builder {
                 let hook = hook.clone();
                 let call = move || local::set_aside(|| hook(shard));
                 // A hook that panics must not leave a half-scheduled timer behind.
-                Bell::Hook(Box::new(move || drop(catch_unwind(AssertUnwindSafe(&call)))))
+                Bell::Hook(Box::new(move || drop(contained(&call))))
             }
             None => Bell::None,
         }))

@@ -4,7 +4,7 @@
 //! thread that uses it (one count per thread, not per handle).
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, contained};
 use crate::reaper::{Observation, Observer, Reaper};
@@ -79,6 +79,16 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn now(&self) -> Tick {
         self.scale.floor(self.clock.now_ns())
+    }
+
+    /// The time that the clock shows, as an instant.
+    pub(super) fn instant_now(&self) -> Instant {
+        self.clock.instant_at(self.clock.now_ns()).unwrap_or_else(Instant::now)
+    }
+
+    /// When `tick` begins; `None`: never.
+    pub(super) fn instant_of(&self, tick: Tick) -> Option<Instant> {
+        self.clock.instant_at(self.scale.start_ns(tick)?)
     }
 
     /// The tick at which a timer is due that may fire from `deadline_ns` to `slack` after it: the

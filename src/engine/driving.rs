@@ -140,8 +140,7 @@ impl<T: Send + 'static> TypedEngine<T> {
             return Err(TurnError::NoSuchShard { shard, shards: core.shards.len() });
         }
         let (fired, more, next) = turn(core, shard, core.now(), max_fired)?;
-        let next = core.scale.start_ns(next).and_then(|ns| core.clock.instant_at(ns));
-        Ok(Turn { fired, more, next })
+        Ok(Turn { fired, more, next: core.instant_of(next) })
     }
 
     /// Moves a manual clock on by `by` and fires everything that becomes due on the way, in

@@ -265,7 +265,7 @@ impl<T: Send + 'static> Handle<T> {
         let entry = unsafe { entry.as_ref() };
         let deadline = entry.word().deadline();
         let local: Lent<T> = local::of_number(entry.engine())?;
-        local.core.clock.instant_at(local.core.scale.start_ns(deadline)?)
+        local.core.instant_of(deadline)
     }
 
     /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::time::saturating_ns;
+use crate::time::{Tick, saturating_ns};
 
 use super::core::Core;
 use super::local::{self, Local};
@@ -41,7 +41,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
     pub fn schedule(&self, delay: Duration, payload: T) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_after(delay, payload, true).map(Handle::new)
+        let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
+        self.file(deadline, payload, true).map(Handle::new)
     }
 
     /// As [`schedule`](TypedEngine::schedule), for a point in time. What is past fires at once.
@@ -64,11 +65,8 @@ impl<T: Send + 'static> TypedEngine<T> {
         deadline: Instant,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        let mut local = local::of(self.core());
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.scale.ceil(core.clock.ns_at(deadline));
-        local.schedule(deadline, now_ns, ManuallyDrop::new(payload), true).map(Handle::new)
+        let deadline = |core: &Core<T>, _| core.scale.ceil(core.clock.ns_at(deadline));
+        self.file(deadline, payload, true).map(Handle::new)
     }
 
     /// As [`schedule`](TypedEngine::schedule), for a timer that nobody will cancel: without a
@@ -89,7 +87,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// As [`schedule`](TypedEngine::schedule).
     #[inline]
     pub fn schedule_detached(&self, delay: Duration, payload: T) -> Result<(), ScheduleError<T>> {
-        self.file_after(delay, payload, false).map(drop)
+        let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
+        self.file(deadline, payload, false).map(drop)
     }
 
     /// As [`schedule`](TypedEngine::schedule), for a timer that may as well fire up to `slack`
@@ -132,7 +131,10 @@ impl<T: Send + 'static> TypedEngine<T> {
         slack: Duration,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_within(|_, now_ns| now_ns.saturating_add(saturating_ns(delay)), slack, payload)
+        let deadline = |core: &Core<T>, now_ns: u64| {
+            core.due_within(now_ns.saturating_add(saturating_ns(delay)), slack, now_ns)
+        };
+        self.file(deadline, payload, true).map(Handle::new)
     }
 
     /// As [`schedule_within`](TypedEngine::schedule_within), for a point in time: the timer may
@@ -157,7 +159,9 @@ impl<T: Send + 'static> TypedEngine<T> {
         slack: Duration,
         payload: T,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        self.file_within(|core, _| core.clock.ns_at(deadline), slack, payload)
+        let deadline =
+            |core: &Core<T>, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns);
+        self.file(deadline, payload, true).map(Handle::new)
     }
 
     /// From now on, what the calling thread schedules goes to this shard: for threads that each
@@ -186,24 +190,11 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.core().ask_for_sweep(sweep);
     }
 
-    fn file_within(
-        &self,
-        deadline_ns: impl FnOnce(&Core<T>, u64) -> u64,
-        slack: Duration,
-        payload: T,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let payload = ManuallyDrop::new(payload);
-        let mut local = local::of(self.core());
-        let Local { core, watch, .. } = &mut *local;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.due_within(deadline_ns(core, now_ns), slack, now_ns);
-        local.schedule(deadline, now_ns, payload, true).map(Handle::new)
-    }
-
+    /// Files `payload` for the tick that `deadline` reckons from the engine and its time.
     #[inline(always)]
-    fn file_after(
+    fn file(
         &self,
-        delay: Duration,
+        deadline: impl FnOnce(&Core<T>, u64) -> Tick,
         payload: T,
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
@@ -212,7 +203,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         let mut local = local::of(self.core());
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.scale.ceil_after(now_ns, delay);
+        let deadline = deadline(core, now_ns);
         local.schedule(deadline, now_ns, payload, owned)
     }
 }

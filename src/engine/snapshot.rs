@@ -163,13 +163,12 @@ impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         // A chain that changes under the reader may lead it on; this is where it stops.
         let steps = 2 * core.pool.tallies.pending() + 2 * core.pool.tallies.dead() + (1 << 16);
-        let taken_at = core.clock.instant_at(core.clock.now_ns()).unwrap_or_else(Instant::now);
+        let taken_at = core.instant_now();
         let mut timers = Vec::new();
         for shard in &core.shards {
             shard.census(reader, steps, |found| {
-                let ns = core.scale.start_ns(found.deadline);
                 timers.push(PendingTimer {
-                    deadline: ns.and_then(|ns| core.clock.instant_at(ns)),
+                    deadline: core.instant_of(found.deadline),
                     level: found.level,
                     shard: found.shard as usize,
                 });

@@ -27,8 +27,7 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// When a tick begins; `None`: never.
     pub(crate) fn instant_of(&self, tick: Tick) -> Option<Instant> {
-        let core = self.core();
-        core.clock.instant_at(core.scale.start_ns(tick)?)
+        self.core().instant_of(tick)
     }
 
     /// Counts a timer that [`Handle::postpone`] has moved.

@@ -63,8 +63,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn now(&self) -> Instant {
-        let clock = &self.core().clock;
-        clock.instant_at(clock.now_ns()).unwrap_or_else(Instant::now)
+        self.core().instant_now()
     }
 
     /// How many shards the engine has: they are numbered from zero.

@@ -13,10 +13,9 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Task, contained};
 use crate::engine::{Engine, Handle};
 use crate::error::ScheduleError;
 use crate::sync::{Arc, Padded};
@@ -230,8 +229,7 @@ where
     K: Eq + Send + Sync + 'static,
 {
     fn drop(&mut self) {
-        let let_go = |task| drop(catch_unwind(AssertUnwindSafe(|| drop::<Task>(task))));
-        self.call_off_where(|_| true, let_go);
+        self.call_off_where(|_| true, |task| drop(contained(|| drop::<Task>(task))));
     }
 }
 
