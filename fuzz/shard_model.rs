@@ -11,10 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
+use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::sync::AtomicBool;
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
 
@@ -206,12 +208,11 @@ impl Pair {
             clock: &self.clock,
             scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
             observer: &self.observer,
+            stopping: &AtomicBool::new(false),
         };
         let before = self.shard.clock();
-        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
         let most = at_most.map_or(usize::MAX, usize::from);
-        let report = reaper.turn(&mut owner, now, most);
-        drop(owner);
+        let report = reaper.turn(&mut Queue::new(), now, most).expect("the shard is open");
         let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(report.fired, fired.len());
         assert!(fired.len() <= most);

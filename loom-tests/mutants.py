@@ -42,6 +42,7 @@ TRIAL, WAKER = "src/purgatory/trial.rs", "src/future/waker.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 CYCLE, PULSE = "src/periodic/cycle.rs", "src/periodic/pulse.rs"
 GATE, TURNS = "src/keyed/gate.rs", "src/keyed/turns.rs"
+ENDING = "src/reaper/ending.rs"
 DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
@@ -274,7 +275,7 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        if report.busy {", "        shard.doorbell().retract();\n        if report.busy {"),
-                      ("        drop(owner);\n", "        drop(owner);\n        shard.doorbell().retract();\n")]),
+                      ("        let until = reaper", "        shard.doorbell().retract();\n        let until = reaper")]),
         ],
     ),
     "a far timer rings in place of a near one": (
@@ -467,6 +468,33 @@ MUTANTS = {
     "the owner's head is written Relaxed": (
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
+    # STOP: the end of an engine
+    "a stopper ends a role that somebody has": (
+        "ending",
+        [(ENDING, [("State::Taken | State::Ending => (State::Ending, None),", "State::Taken | State::Ending => (State::Ended, Some(Queue::new())),")])],
+    ),
+    "a role that nobody has is not ended": (
+        "ending",
+        [(ENDING, [("State::Free(queue) => (State::Ended, Some(queue)),", "State::Free(queue) => (State::Free(queue), None),")])],
+    ),
+    "whoever has a role does not end it": (
+        "ending",
+        [(ENDING, [("State::Ending => (State::Ended, Some(queue)),", "State::Ending => (State::Free(queue), None),")])],
+    ),
+    "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
+    "who waits for a role is not told that it ended": (
+        "ending",
+        [(ENDING, [("        // Whoever waits for the role is told that there is none.\n        self.free.notify_all();\n", "")])],
+    ),
+    "who waits for a role is not told that it is free": ("ending", [(ENDING, [("        self.free.notify_one();\n", "")])]),
+    "what was in hand is lost": ("ending", [(ENDING, [("            end.left.append(&mut in_hand);\n", "            std::mem::forget(std::mem::take(&mut in_hand));\n")])]),
+    "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
+    "the bell rings before the stop": (
+        "ending",
+        [(ENDING, [("        let is_first = self.begin();\n", "        shards.iter().for_each(|shard| shard.doorbell().ring());\n        let is_first = self.begin();\n"),
+                   ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
+    ),
+    "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
     # STOP
     "close by take and mark": (
         "stop",

@@ -73,7 +73,7 @@ pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Turn, TypedEngine,
+    Snapshot, State, Stats, Stopped, Turn, TypedEngine,
 };
 #[cfg(feature = "metrics")]
 #[cfg(not(any(loom, shuttle)))]

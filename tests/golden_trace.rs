@@ -11,11 +11,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
+use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::reaper::{Observer, Reaper, Report};
 use tickless::shard::{Keeper, Pool, Shard};
-use tickless::sync::Ordering;
+use tickless::sync::{AtomicBool, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
 
@@ -57,8 +58,9 @@ impl Bench {
             clock: &clock,
             scale: Scale::new(Duration::from_secs(1)).unwrap(),
             observer: &Observer::default(),
+            stopping: &AtomicBool::new(false),
         };
-        let report = reaper.turn(&mut self.shard.owner().lock().unwrap(), now, usize::MAX);
+        let report = reaper.turn(&mut Queue::new(), now, usize::MAX).unwrap();
         (report, fired.into_inner().unwrap())
     }
 

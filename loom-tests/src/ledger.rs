@@ -39,6 +39,8 @@ pub struct Payload {
 pub(crate) struct Book {
     accounts: Box<[Account]>,
     opened: Counter,
+    /// Whether a payload that is dropped without a fate counts as returned.
+    drops_are_returns: Counter,
 }
 
 #[derive(Default)]
@@ -111,7 +113,12 @@ impl Payload {
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        self.book.accounts[self.id].drops.fetch_add(1, Relaxed);
+        let account = &self.book.accounts[self.id];
+        if self.book.drops_are_returns.load(Relaxed) > 0 && account.fate().is_none() {
+            account.fate.store(Fate::Returned.pack(), Relaxed);
+            account.fates.fetch_add(1, Relaxed);
+        }
+        account.drops.fetch_add(1, Relaxed);
     }
 }
 
@@ -120,7 +127,7 @@ impl Drop for Payload {
 impl Book {
     fn new() -> Arc<Book> {
         let accounts = (0..PAYLOADS).map(|_| Account::default()).collect();
-        Arc::new(Book { accounts, opened: Counter::new(0) })
+        Arc::new(Book { accounts, opened: Counter::new(0), drops_are_returns: Counter::new(0) })
     }
 
     /// The book of the run that this thread is about.
@@ -198,6 +205,11 @@ pub fn fate(id: usize) -> Option<Fate> {
 /// Whether payload number `id` was handed over. To be asked by the thread that runs the body.
 pub fn has_run(id: usize) -> bool {
     matches!(fate(id), Some(Fate::Ran(_)))
+}
+
+/// In this run, a payload that is dropped without a fate was returned to whoever drops it.
+pub fn drops_are_returns() {
+    Book::current().drops_are_returns.store(1, Relaxed);
 }
 
 /// Begins a run of a body.

@@ -10,6 +10,6 @@ mod ledger;
 mod model;
 mod world;
 
-pub use ledger::{Fate, Payload, fate, has_run};
+pub use ledger::{Fate, Payload, drops_are_returns, fate, has_run};
 pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
 pub use world::{Hand, Timer, World, wheel};

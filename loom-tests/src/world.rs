@@ -1,12 +1,14 @@
 //! A shard with everything around it, and the hands of the threads that use it.
 
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{self, Entry};
-use tickless::reaper::{Observer, Reaper, Report, run};
+use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
@@ -30,6 +32,8 @@ pub struct World {
     pub shard: Shard<Payload>,
     /// What threads share besides.
     pub pool: Pool<Payload>,
+    /// Who may run turns, and how that ends.
+    pub ending: Ending<Payload, Handler>,
     observer: Observer,
     /// Moves the reapers' clock.
     hand: ManualClock,
@@ -38,6 +42,14 @@ pub struct World {
     book: Arc<Book>,
     /// The time of the turn under way.
     now: Counter,
+    /// How often the handler was dropped.
+    dropped: Arc<Counter>,
+}
+
+/// In place of a handler: it tells when it is dropped.
+#[derive(Debug)]
+pub struct Handler {
+    dropped: Arc<Counter>,
 }
 
 /// A thread's end of a world: its keeper.
@@ -91,9 +103,12 @@ impl World {
     fn build(geometry: Geometry, bell: Bell, pool: Pool<Payload>) -> Arc<World> {
         let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
         let hand = ManualClock::new();
+        let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
             pool,
+            ending: Ending::new(1, Handler { dropped: dropped.clone() }),
+            dropped,
             observer: Observer::default(),
             clock: Clock::manual(&hand),
             hand,
@@ -119,16 +134,11 @@ impl World {
 
     /// Runs one turn that fires at most `max_fired` timers, if the shard is not closed.
     pub fn turn_at_most(&self, now: u64, max_fired: usize) -> Option<Report> {
-        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        if owner.is_closed() {
-            return None;
-        }
-        // ORDER: Relaxed - written and read by whoever has the owner's lock.
+        let mut role = self.ending.take(0)?;
+        // ORDER: Relaxed - written and read by whoever has the role.
         self.now.store(now, Ordering::Relaxed);
-        Some(
-            self.reaper(&|batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload)))
-                .turn(&mut owner, Tick::new(now), max_fired),
-        )
+        let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
+        self.reaper(&handler).turn(self.queue(&mut role), Tick::new(now), max_fired)
     }
 
     /// Runs one turn at each of these times.
@@ -157,10 +167,11 @@ impl World {
         self.shard.doorbell().ring();
     }
 
-    /// Serves the shard as the engine's threads do: until `stopping`, or until for each deadline
-    /// that is `wanted` (if any) a payload of that deadline has run.
-    pub fn serve(&self, wanted: &[u64], stopping: &AtomicBool) {
+    /// Serves the shard as the engine's threads do: until the world is stopped, or, if any deadline
+    /// is `wanted`, until for each of those a payload of that deadline has run.
+    pub fn serve(&self, wanted: &[u64]) {
         let missing = Counter::new((1 << wanted.len()) - 1);
+        let done = AtomicBool::new(false);
         let handler = |batch: Batch<'_, Payload>| {
             // ORDER: Relaxed - only the reaper writes these two.
             self.now.store(self.shard.clock().get(), Ordering::Relaxed);
@@ -170,23 +181,24 @@ impl World {
                 let found = (0..wanted.len()).find(is_it).map_or(0, |i| 1 << i);
                 missing.store(before & !found, Ordering::Relaxed);
                 self.fire(payload);
-                if found == before && found > 0 {
-                    stopping.store(true, Ordering::Relaxed);
-                }
+            }
+            if !wanted.is_empty() && missing.load(Ordering::Relaxed) == 0 {
+                done.store(true, Ordering::Relaxed);
             }
         };
-        run(&self.reaper(&handler), stopping);
+        let Some(mut role) = self.ending.take(0) else { return };
+        let queue = self.queue(&mut role);
+        match wanted {
+            [] => run(&self.reaper(&handler), queue),
+            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, queue),
+        }
     }
 
     /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
     /// earlier: the bell has to know the thread.
-    pub fn serve_in_thread(
-        self: &Arc<World>,
-        wanted: Vec<u64>,
-        stopping: Arc<AtomicBool>,
-    ) -> JoinHandle<()> {
+    pub fn serve_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
         let world = self.clone();
-        let reaper = thread::spawn(move || world.serve(&wanted, &stopping));
+        let reaper = thread::spawn(move || world.serve(&wanted));
         self.shard.doorbell().answered_by(reaper.thread().clone());
         reaper
     }
@@ -206,13 +218,19 @@ impl World {
         }
     }
 
-    /// Stops the shard: what was pending is returned. Answers how many were.
+    /// Stops the world, and waits for the turn under way: what was pending is returned. Answers how
+    /// many were.
     pub fn stop(&self) -> usize {
-        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        let returned = self.shard.close(&mut owner, &self.pool);
-        let count = returned.len();
-        returned.into_iter().for_each(|payload| payload.meets(Fate::Returned));
-        count
+        let pending = self.stop_at_once();
+        assert!(self.ending.wait(None), "it is over");
+        // ORDER: Relaxed - the end's lock orders it.
+        assert_eq!(self.dropped.load(Ordering::Relaxed), 1, "the handler goes with the last role");
+        pending + returned(self.ending.claim())
+    }
+
+    /// Stops the world, and leaves a turn that is under way alone.
+    pub fn stop_at_once(&self) -> usize {
+        returned(self.ending.stop(slice::from_ref(&self.shard), &self.pool))
     }
 
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
@@ -229,7 +247,16 @@ impl World {
             clock: &self.clock,
             scale: self.scale,
             observer: &self.observer,
+            stopping: self.ending.flag(),
         }
+    }
+
+    /// The queue of a role; its handler is there as long as that.
+    fn queue<'a>(&self, role: &'a mut Turns<'_, Payload, Handler>) -> &'a mut Queue<Payload> {
+        let (handler, queue) = role.parts();
+        // ORDER: Relaxed - no turn is under way when it is dropped.
+        assert_eq!(handler.dropped.load(Ordering::Relaxed), 0, "a turn without a handler");
+        queue
     }
 }
 
@@ -239,6 +266,22 @@ impl Drop for World {
             self.stop();
         }
     }
+}
+
+// === impl Handler ===
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // ORDER: Relaxed - as in `World::stop`.
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// These payloads were returned by a stop.
+fn returned(payloads: Vec<Payload>) -> usize {
+    let count = payloads.len();
+    payloads.into_iter().for_each(|payload| payload.meets(Fate::Returned));
+    count
 }
 
 // === impl Hand ===

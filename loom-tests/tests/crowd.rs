@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, TOO_BIG, Timer, World, check, fate, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, JoinHandle, Mutex, Ordering, thread};
+use tickless::sync::{JoinHandle, Mutex, thread};
 
 /// One of a crowd: comes, goes, moves, takes its own seats, and leaves timers behind. Its clock
 /// stands still, as that of a thread that is slow.
@@ -124,7 +124,7 @@ fn a_reaper_that_sleeps_hears_each_of_a_crowd() {
     check(TOO_BIG, || {
         let world = World::served(wheel(4, 2));
         world.advance(1);
-        let reaper = world.serve_in_thread(vec![1; 5], Arc::default());
+        let reaper = world.serve_in_thread(vec![1; 5]);
         let users = crowd(&world, 5, |hand, number| {
             let far = hand.schedule(9 + number, 1).unwrap();
             hand.cancel(far);
@@ -140,15 +140,12 @@ fn a_reaper_that_sleeps_hears_each_of_a_crowd() {
 #[test]
 fn time_moves_on_while_a_reaper_serves_a_crowd_and_is_stopped() {
     check(TOO_BIG, || {
-        let (world, stopping) = (World::served(wheel(4, 2)), Arc::new(AtomicBool::new(false)));
-        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let world = World::served(wheel(4, 2));
+        let reaper = world.serve_in_thread(vec![]);
         let users = crowd(&world, 4, bustle);
         (0..3).for_each(|_| world.advance(2));
-        // ORDER: Release - pairs with the reaper's Acquire; the ring comes after it.
-        stopping.store(true, Ordering::Release);
-        world.shard.doorbell().ring();
-        reaper.join().unwrap();
         world.stop();
+        reaper.join().unwrap();
         join(users);
     });
 }

@@ -22,7 +22,7 @@ fn schedule_while_serving<const N: usize>(bound: usize, before: Option<u64>, dea
             hands[0].schedule_detached(deadline, 0);
         }
         let due: Vec<u64> = deadlines.iter().copied().filter(|deadline| *deadline == 0).collect();
-        let reaper = world.serve_in_thread(due, Default::default());
+        let reaper = world.serve_in_thread(due);
         let mut deadlines = deadlines.into_iter();
         let producers = hands.map(|mut hand| {
             let deadline = deadlines.next().expect("there are as many");
@@ -82,11 +82,9 @@ fn whoever_returned_needs_nobody_else_to_ring() {
 fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
     check(3, || {
         let world = World::served(wheel(2, 2));
-        let stopping = Arc::new(AtomicBool::new(false));
-        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let reaper = world.serve_in_thread(vec![]);
         world.shard.ask_for_sweep();
-        stopping.store(true, Ordering::Release);
-        world.shard.doorbell().ring();
+        world.stop();
         reaper.join().unwrap();
     });
 }
@@ -97,7 +95,7 @@ fn two_producers_are_heard_while_another_cancels() {
         let world = World::served(wheel(2, 2));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let far = three.schedule(3, 0);
-        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let reaper = world.serve_in_thread(vec![0, 0]);
         let one = thread::spawn(move || (one.schedule_detached(0, 0), one));
         let two = thread::spawn(move || (two.schedule_detached(0, 0), two));
         assert!(three.cancel(far));

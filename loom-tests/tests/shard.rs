@@ -6,11 +6,9 @@
 //! account), none is late once its own thread has returned, and the shard's own check finds
 //! every invariant in place.
 
-use std::sync::Arc;
-
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering, thread};
+use tickless::sync::thread;
 
 #[test]
 fn one_schedules_and_cancels_while_another_schedules() {
@@ -177,17 +175,14 @@ fn a_shard_is_stopped_while_timers_come_go_and_fire() {
 #[test]
 fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
     check(3, || {
-        let (world, stopping) = (World::served(wheel(2, 1)), Arc::new(AtomicBool::new(false)));
+        let world = World::served(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
-        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let reaper = world.serve_in_thread(vec![]);
         let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(1, 0), one));
         let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
-        // ORDER: Release - pairs with the reaper's Acquire; the ring comes after it.
-        stopping.store(true, Ordering::Release);
-        world.shard.doorbell().ring();
-        reaper.join().unwrap();
         let returned = world.stop();
+        reaper.join().unwrap();
         let (cancelled, seated, _one) = one.join().unwrap();
         let (_, timer, mut two) = two.join().unwrap();
         two.detach(timer);
@@ -206,7 +201,7 @@ fn a_reaper_serves_until_it_has_run_what_is_moved_and_what_is_scheduled() {
         let world = World::served(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));
-        let reaper = world.serve_in_thread(vec![0, 0], Default::default());
+        let reaper = world.serve_in_thread(vec![0, 0]);
         let one = thread::spawn(move || (one.cancel(going), one.schedule_detached(0, 0), one));
         let two = thread::spawn(move || (two.reset(&mut moving, 0, 0), moving, two));
         reaper.join().unwrap();

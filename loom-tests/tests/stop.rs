@@ -4,11 +4,9 @@
 //! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
 //! account); after the stop nothing gets in; nothing leaks.
 
-use std::sync::Arc;
-
 use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering, thread};
+use tickless::sync::thread;
 
 #[test]
 fn a_timer_is_returned_or_refused() {
@@ -124,14 +122,11 @@ fn what_a_turn_put_aside_is_returned() {
 fn a_reaper_that_is_stopped_ends_and_what_it_left_is_returned() {
     check(3, || {
         let world = World::served(wheel(2, 1));
-        let stopping = Arc::new(AtomicBool::new(false));
-        let reaper = world.serve_in_thread(vec![], stopping.clone());
+        let reaper = world.serve_in_thread(vec![]);
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
-        stopping.store(true, Ordering::Release);
-        world.shard.doorbell().ring();
-        reaper.join().unwrap();
         let returned = world.stop();
+        reaper.join().unwrap();
         let (id, _hand) = producer.join().unwrap();
         let expected = match (id, returned) {
             (None, 0) => Fate::Refused,

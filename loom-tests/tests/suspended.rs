@@ -234,7 +234,7 @@ fn wakes_the_reaper(call: fn(&mut Hand, Option<Timer>) -> Option<Timer>) {
         world.advance(2);
         let [mut victim, mut other] = [(); 2].map(|()| Hand::new(&world));
         let prepared = victim.schedule(9, 2);
-        let reaper = world.serve_in_thread(vec![2], Arc::default());
+        let reaper = world.serve_in_thread(vec![2]);
         let victim = suspend(victim, prepared, call);
         let other = thread::spawn(move || (other.schedule_detached(2, 2), other));
         let _other = other.join().unwrap();

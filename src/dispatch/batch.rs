@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
+use crate::sync::{AtomicBool, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
 use super::{Lap, Stopwatch};
@@ -14,6 +15,10 @@ use super::{Lap, Stopwatch};
 ///
 /// A batch is an iterator over payloads. What a handler leaves in it when it returns is dropped;
 /// what is left when it *panics* is handed over again, without the payload it panicked on.
+///
+/// When the engine is stopped, the batch ends at once: nothing more can be taken out of it, and the
+/// rest goes back to whoever stops the engine. So [`len`](Batch::len) says how many payloads there
+/// are *at most*.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -38,6 +43,10 @@ pub struct Batch<'a, T> {
     scale: Scale,
     /// Where somebody wants to know how long each payload takes.
     stopwatch: Option<&'a mut Stopwatch>,
+    /// Whether the engine is stopping: then what is left is not for the handler.
+    stopping: &'a AtomicBool,
+    /// It was seen to be.
+    is_cut: bool,
 }
 
 /// A payload that is due, and when it was.
@@ -71,7 +80,8 @@ pub struct Due<T> {
 }
 
 /// Payloads with their deadlines, as the reaper collects them.
-pub(crate) type Queue<T> = VecDeque<(Tick, T)>;
+#[doc(hidden)]
+pub type Queue<T> = VecDeque<(Tick, T)>;
 
 // === impl Batch ===
 
@@ -81,8 +91,9 @@ impl<'a, T> Batch<'a, T> {
         clock: &'a Clock,
         scale: Scale,
         stopwatch: Option<&'a mut Stopwatch>,
+        stopping: &'a AtomicBool,
     ) -> Batch<'a, T> {
-        Batch { queue, clock, scale, stopwatch }
+        Batch { queue, clock, scale, stopwatch, stopping, is_cut: false }
     }
 
     /// The next payload together with its deadline.
@@ -108,7 +119,7 @@ impl<'a, T> Batch<'a, T> {
         Some(Due { payload, deadline: instant_of(self.clock, self.scale, tick) })
     }
 
-    /// How many payloads are left.
+    /// How many payloads are left; fewer can be taken if the engine is stopped meanwhile.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -128,7 +139,7 @@ impl<'a, T> Batch<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.queue.len()
+        if self.is_cut { 0 } else { self.queue.len() }
     }
 
     /// Whether every payload was taken.
@@ -153,7 +164,7 @@ impl<'a, T> Batch<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.len() == 0
     }
 
     #[inline]
@@ -161,7 +172,10 @@ impl<'a, T> Batch<'a, T> {
         if self.stopwatch.is_some() {
             self.lap();
         }
-        self.queue.pop_front()
+        // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
+        // before comes before all that the handler does next.
+        self.is_cut |= self.stopping.load(Ordering::Acquire);
+        if self.is_cut { None } else { self.queue.pop_front() }
     }
 
     #[cold]
@@ -190,7 +204,7 @@ impl<T> Iterator for Batch<'_, T> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.queue.len(), Some(self.queue.len()))
+        (self.len(), Some(self.len()))
     }
 }
 

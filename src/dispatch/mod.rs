@@ -17,7 +17,7 @@
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
 //! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
 //! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside`
-//! keeps threads from waiting for each other.
+//! and `waits` keep threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;
@@ -37,6 +37,8 @@ pub mod pool;
 mod runtime;
 mod slow;
 mod task;
+#[cfg(not(any(loom, shuttle)))]
+mod waits;
 
 /// Of the pool, what the models are about: the rest stands on threads of the system.
 #[cfg(any(loom, shuttle))]
@@ -46,7 +48,8 @@ pub mod pool {
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use aside::step_aside;
-pub(crate) use batch::Queue;
+#[doc(hidden)]
+pub use batch::Queue;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
@@ -64,3 +67,5 @@ pub(crate) use slow::{Lap, Stopwatch};
 #[doc(hidden)]
 pub use slow::{OnSlowTask, SlowRule};
 pub use task::Task;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use waits::{Party, wait_for, work_for, works_for};

@@ -13,7 +13,6 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::Core;
 use super::driving::inside;
-use super::leftover::Leftover;
 use super::{Builder, Driver, Engine, TypedEngine, local, registry};
 
 // === impl Builder: building ===
@@ -133,7 +132,7 @@ impl Builder {
                 let hook = hook.clone();
                 let call = move || local::set_aside(|| hook(shard));
                 // A hook that panics must not leave a half-scheduled timer behind.
-                Bell::Hook(Box::new(move || drop(contained(&call))))
+                Bell::Hook(Box::new(move || _ = contained(&call)))
             }
             None => Bell::None,
         }))
@@ -164,26 +163,23 @@ impl Builder {
         &self,
         core: &Arc<Core<T>>,
         index: usize,
-    ) -> io::Result<JoinHandle<Leftover<T>>> {
+    ) -> io::Result<JoinHandle<()>> {
         let name = format!("{}-{index}", self.thread_name);
         let (pinned, core_of_thread) = (self.pinned, core.clone());
         let (report, pinning) = mpsc::sync_channel(1);
-        core.reaper_begins();
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
             let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
             let may_run = outcome.is_ok();
             // The builder waits for the answer, so somebody receives it.
             let _ = report.send(outcome);
-            let leftover = inside(core.id(), || {
-                if may_run {
-                    // SAFETY: this thread closes the shard, later, or whoever has joined it.
-                    reaper::run(&unsafe { core.reaper(index) }, &core.stopping);
+            inside(core.id(), || {
+                // A stopper that comes before the thread has begun ends the role itself.
+                if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
+                    let (reaper, queue) = core.reaper(index, &mut role);
+                    reaper::run(&reaper, queue);
                 }
-                Leftover::new(core.close(&core.shards[index]))
             });
-            core.reaper_ends();
-            leftover
         })?;
         core.shards[index].doorbell().answered_by(thread.thread().clone());
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;

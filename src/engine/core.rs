@@ -6,15 +6,25 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Handler, contained};
-use crate::reaper::{Observation, Observer, Reaper};
+use crate::dispatch::{Handler, Party, Queue, contained, work_for};
+use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
 use crate::shard::{Pool, Shard};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::leftover::Leftover;
 use super::registry::ENGINES;
-use super::slot::Slot;
+
+/// An engine's handler. Whoever drops it works for the engine meanwhile: the handler may wait for
+/// threads of its own, whose tasks may wait for the engine.
+pub(super) struct Owned<T> {
+    engine: u32,
+    /// There until it is dropped.
+    handler: Option<Box<dyn Handler<T>>>,
+}
+
+/// A role in the hands of who runs turns of an engine.
+pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
 
 /// Shards and what surrounds them.
 pub(super) struct Core<T> {
@@ -24,13 +34,17 @@ pub(super) struct Core<T> {
     pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
-    pub(super) handler: Slot<T>,
-    pub(super) stopping: AtomicBool,
-    /// Nobody is left who could stop the engine: its reapers do all that is to be done.
-    abandoned: AtomicBool,
-    /// Threads of reapers.
-    reapers: AtomicUsize,
+    pub(super) ending: Ending<T, Owned<T>>,
     routed: AtomicUsize,
+}
+
+// === impl Owned ===
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        let handler = self.handler.take();
+        work_for(Party::Engine(self.engine), || contained(|| drop(handler)));
+    }
 }
 
 // === impl Core ===
@@ -45,16 +59,15 @@ impl<T: Send + 'static> Core<T> {
         observation: &Observation,
     ) -> Arc<Core<T>> {
         let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
+        let handler = Owned { engine: pool.engine, handler: Some(handler) };
+        let ending = Ending::new(shards.len(), handler);
         let core = Arc::new(Core {
             shards,
             pool,
             observers,
             clock,
             scale,
-            handler: Slot::new(handler),
-            stopping: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
-            reapers: AtomicUsize::new(0),
+            ending,
             routed: AtomicUsize::new(0),
         });
         ENGINES.enter(core.id(), &core);
@@ -102,68 +115,36 @@ impl<T> Core<T> {
 
     /// Whether the engine is stopping or has stopped.
     pub(super) fn is_stopping(&self) -> bool {
-        // ORDER(STOP): Acquire - pairs with the Release in `stop_all`.
-        self.stopping.load(Ordering::Acquire)
+        self.ending.is_stopping()
     }
 
-    /// Tells all reapers to end, once.
-    pub(super) fn stop_all(&self) {
-        // ORDER(STOP): Release - pairs with the Acquire loads of the reapers; the ring after it
-        // ends their sleep. The swap makes one stopper ring, also where a hook stops again.
-        if !self.stopping.swap(true, Ordering::Release) {
-            self.shards.iter().for_each(|shard| shard.doorbell().ring());
+    /// Stops without waiting, and answers what was pending: see [`Ending::stop`].
+    pub(super) fn stop(&self) -> Vec<T> {
+        let pending = self.ending.stop(&self.shards, &self.pool);
+        for observer in &self.observers {
+            // What is still due never will be handed over.
+            observer.caught_up(self.clock.now_ns());
         }
+        pending
     }
 
-    /// Closes one shard and returns what was pending there.
-    pub(super) fn close(&self, shard: &Shard<T>) -> Vec<T> {
-        let mut owner = shard.owner().lock().expect("a turn does not panic");
-        // Whatever is still due never will be handed over.
-        self.observers[shard.index() as usize].caught_up(self.clock.now_ns());
-        shard.close(&mut owner, &self.pool)
-    }
-
-    /// The last clone went inside a task: the reapers close their shards, and the last of them
-    /// lets the handler go.
-    pub(super) fn abandon(&self) {
-        // ORDER(STOP): Relaxed - published by the Release in `stop_all`.
-        self.abandoned.store(true, Ordering::Relaxed);
-        self.stop_all();
-    }
-
-    /// A reaper's thread is about to be started.
-    pub(super) fn reaper_begins(&self) {
-        // ORDER: Relaxed - the builder counts, before there is any thread.
-        self.reapers.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A reaper's thread has closed its shard.
-    pub(super) fn reaper_ends(&self) {
-        // ORDER(STOP): AcqRel - the last one sees that all others have closed theirs.
-        let is_last = self.reapers.fetch_sub(1, Ordering::AcqRel) == 1;
-        // ORDER(STOP): Relaxed - the Acquire that saw the engine stopping came before.
-        if is_last && self.abandoned.load(Ordering::Relaxed) {
-            // SAFETY: all shards are closed. Nobody stops the engine (it is abandoned), so nobody
-            // else takes the handler.
-            let handler = unsafe { self.handler.take() };
-            contained(|| drop(handler));
-        }
-    }
-
-    /// The reaper of shard number `index`.
-    ///
-    /// # Safety
-    /// The shard is not closed as long as the reaper is used.
-    pub(super) unsafe fn reaper(&self, index: usize) -> Reaper<'_, T> {
-        Reaper {
+    /// The reaper of shard number `index`, for whoever has its role; and the role's queue.
+    pub(super) fn reaper<'a>(
+        &'a self,
+        index: usize,
+        role: &'a mut Role<'_, T>,
+    ) -> (Reaper<'a, T>, &'a mut Queue<T>) {
+        let (handler, queue) = role.parts();
+        let reaper = Reaper {
             shard: &self.shards[index],
             pool: &self.pool,
-            // SAFETY: the caller says that a shard is open.
-            handler: unsafe { self.handler.get() },
+            handler: handler.handler.as_deref().expect("it is there until it is dropped"),
             clock: &self.clock,
             scale: self.scale,
             observer: &self.observers[index],
-        }
+            stopping: self.ending.flag(),
+        };
+        (reaper, queue)
     }
 
     /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
@@ -185,10 +166,9 @@ impl<T> Core<T> {
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
         ENGINES.leave(self.id());
-        for shard in &self.shards {
-            // Closed already, unless the engine was never finished.
-            drop(Leftover::new(self.close(shard)));
-        }
+        // Stopped already, unless the engine was never finished.
+        drop(Leftover::new(self.stop()));
+        drop(Leftover::new(self.ending.abandon()));
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Task;
 use crate::error::{StopError, TurnError};
 
-use super::{Engine, Snapshot, Stats, Turn};
+use super::{Engine, Snapshot, Stats, Stopped, Turn};
 
 // === impl Engine: as any engine ===
 
@@ -28,6 +28,38 @@ impl Engine {
     /// The call comes from one of the engine's own tasks.
     pub fn stop(&self) -> Result<Vec<Task>, StopError> {
         self.as_typed().stop()
+    }
+
+    /// As [`stop`](Engine::stop), with a limit for how long it waits for running tasks:
+    /// [`TypedEngine::stop_within`](crate::TypedEngine::stop_within).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// let stopped = engine.stop_within(Duration::from_secs(5))?;
+    /// assert_eq!(stopped.running, 0, "no task is stuck");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedEngine::stop`](crate::TypedEngine::stop).
+    pub fn stop_within(&self, limit: Duration) -> Result<Stopped<Task>, StopError> {
+        self.as_typed().stop_within(limit)
+    }
+
+    /// Whether somebody has stopped the engine:
+    /// [`TypedEngine::is_stopped`](crate::TypedEngine::is_stopped).
+    ///
+    /// ```
+    /// # use tickless::Engine;
+    /// let engine = Engine::new()?;
+    /// engine.stop()?;
+    /// assert!(engine.is_stopped());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_stopped(&self) -> bool {
+        self.as_typed().is_stopped()
     }
 
     /// How many timers are pending: [`TypedEngine::len`](crate::TypedEngine::len).

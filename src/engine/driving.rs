@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dispatch::step_aside;
+use crate::dispatch::{Party, step_aside, work_for, works_for};
 use crate::error::TurnError;
-use crate::sync::Nesting;
 use crate::time::{Tick, saturating_ns};
 
 use super::TypedEngine;
@@ -35,19 +34,14 @@ pub struct Turn {
     pub next: Option<Instant>,
 }
 
-thread_local! {
-    /// The numbers of the engines that this thread is inside a turn of.
-    static TURNS: Nesting<u32> = const { Nesting::new() };
-}
-
 /// Runs `f` as a part of a turn of engine `number`.
 pub(super) fn inside<R>(number: u32, f: impl FnOnce() -> R) -> R {
-    TURNS.with(|turns| turns.inside(number, f))
+    work_for(Party::Engine(number), f)
 }
 
 /// Whether the calling thread is inside a turn of engine `number`.
 pub(super) fn is_inside(number: u32) -> bool {
-    TURNS.with(|turns| turns.is_inside(&number))
+    works_for(Party::Engine(number))
 }
 
 // === impl Turn ===
@@ -205,8 +199,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         let core = self.core();
         let mut next = Tick::NEVER;
         for shard in &core.shards {
-            let owner = step_aside(|| shard.owner().lock());
-            let mut owner = owner.expect("a turn does not panic");
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             if owner.is_closed() {
                 return Err(TurnError::Stopped);
             }
@@ -217,7 +210,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     fn may_turn(&self) -> Result<(), TurnError> {
-        if self.has_threads() {
+        if self.inner().has_threads() {
             return Err(TurnError::Driven);
         }
         if is_inside(self.core().id()) {
@@ -234,17 +227,14 @@ fn turn<T: Send + 'static>(
     now: Tick,
     max_fired: usize,
 ) -> Result<(usize, bool, Tick), TurnError> {
+    let mut role = step_aside(|| core.ending.take(index)).ok_or(TurnError::Stopped)?;
     let shard = &core.shards[index];
-    let owner = step_aside(|| shard.owner().lock());
-    let mut owner = owner.expect("a turn does not panic");
-    if owner.is_closed() {
-        return Err(TurnError::Stopped);
-    }
     shard.doorbell().retract();
     let report = inside(core.id(), || {
-        // SAFETY: the shard is open, and stays so while its lock is held.
-        unsafe { core.reaper(index) }.turn(&mut owner, now, max_fired)
+        let (reaper, queue) = core.reaper(index, &mut role);
+        reaper.turn(queue, now, max_fired)
     });
+    let report = report.ok_or(TurnError::Stopped)?;
     shard.doorbell().publish(report.next);
     let more = report.busy || shard.has_notices();
     Ok((report.fired, more, report.next))

@@ -1,16 +1,15 @@
-//! What an engine had pending when it ended, until somebody claims it.
+//! What an engine had pending when it ended, and nobody claims.
 //!
-//! *Invariant*: a payload whose drop panics takes no other with it, and no thread: what a thread
-//! leaves in its `JoinHandle`, and what is dropped while a panic is under way, must not panic.
+//! *Invariant*: a payload whose drop panics takes no other with it, and no thread: what is dropped
+//! while a panic is under way must not panic.
 //!
 //! *Tested by*: `tests/faults.rs`.
 
 use std::fmt;
-use std::mem;
 
 use crate::dispatch::contained;
 
-/// Payloads that are dropped one by one, each panic contained, unless they are claimed.
+/// Payloads that are dropped one by one, each panic contained.
 pub(super) struct Leftover<T>(Vec<T>);
 
 // === impl Leftover ===
@@ -18,11 +17,6 @@ pub(super) struct Leftover<T>(Vec<T>);
 impl<T> Leftover<T> {
     pub(super) fn new(payloads: Vec<T>) -> Leftover<T> {
         Leftover(payloads)
-    }
-
-    /// Takes the payloads: what becomes of them is the caller's business.
-    pub(super) fn claim(mut self) -> Vec<T> {
-        mem::take(&mut self.0)
     }
 }
 

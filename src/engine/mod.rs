@@ -7,9 +7,9 @@
 //!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
-//! - `leftover` is what an engine had pending that nobody asked for.
+//! - `stopping` is how it ends; `leftover` is what an engine had pending that nobody asked for.
 //! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
-//! - `slot` is where the handler lies; `ticks` reckons and moves in ticks, for doors that may call
+//! - `ticks` reckons and moves in ticks, for doors that may call
 //!   nothing else at that moment.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
 //!   `metrics` publishes what they count.
@@ -31,9 +31,9 @@ mod observing;
 mod registry;
 mod remote;
 mod scheduling;
-mod slot;
 mod snapshot;
 mod stats;
+mod stopping;
 mod table;
 #[cfg(feature = "keyed")]
 mod ticks;
@@ -51,4 +51,5 @@ pub(crate) use registry::Registry;
 pub(crate) use remote::EngineRef;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
+pub use stopping::Stopped;
 pub use typed::TypedEngine;

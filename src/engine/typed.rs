@@ -1,17 +1,16 @@
-//! The engine for payloads of any one type: how it comes and goes. What one schedules on it is in
-//! `scheduling`, what can be seen of it in `view`, turns for its caller are in `driving`.
+//! The engine for payloads of any one type. What one schedules on it is in `scheduling`, what can be
+//! seen of it in `view`, turns for its caller are in `driving`, its end is in `stopping`.
 
 use std::fmt;
 
-use crate::dispatch::{Handler, contained, step_aside};
-use crate::error::{BuildError, StopError};
-use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::dispatch::Handler;
+use crate::error::BuildError;
+use crate::sync::{Arc, JoinHandle};
 use crate::time::Clock;
 
 use super::Builder;
 use super::core::Core;
-use super::driving::is_inside;
-use super::leftover::Leftover;
+use super::stopping::Inner;
 
 /// A timer engine whose payload is any `T`, handed to one [`Handler`] in batches.
 ///
@@ -41,13 +40,6 @@ pub struct TypedEngine<T: Send + 'static> {
     inner: Arc<Inner<T>>,
 }
 
-/// Stops the engine when its last user goes.
-struct Inner<T: Send + 'static> {
-    core: Arc<Core<T>>,
-    has_threads: bool,
-    threads: Mutex<Vec<JoinHandle<Leftover<T>>>>,
-}
-
 // === impl TypedEngine ===
 
 impl<T: Send + 'static> TypedEngine<T> {
@@ -70,38 +62,9 @@ impl<T: Send + 'static> TypedEngine<T> {
     pub(super) fn from_parts(
         core: Arc<Core<T>>,
         has_threads: bool,
-        threads: Vec<JoinHandle<Leftover<T>>>,
+        threads: Vec<JoinHandle<()>>,
     ) -> TypedEngine<T> {
-        let threads = Mutex::new(threads);
-        TypedEngine { inner: Arc::new(Inner { core, has_threads, threads }) }
-    }
-
-    /// Stops the engine: no timer fires from here on, and every payload that was pending is
-    /// returned. Waits for tasks that are running. Scheduling is refused from now on.
-    ///
-    /// When this returns, the engine has let go of its handler.
-    ///
-    /// A payload is handed over, given back by `cancel`, `reset` or `schedule`, or returned
-    /// here: exactly one of these, however they race. Stopping again returns nothing.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
-    /// engine.schedule_detached(Duration::from_secs(60), "retry")?;
-    /// assert_eq!(engine.stop()?, ["retry"]);
-    /// assert!(engine.stop()?.is_empty(), "each is returned once");
-    /// assert!(engine.schedule_detached(Duration::ZERO, "late").is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The call comes from one of the engine's own tasks, for which it would wait.
-    pub fn stop(&self) -> Result<Vec<T>, StopError> {
-        if is_inside(self.core().id()) {
-            return Err(StopError::InsideTask);
-        }
-        Ok(self.inner.stop())
+        TypedEngine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
     }
 
     /// The engine's number: no other of this process has it.
@@ -115,11 +78,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     pub(super) fn core(&self) -> &Arc<Core<T>> {
-        &self.inner.core
+        self.inner.core()
     }
 
-    pub(super) fn has_threads(&self) -> bool {
-        self.inner.has_threads
+    pub(super) fn inner(&self) -> &Inner<T> {
+        &self.inner
     }
 }
 
@@ -135,48 +98,5 @@ impl<T: Send + 'static> fmt::Debug for TypedEngine<T> {
             .field("shards", &self.shards())
             .field("len", &self.len())
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Inner ===
-
-impl<T: Send + 'static> Inner<T> {
-    fn stop(&self) -> Vec<T> {
-        // Outside the lock: it calls hooks, which may stop the engine as well.
-        self.core.stop_all();
-        step_aside(|| {
-            let (returned, handler) = self.close();
-            // Outside the lock as well: a pool may end with it, whose tasks may stop the engine.
-            contained(|| drop(handler));
-            returned
-        })
-    }
-
-    /// Waits for the reapers and closes all shards. Answers what was pending there, and the handler
-    /// if nobody else was here before.
-    fn close(&self) -> (Vec<T>, Option<Box<dyn Handler<T>>>) {
-        // A second stopper waits here until the first is done, and finds nothing left.
-        let mut threads = self.threads.lock().expect("nothing panics under this lock");
-        let mut returned = Vec::new();
-        for thread in threads.drain(..) {
-            returned.append(&mut thread.join().expect("a reaper does not panic").claim());
-        }
-        for shard in &self.core.shards {
-            returned.append(&mut self.core.close(shard));
-        }
-        // SAFETY: all shards were closed right here; stoppers exclude each other by the lock, and
-        // an abandoned engine has none.
-        (returned, unsafe { self.core.handler.take() })
-    }
-}
-
-impl<T: Send + 'static> Drop for Inner<T> {
-    fn drop(&mut self) {
-        if is_inside(self.core.id()) {
-            // The reapers close their shards by themselves, after the task.
-            self.core.abandon();
-        } else {
-            drop(Leftover::new(self.stop()));
-        }
     }
 }

@@ -22,12 +22,16 @@ use std::fmt;
 pub enum StopError {
     /// A task of the engine asked: stopping would wait for that very task.
     InsideTask,
+    /// A task of another engine or pool asked, and that one's end is waited for by a task of this
+    /// engine, directly or through others: none of them would ever return.
+    Circular,
 }
 
 impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StopError::InsideTask => f.write_str("an engine cannot be stopped by its own task"),
+            StopError::Circular => f.write_str("a task of the engine waits for the caller to end"),
         }
     }
 }

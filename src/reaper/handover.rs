@@ -23,6 +23,8 @@ pub(super) struct Handed {
 ///
 /// After a panic the handler gets what it had not taken yet. One that panics before it takes
 /// anything loses the first payload, so that the batch gets shorter each time.
+///
+/// What is left in the batch in the end is so because the engine is stopping.
 pub(super) fn hand_over<T>(
     reaper: &Reaper<'_, T>,
     batch: &mut Queue<T>,
@@ -43,9 +45,10 @@ fn hand_all_over<T>(
     mut stopwatch: Option<&mut Stopwatch>,
 ) -> u64 {
     let mut panicked = 0;
-    while !batch.is_empty() {
+    while !batch.is_empty() && !reaper.is_stopping() {
         let before = batch.len();
-        let rest = Batch::new(batch, reaper.clock, reaper.scale, stopwatch.as_deref_mut());
+        let (clock, scale) = (reaper.clock, reaper.scale);
+        let rest = Batch::new(batch, clock, scale, stopwatch.as_deref_mut(), reaper.stopping);
         let fire = || events::in_batch(reaper.observer, before, || reaper.handler.fire(rest));
         let returned = contained_or(fire, |panic| reaper.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
@@ -56,7 +59,7 @@ fn hand_all_over<T>(
             return panicked + drop_all(reaper, batch);
         }
         panicked += 1;
-        if batch.len() == before {
+        if batch.len() == before && !reaper.is_stopping() {
             contained(|| drop(batch.pop_front()));
         }
     }
@@ -73,10 +76,11 @@ fn record_lateness<T>(reaper: &Reaper<'_, T>, batch: &Queue<T>, now_ns: u64) {
     }
 }
 
-/// Drops what the handler left behind, and answers how many payloads panicked at that.
+/// Drops what the handler left behind, and answers how many payloads panicked at that. Once the
+/// engine is stopping nobody can tell whether the handler would have taken it: it stays then.
 fn drop_all<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>) -> u64 {
     let mut panicked = 0;
-    while !batch.is_empty() {
+    while !batch.is_empty() && !reaper.is_stopping() {
         let drop_one = || drop(batch.pop_front());
         let dropped = contained_or(drop_one, |panic| reaper.observer.panicked(panic));
         panicked += u64::from(!dropped);

@@ -1,48 +1,43 @@
 //! The reaper's thread: turns, and exact sleeps between them.
 //!
 //! *Orderings*: DOORBELL. The wake-up time is published, then the notices are looked at once
-//! more, and only then does the thread sleep.
+//! more, and only then does the thread sleep. STOP: the stopper closes the shard, ends its role,
+//! and rings.
 
 use std::mem;
 use std::time::Duration;
 
+use crate::dispatch::Queue;
 use crate::os;
 use crate::shard::Count;
-use crate::sync::{AtomicBool, Ordering};
 use crate::time::Tick;
 
 use super::Reaper;
 
-/// Serves the shard until `stopping`. There is no polling: it sleeps until the next bucket
-/// opens, or until the doorbell rings.
-pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
+/// Serves the shard until the engine stops, by whoever has its role, and the role's queue. There is
+/// no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
+pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
     os::ask_for_exact_wakeups();
     let shard = reaper.shard;
     let mut woken = 0;
-    loop {
-        // ORDER(STOP): Acquire - pairs with the Release store by the stopper, who rings after it.
-        if stopping.load(Ordering::Acquire) {
-            return;
-        }
+    while !reaper.is_stopping() {
         let now = reaper.scale.floor(reaper.clock.now_ns());
-        let mut owner = shard.owner().lock().expect("a turn does not panic");
+        let owner = reaper.lock();
         owner.count(Count::WokeUp, mem::take(&mut woken));
-        let report = reaper.turn(&mut owner, now, usize::MAX);
+        let Some(report) = reaper.turn_of(owner, queue, now, usize::MAX) else { return };
         if report.busy {
             continue;
         }
         shard.doorbell().publish(report.next);
         let timeout = time_until(reaper, report.next);
-        // ORDER(STOP): Acquire - as above.
         let is_called = shard.has_notices()
             || shard.wants_sweep()
-            || stopping.load(Ordering::Acquire)
+            || reaper.is_stopping()
             || timeout == Some(Duration::ZERO);
         if is_called {
             shard.doorbell().retract();
             continue;
         }
-        drop(owner);
         let until = reaper.scale.start_ns(report.next).and_then(|ns| reaper.clock.boottime_at(ns));
         shard.doorbell().sleep(timeout, until);
         woken = 1;

@@ -9,12 +9,17 @@
 //! next_wake         when to come back
 //! ```
 //!
-//! *Owner*: the holder of the shard's lock. *Orderings*: BUCKET-ARM, through the shard's steps.
+//! *Owner*: who has the role of the shard (`ending`). The shard's own lock is held for its steps
+//! and given up while a batch is handed over, when others may close the shard or sweep in it.
+//!
+//! *Orderings*: BUCKET-ARM, through the shard's steps.
 
 use std::fmt;
+use std::mem;
 
-use crate::dispatch::Handler;
+use crate::dispatch::{Handler, Queue};
 use crate::shard::{BATCH, Count, Owner, Pool, Shard};
+use crate::sync::{AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
 use super::Observer;
@@ -33,6 +38,8 @@ pub struct Reaper<'a, T> {
     pub scale: Scale,
     /// Who looks on.
     pub observer: &'a Observer,
+    /// Raised when the engine stops: see [`Ending`](super::Ending).
+    pub stopping: &'a AtomicBool,
 }
 
 /// What a turn did, and when the next one is needed.
@@ -48,69 +55,118 @@ pub struct Report {
 
 // === impl Reaper ===
 
-impl<T> Reaper<'_, T> {
-    /// Runs a turn at `now` that fires at most `max_fired` timers.
+impl<'a, T> Reaper<'a, T> {
+    /// Runs a turn at `now` that fires at most `max_fired` timers. `queue` is empty, and stays so
+    /// unless a stop comes in between: what is in it then is left for the stopper. `None`: the
+    /// shard is closed.
     ///
     /// What its own tasks schedule for at once fires in a later turn, so that a turn ends, unless
     /// the bucket of the present is still to be opened: that happens once in a turn.
-    pub fn turn(&self, owner: &mut Owner<T>, now: Tick, max_fired: usize) -> Report {
+    pub fn turn(&self, queue: &mut Queue<T>, now: Tick, max_fired: usize) -> Option<Report> {
+        self.turn_of(self.lock(), queue, now, max_fired)
+    }
+
+    /// As [`Reaper::turn`], by whoever holds the shard's lock.
+    pub(super) fn turn_of(
+        &self,
+        mut owner: MutexGuard<'a, Owner<T>>,
+        queue: &mut Queue<T>,
+        now: Tick,
+        max_fired: usize,
+    ) -> Option<Report> {
+        if owner.is_closed() {
+            return None;
+        }
         let now = self.shard.begin(now);
-        self.shard.read_notices(owner);
+        self.shard.read_notices(&mut owner);
         let mut fired = 0;
         let mut opened = None;
         while fired + owner.batch().len() < max_fired {
-            if !self.shard.is_open(owner) && !self.shard.open_due(owner, now) {
+            if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
                 break;
             }
             if owner.batch().is_empty() {
                 opened = owner.opened();
             }
-            self.shard.flush(owner, self.pool, BATCH.min(max_fired - fired));
+            self.shard.flush(&mut owner, self.pool, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
-                fired += self.hand_over(owner, opened);
+                (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
             }
         }
-        fired += self.hand_over(owner, opened);
-        self.report(owner, now, fired)
+        let (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
+        Some(self.report(owner, now, fired))
+    }
+
+    /// Whether the engine is stopping: no payload is handed over any more.
+    pub(super) fn is_stopping(&self) -> bool {
+        // ORDER(STOP): Acquire - pairs with the swap that raises the flag.
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The shard's own lock.
+    pub(super) fn lock(&self) -> MutexGuard<'a, Owner<T>> {
+        self.shard.owner().lock().expect("nothing panics under this lock")
     }
 
     /// What is left after a turn: more that is due, an errand, or a sleep.
-    fn report(&self, owner: &mut Owner<T>, now: Tick, fired: usize) -> Report {
-        self.shard.read_notices(owner);
-        let is_due = self.shard.is_due(owner, now);
-        let busy = is_due || self.shard.run_errand(owner, self.pool, now);
-        let next = if busy { now } else { self.shard.next_wake(owner, self.pool) };
+    fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
+        self.shard.read_notices(&mut owner);
+        let is_due = self.shard.is_due(&owner, now);
+        let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
+        let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
         if !is_due && self.observer.is_saturated() {
             self.look_whether_caught_up(owner);
         }
         Report { fired, busy, next }
     }
 
-    /// Hands over what was collected. The first of it comes from a bucket that was to be opened
-    /// at `opened`.
-    fn hand_over(&self, owner: &mut Owner<T>, opened: Option<Tick>) -> usize {
+    /// Hands over what was collected, without the shard's lock: the first of it comes from a bucket
+    /// that was to be opened at `opened`. Answers how many payloads this turn has fired, of which
+    /// `before` before these. `None`: a stop came in between, and may have left some in `queue`.
+    fn hand_over(
+        &self,
+        mut owner: MutexGuard<'a, Owner<T>>,
+        queue: &mut Queue<T>,
+        opened: Option<Tick>,
+        before: usize,
+    ) -> Option<(MutexGuard<'a, Owner<T>>, usize)> {
         let fired = owner.batch().len();
-        if fired > 0 {
-            owner.count(Count::Fired, fired as u64);
-            self.pool.discharge(fired as u64);
-            let handed = super::handover::hand_over(self, owner.batch(), opened);
-            owner.count(Count::Panicked, handed.panicked);
-            if handed.slow > 0 {
-                owner.count(Count::Slow, handed.slow);
-            }
-            if handed.saturates {
-                owner.count(Count::Saturated, 1);
-            }
+        if fired == 0 {
+            return Some((owner, before));
         }
-        fired
+        debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
+        mem::swap(owner.batch(), queue);
+        owner.count(Count::Fired, fired as u64);
+        drop(owner);
+        self.pool.discharge(fired as u64);
+        let handed = super::handover::hand_over(self, queue, opened);
+        let owner = self.lock();
+        if handed.panicked > 0 {
+            owner.count(Count::Panicked, handed.panicked);
+        }
+        if handed.slow > 0 {
+            owner.count(Count::Slow, handed.slow);
+        }
+        if handed.saturates {
+            owner.count(Count::Saturated, 1);
+        }
+        if !queue.is_empty() {
+            // These did not fire after all.
+            let left = queue.len() as u64;
+            owner.count(Count::Fired, left.wrapping_neg());
+            owner.count(Count::Returned, left);
+        }
+        (!owner.is_closed() && queue.is_empty()).then_some((owner, before + fired))
     }
 
     /// The time has gone on during the turn: only if nothing has become due meanwhile either is
     /// the shard on time again.
     #[cold]
-    fn look_whether_caught_up(&self, owner: &Owner<T>) {
+    fn look_whether_caught_up(&self, owner: MutexGuard<'a, Owner<T>>) {
         let now_ns = self.clock.now_ns();
         let next = owner.agenda().first();
+        // Whoever is told may do anything.
+        drop(owner);
         if next.is_none_or(|place| place.expiration > self.scale.floor(now_ns)) {
             self.observer.caught_up(now_ns);
         }

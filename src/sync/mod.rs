@@ -15,7 +15,7 @@ mod waiting;
 pub use nesting::Nesting;
 pub use padded::Padded;
 pub use prefetch::prefetch;
-pub use waiting::wait;
+pub use waiting::{wait, wait_until};
 
 /// Whether a checker runs the engine. Its constants are small then: enough for every race, few
 /// enough to finish.

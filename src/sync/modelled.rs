@@ -7,7 +7,73 @@ pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-pub use loom::thread::{self, JoinHandle, Thread};
+pub use thread::{JoinHandle, Thread};
+
+/// Loom's threads, with a way to park of their own: loom's `unpark` also lets a thread go on that
+/// waits for a lock, and forgets that it was unparked.
+pub mod thread {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use loom::sync::Notify;
+    pub use loom::thread::yield_now;
+
+    loom::thread_local! {
+        static SELF: RefCell<Option<Thread>> = RefCell::new(None);
+    }
+
+    /// A thread, to be unparked.
+    #[derive(Clone, Debug)]
+    pub struct Thread {
+        parking: Arc<Notify>,
+    }
+
+    /// A thread, to be waited for.
+    #[derive(Debug)]
+    pub struct JoinHandle<T> {
+        inner: loom::thread::JoinHandle<T>,
+        thread: Thread,
+    }
+
+    /// Begins a thread.
+    pub fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+        let thread = Thread { parking: Arc::new(Notify::new()) };
+        let itself = thread.clone();
+        let inner = loom::thread::spawn(move || {
+            SELF.with(|place| *place.borrow_mut() = Some(itself));
+            f()
+        });
+        JoinHandle { inner, thread }
+    }
+
+    /// Sleeps until this thread is unparked, or was before.
+    pub(super) fn park() {
+        let itself = SELF.with(|place| place.borrow().clone());
+        itself.expect("the first thread of a model does not park").parking.wait();
+    }
+
+    impl Thread {
+        /// Ends the thread's sleep, or the next one.
+        pub fn unpark(&self) {
+            self.parking.notify();
+        }
+    }
+
+    impl<T> JoinHandle<T> {
+        /// The thread.
+        pub fn thread(&self) -> &Thread {
+            &self.thread
+        }
+
+        /// Waits for the thread's end.
+        ///
+        /// # Errors
+        /// It panicked.
+        pub fn join(self) -> std::thread::Result<T> {
+            self.inner.join()
+        }
+    }
+}
 
 /// Loom's cell, which reports accesses that race.
 #[derive(Debug)]
@@ -17,6 +83,11 @@ impl<T> UnsafeCell<T> {
     /// Wraps `value`.
     pub fn new(value: T) -> Self {
         Self(loom::cell::UnsafeCell::new(value))
+    }
+
+    /// Lends the content to a reader; loom reports a writer beside it.
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(f)
     }
 
     /// Lends the content to a writer; loom reports a second one.

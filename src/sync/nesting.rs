@@ -57,6 +57,20 @@ impl<K: PartialEq> Nesting<K> {
     }
 }
 
+impl<K: PartialEq + Copy> Nesting<K> {
+    /// The keys of all calls that the thread is inside of, from the innermost.
+    pub fn keys(&self) -> Vec<K> {
+        let mut keys = Vec::new();
+        let mut frame = self.innermost.get();
+        // SAFETY: as in `is_inside`.
+        while let Some(this) = unsafe { frame.as_ref() } {
+            keys.push(this.key);
+            frame = this.outer;
+        }
+        keys
+    }
+}
+
 impl<K: PartialEq> Default for Nesting<K> {
     fn default() -> Nesting<K> {
         Nesting::new()
@@ -81,6 +95,7 @@ mod tests {
             nesting.inside(2, || {
                 assert!(nesting.is_inside(&1) && nesting.is_inside(&2));
                 assert!(!nesting.is_inside(&3));
+                assert_eq!(nesting.keys(), [2, 1]);
             });
             assert!(nesting.is_inside(&1) && !nesting.is_inside(&2));
         });

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use crate::dispatch::aside::{self, Post};
-use crate::dispatch::contained;
+use crate::dispatch::{Party, contained, work_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
 use super::queue::{Done, Queue};
@@ -47,12 +47,13 @@ impl<T: Send + 'static> Crew<T> {
     /// A worker's life.
     pub(super) fn serve(self: Arc<Crew<T>>) {
         EMPLOYER.set(self.number);
-        aside::serve(self.clone(), || {
+        let serve = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
                 before = Some(self.run(payload));
             }
-        });
+        };
+        work_for(self.party(), || aside::serve(self.clone(), serve));
         // It may be the last owner of what the closure captured, whose drop may panic.
         contained(|| drop(self));
     }
@@ -66,6 +67,11 @@ impl<T: Send + 'static> Crew<T> {
     /// Whether the calling thread is inside one of the pool's tasks, or is a worker that ends.
     pub(super) fn is_inside(&self) -> bool {
         EMPLOYER.get() == self.number || HELPING.with(|helping| helping.is_inside(&self.number))
+    }
+
+    /// What the workers work for.
+    pub(super) fn party(&self) -> Party {
+        Party::Pool(self.number)
     }
 
     fn run(&self, payload: T) -> Done {

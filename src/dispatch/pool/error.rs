@@ -69,6 +69,9 @@ pub enum SubmitError<T> {
 pub enum ShutdownError {
     /// A task of the pool asked: this would wait for that very task.
     InsideTask,
+    /// A task of an engine or of another pool asked, and that one's end is waited for by a task of
+    /// this pool, directly or through others: none of them would ever return.
+    Circular,
 }
 
 // === impl PoolError ===
@@ -145,6 +148,9 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ShutdownError::InsideTask => f.write_str("a pool cannot be shut down by its own task"),
+            ShutdownError::Circular => {
+                f.write_str("a task of the pool waits for the caller to end")
+            }
         }
     }
 }

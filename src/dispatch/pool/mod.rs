@@ -17,6 +17,7 @@ use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
+use super::waits::wait_for;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
@@ -209,6 +210,7 @@ impl<T: Send + 'static> Pool<T> {
         if self.inner.crew.is_inside() {
             return Err(ShutdownError::InsideTask);
         }
+        let _waiting = wait_for(self.inner.crew.party()).ok_or(ShutdownError::Circular)?;
         self.inner.finish();
         Ok(())
     }
@@ -315,10 +317,9 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
-        if self.crew.is_inside() {
-            self.crew.queue.close();
-        } else {
-            self.finish();
+        match wait_for(self.crew.party()).filter(|_| !self.crew.is_inside()) {
+            Some(_waiting) => self.finish(),
+            None => self.crew.queue.close(),
         }
     }
 }

@@ -1,0 +1,122 @@
+//! STOP: who runs turns and who stops, by the protocol of the end.
+//!
+//! Who races: turns (in a thread of the model's or the reaper's loop), and one or two stoppers.
+//! Asserted: each payload of a batch in hand runs or comes back, exactly once (the ledger's
+//! account); no turn is without its handler, which is dropped once, after the last of them; every
+//! stopper gets to the end.
+
+use loom_tests::{Fate, Hand, World, check, drops_are_returns, fate, has_run, on_thread, wheel};
+use tickless::doorbell::Bell;
+use tickless::sync::{Arc, OnceLock, park, thread};
+
+/// A world with so many timers that are due at 1, of which the reaper knows.
+fn with_due(timers: usize) -> Arc<World> {
+    let world = World::new(wheel(2, 1));
+    let mut hand = Hand::new(&world);
+    (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
+    world.turn(0);
+    world
+}
+
+#[test]
+fn of_a_batch_in_hand_each_runs_or_comes_back() {
+    check(3, || {
+        let world = with_due(2);
+        let turner = on_thread(&world, |world| world.turn(1));
+        let returned = world.stop();
+        turner.join().unwrap();
+        assert_eq!([0, 1].into_iter().filter(|&id| !has_run(id)).count(), returned);
+        assert!(world.turn(1).is_none() && world.stop() == 0);
+    });
+}
+
+#[test]
+fn two_stoppers_share_what_comes_back() {
+    check(3, || {
+        let world = with_due(2);
+        let turner = on_thread(&world, |world| world.turn(1));
+        let stopper = on_thread(&world, World::stop);
+        let returned = world.stop() + stopper.join().unwrap();
+        turner.join().unwrap();
+        assert_eq!([0, 1].into_iter().filter(|&id| !has_run(id)).count(), returned);
+    });
+}
+
+#[test]
+fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
+    check(3, || {
+        let world = with_due(1);
+        let turners = [1, 1].map(|now| on_thread(&world, move |world| world.turn(now)));
+        let returned = world.stop();
+        turners.into_iter().for_each(|turner| _ = turner.join().unwrap());
+        assert_eq!(returned, usize::from(!has_run(0)));
+    });
+}
+
+#[test]
+fn a_stopper_that_does_not_wait_finds_the_rest_later() {
+    check(3, || {
+        let world = with_due(2);
+        let turner = on_thread(&world, |world| world.turn(1));
+        let at_once = world.stop_at_once();
+        turner.join().unwrap();
+        let later = world.stop();
+        assert_eq!([0, 1].into_iter().filter(|&id| !has_run(id)).count(), at_once + later);
+    });
+}
+
+#[test]
+fn what_nobody_will_claim_is_dropped_by_who_leaves_it() {
+    check(3, || {
+        drops_are_returns();
+        let world = with_due(2);
+        let turner = on_thread(&world, |world| world.turn(1));
+        world.stop_at_once();
+        drop(world.ending.abandon());
+        turner.join().unwrap();
+        assert!(world.ending.claim().is_empty());
+    });
+}
+
+#[test]
+fn a_reaper_and_two_stoppers_end_together() {
+    check(2, || {
+        let world = World::served(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let reaper = world.serve_in_thread(vec![]);
+        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
+        let stopper = on_thread(&world, World::stop);
+        let returned = world.stop() + stopper.join().unwrap();
+        reaper.join().unwrap();
+        let (id, _hand) = producer.join().unwrap();
+        let expected = match (id, returned) {
+            (None, 0) => Fate::Refused,
+            (Some(_), 1) => Fate::Returned,
+            _ => return,
+        };
+        assert_eq!(fate(0), Some(expected));
+    });
+}
+
+/// The caller sleeps until its hook is called. A wake-up that is lost leaves it asleep for ever.
+#[test]
+fn a_caller_that_sleeps_between_turns_hears_of_the_end() {
+    check(3, || {
+        let caller = Arc::new(OnceLock::<thread::Thread>::new());
+        let sleeper = caller.clone();
+        let hook = move || sleeper.get().expect("it was spawned first").unpark();
+        let world = World::with(wheel(2, 1), Bell::Hook(Box::new(hook)), 1);
+        world.make_levels();
+        let turner = on_thread(&world, |world| {
+            while let Some(report) = world.turn(0) {
+                world.shard.doorbell().publish(report.next);
+                if !report.busy && !world.shard.has_notices() {
+                    park(None);
+                }
+            }
+        });
+        caller.set(turner.thread().clone()).expect("once");
+        world.stop();
+        turner.join().unwrap();
+    });
+}

@@ -1,0 +1,280 @@
+//! The end of an engine: who may run turns, who drops the handler, and what comes back.
+//!
+//! A stopper raises the flag, closes the shards, and ends the *roles*. Each shard has one role:
+//! whoever has it runs turns there. A role that nobody has is ended by the stopper; one that
+//! somebody has is ended by its holder, who leaves what it was handing over to the stoppers. Who
+//! ends the last role drops the handler and wakes all stoppers. So no stopper waits for a lock
+//! that is held while a task runs, and a stopper may give up waiting at any time.
+//!
+//! *Owner*: anyone stops and waits; one thread at a time has a role.
+//!
+//! *Invariants*: a role that has ended is never given out again. The handler is there as long as
+//! one role has not ended. What was left of a batch is claimed once.
+//!
+//! *Orderings*: STOP. The flag is an atomic, because a batch looks at it before each payload: no
+//! payload is taken after its holder has seen the flag. Everything else is behind two locks (one
+//! per role, one for the end), neither held while foreign code runs.
+//!
+//! *Tested by*: `loom-tests/tests/ending.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
+
+use std::fmt;
+use std::mem;
+use std::time::Instant;
+
+use crate::dispatch::{Queue, contained};
+use crate::shard::{Pool, Shard};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
+
+/// What decides how an engine with payloads `T` and a handler `H` ends.
+pub struct Ending<T, H> {
+    stopping: AtomicBool,
+    roles: Box<[Role<T>]>,
+    /// There until the last role has ended.
+    handler: UnsafeCell<Option<H>>,
+    end: Mutex<End<T>>,
+    over: Condvar,
+}
+
+/// The right to run the turns of one shard.
+struct Role<T> {
+    state: Mutex<State<T>>,
+    free: Condvar,
+}
+
+enum State<T> {
+    /// Nobody has it. The queue is kept for its memory; a stop may have left payloads in it.
+    Free(Queue<T>),
+    /// Somebody has it.
+    Taken,
+    /// Somebody has it, and is to end it.
+    Ending,
+    Ended,
+}
+
+/// What the stoppers wait for.
+struct End<T> {
+    /// Roles that have not ended.
+    roles: usize,
+    /// What was in hand when its role ended, until it is claimed.
+    left: Vec<T>,
+    /// Nobody will claim what is left.
+    is_abandoned: bool,
+    /// All roles have ended, and the handler was dropped.
+    is_over: bool,
+}
+
+/// A role in somebody's hands. When this goes, the next may have it, unless the engine is
+/// stopping: then the role ends.
+pub struct Turns<'a, T, H> {
+    ending: &'a Ending<T, H>,
+    shard: usize,
+    queue: Queue<T>,
+}
+
+// SAFETY: the handler may be shared and sent if it says so. It is looked at by those who have a
+// role, and taken when there are none any more, which the lock of the end orders. Everything else
+// is behind atomics and locks.
+unsafe impl<T: Send, H: Send + Sync> Sync for Ending<T, H> {}
+
+// === impl Ending ===
+
+impl<T, H> Ending<T, H> {
+    /// The end of an engine with `shards` shards, which has not come yet.
+    pub fn new(shards: usize, handler: H) -> Ending<T, H> {
+        let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
+        Ending {
+            stopping: AtomicBool::new(false),
+            roles: (0..shards).map(|_| Role::new()).collect(),
+            handler: UnsafeCell::new(Some(handler)),
+            end: Mutex::new(end),
+            over: Condvar::new(),
+        }
+    }
+
+    /// Whether the engine is stopping or has stopped.
+    #[inline]
+    pub fn is_stopping(&self) -> bool {
+        // ORDER(STOP): Acquire - pairs with the swap in `begin`.
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The flag, for batches.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.stopping
+    }
+
+    /// Raises the flag. `true`: it was not up before.
+    pub fn begin(&self) -> bool {
+        // ORDER(STOP): AcqRel - Release pairs with `is_stopping`; Acquire: a second stopper comes
+        // after the first.
+        !self.stopping.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes the role of `shard`; waits while somebody else has it. `None`: the engine is stopping.
+    pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
+        let role = &self.roles[shard];
+        let mut state = role.lock();
+        while let State::Taken = *state {
+            state = wait_until(&role.free, &role.state, state, None);
+        }
+        if !matches!(*state, State::Free(_)) || self.is_stopping() {
+            return None;
+        }
+        let State::Free(queue) = mem::replace(&mut *state, State::Taken) else { return None };
+        drop(state);
+        Some(Turns { ending: self, shard, queue })
+    }
+
+    /// Stops: from here on no payload is taken out of a batch, nothing gets into a shard, and no
+    /// role is given out. Answers what was pending, but for what is in the hands of a role.
+    ///
+    /// Those who have a role end it soon; [`Ending::wait`] waits for that.
+    pub fn stop(&self, shards: &[Shard<T>], pool: &Pool<T>) -> Vec<T> {
+        let is_first = self.begin();
+        let mut pending = Vec::new();
+        for shard in shards {
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+            pending.append(&mut shard.close(&mut owner, pool));
+        }
+        for role in &self.roles {
+            if let Some(in_hand) = role.end() {
+                self.role_ended(in_hand);
+            }
+        }
+        if is_first {
+            // Only now: who is woken by this finds the shard closed and its role ended.
+            shards.iter().for_each(|shard| shard.doorbell().ring());
+        }
+        pending
+    }
+
+    /// Waits until every role has ended and the handler was dropped; `false`: not by `deadline`.
+    pub fn wait(&self, deadline: Option<Instant>) -> bool {
+        let mut end = self.lock();
+        while !end.is_over {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
+            end = wait_until(&self.over, &self.end, end, deadline);
+        }
+        true
+    }
+
+    /// How many shards have a role that has not ended.
+    pub fn roles_left(&self) -> usize {
+        self.lock().roles
+    }
+
+    /// Claims what was in hand where roles have ended.
+    pub fn claim(&self) -> Vec<T> {
+        mem::take(&mut self.lock().left)
+    }
+
+    /// Nobody will claim anything any more: what is left now is the caller's to drop, what will be
+    /// left is dropped by those who leave it.
+    pub fn abandon(&self) -> Vec<T> {
+        let mut end = self.lock();
+        end.is_abandoned = true;
+        mem::take(&mut end.left)
+    }
+
+    /// A role has ended, with this in hand.
+    fn role_ended(&self, in_hand: Queue<T>) {
+        let mut in_hand: Vec<T> = in_hand.into_iter().map(|(_, payload)| payload).collect();
+        let mut end = self.lock();
+        if !end.is_abandoned {
+            end.left.append(&mut in_hand);
+        }
+        end.roles -= 1;
+        let is_last = end.roles == 0;
+        drop(end);
+        for payload in in_hand {
+            contained(|| drop(payload));
+        }
+        if is_last {
+            // SAFETY: all roles have ended, and nobody gets one any more, so nobody looks at the
+            // handler; the lock of the end orders this after the last look. One role was the last.
+            let handler = self.handler.with_mut(|slot| unsafe { (*slot).take() });
+            contained(|| drop(handler));
+            self.lock().is_over = true;
+            self.over.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, End<T>> {
+        self.end.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl<T, H> fmt::Debug for Ending<T, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ending").field("is_stopping", &self.is_stopping()).finish_non_exhaustive()
+    }
+}
+
+// === impl Role ===
+
+impl<T> Role<T> {
+    fn new() -> Role<T> {
+        Role { state: Mutex::new(State::Free(Queue::new())), free: Condvar::new() }
+    }
+
+    /// Gives the role back. `Some`: it is to end, with this in hand.
+    fn give_back(&self, queue: Queue<T>) -> Option<Queue<T>> {
+        let mut state = self.lock();
+        let (next, in_hand) = match *state {
+            State::Ending => (State::Ended, Some(queue)),
+            _ => (State::Free(queue), None),
+        };
+        *state = next;
+        drop(state);
+        self.free.notify_one();
+        in_hand
+    }
+
+    /// Ends the role, or sees to it that its holder does. `Some`: it has ended just now, with this
+    /// in hand.
+    fn end(&self) -> Option<Queue<T>> {
+        let mut state = self.lock();
+        let (next, in_hand) = match mem::replace(&mut *state, State::Ended) {
+            State::Free(queue) => (State::Ended, Some(queue)),
+            State::Taken | State::Ending => (State::Ending, None),
+            State::Ended => (State::Ended, None),
+        };
+        *state = next;
+        drop(state);
+        // Whoever waits for the role is told that there is none.
+        self.free.notify_all();
+        in_hand
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+// === impl Turns ===
+
+impl<'a, T, H> Turns<'a, T, H> {
+    /// The handler, and the queue for what is handed over.
+    pub fn parts(&mut self) -> (&H, &mut Queue<T>) {
+        // SAFETY: the handler is taken when no role is left, and here is one, which this borrows.
+        let handler = self.ending.handler.with(|slot| unsafe { (*slot).as_ref() });
+        (handler.expect("it is taken after the last role has ended"), &mut self.queue)
+    }
+}
+
+impl<T, H> Drop for Turns<'_, T, H> {
+    fn drop(&mut self) {
+        let Turns { ending, shard, queue } = self;
+        if let Some(in_hand) = ending.roles[*shard].give_back(mem::take(queue)) {
+            ending.role_ended(in_hand);
+        }
+    }
+}
+
+impl<T, H> fmt::Debug for Turns<'_, T, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turns").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
