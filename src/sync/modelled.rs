@@ -13,9 +13,10 @@ pub use thread::{JoinHandle, Thread};
 /// waits for a lock, and forgets that it was unparked.
 pub mod thread {
     use std::cell::RefCell;
+    use std::mem;
     use std::sync::Arc;
 
-    use loom::sync::Notify;
+    use loom::sync::{Condvar, Mutex};
     pub use loom::thread::yield_now;
 
     loom::thread_local! {
@@ -25,7 +26,7 @@ pub mod thread {
     /// A thread, to be unparked.
     #[derive(Clone, Debug)]
     pub struct Thread {
-        parking: Arc<Notify>,
+        parking: Arc<(Mutex<bool>, Condvar)>,
     }
 
     /// A thread, to be waited for.
@@ -37,7 +38,7 @@ pub mod thread {
 
     /// Begins a thread.
     pub fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
-        let thread = Thread { parking: Arc::new(Notify::new()) };
+        let thread = Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) };
         let itself = thread.clone();
         let inner = loom::thread::spawn(move || {
             SELF.with(|place| *place.borrow_mut() = Some(itself));
@@ -49,13 +50,20 @@ pub mod thread {
     /// Sleeps until this thread is unparked, or was before.
     pub(super) fn park() {
         let itself = SELF.with(|place| place.borrow().clone());
-        itself.expect("the first thread of a model does not park").parking.wait();
+        let itself = itself.expect("the first thread of a model does not park");
+        let (is_unparked, bell) = &*itself.parking;
+        let mut guard = is_unparked.lock().expect("nothing panics under this lock");
+        while !mem::take(&mut *guard) {
+            guard = bell.wait(guard).expect("nothing panics under this lock");
+        }
     }
 
     impl Thread {
         /// Ends the thread's sleep, or the next one.
         pub fn unpark(&self) {
-            self.parking.notify();
+            let (is_unparked, bell) = &*self.parking;
+            *is_unparked.lock().expect("nothing panics under this lock") = true;
+            bell.notify_one();
         }
     }
 
