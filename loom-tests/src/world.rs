@@ -10,7 +10,7 @@ use tickless::reaper::{Observer, Reaper, Report, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
+use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
 
 use crate::ledger::{Book, Fate, Payload};
 
@@ -321,11 +321,10 @@ impl Hand {
         let id = payload.id();
         match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
             Ok(entry) => Some(Timer { entry, id }),
-            Err(ScheduleError::Stopped(payload) | ScheduleError::Full(payload)) => {
-                payload.meets(Fate::Refused);
+            Err(error) => {
+                error.into_payload().meets(Fate::Refused);
                 None
             }
-            Err(error) => panic!("{error}"),
         }
     }
 }

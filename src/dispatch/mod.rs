@@ -56,7 +56,9 @@ pub use handler::{Handler, Inline};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[cfg(not(any(loom, shuttle)))]
-pub use pool::{Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError};
+pub use pool::{
+    Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
+};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 pub use runtime::{OnTokio, RuntimeStats};
 pub use slow::SlowTask;
