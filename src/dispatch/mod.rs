@@ -34,6 +34,7 @@ mod monitor;
 #[doc(hidden)]
 pub mod pool;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
 mod slow;
 mod task;
@@ -60,6 +61,7 @@ pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
 pub use slow::SlowTask;
 pub(crate) use slow::{Lap, Stopwatch};
