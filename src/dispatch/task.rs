@@ -11,7 +11,8 @@ const INLINE_WORDS: usize = 3;
 ///
 /// Closures that capture up to three words are stored in the entry itself; larger ones (and
 /// those that need an alignment above a word's) are boxed. Dropping a task drops what the
-/// closure captured.
+/// closure captured. A panic of the closure is caught by whoever runs tasks for an engine; a second
+/// one, from a destructor while the first unwinds, aborts the process (that is Rust's rule).
 ///
 /// ```
 /// use std::time::Duration;
