@@ -79,9 +79,10 @@ mod counter {
 
         /// Asks if nobody has.
         fn is_given_at_first(&self, ask: impl FnOnce() -> bool) -> bool {
-            // ORDER: Relaxed - as in `is_given`, three times.
+            // ORDER: Relaxed - as in `is_given`.
             if self.state.load(Ordering::Relaxed) == UNASKED {
                 let answer = if ask() { GIVEN } else { WITHDRAWN };
+                // ORDER: Relaxed - as in `is_given`.
                 let (old, order) = (UNASKED, Ordering::Relaxed);
                 _ = self.state.compare_exchange(old, answer, order, order);
             }
@@ -101,10 +102,10 @@ mod counter {
 
         #[cold]
         fn ask_again(&self, asked: u64, now_cycles: u64, ask: impl FnOnce() -> bool) {
-            let order = Ordering::Relaxed;
             // ORDER: Relaxed - it only decides who asks.
-            let asks = self.asked_cycles.compare_exchange(asked, now_cycles, order, order).is_ok();
-            if asks && !ask() {
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            let asks = self.asked_cycles.compare_exchange(asked, now_cycles, order.0, order.1);
+            if asks.is_ok() && !ask() {
                 // ORDER: Relaxed - as in `is_given`.
                 self.state.store(WITHDRAWN, Ordering::Relaxed);
             }

@@ -5,9 +5,9 @@
 //! long.
 //!
 //! *Invariants*: while the system keeps its time by the counter, a watch never shows less than the
-//! clock would, so a deadline reckoned from it is never early by the clock. It is ahead of the clock
-//! by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or by little
-//! more than the whole where the thread was interrupted while it set its watch:
+//! clock would, so a deadline reckoned from it is never early by the clock. It is ahead of the
+//! clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or by
+//! little more than the whole where the thread was interrupted while it set its watch:
 //! - the count at which it is set is read *before* the clock;
 //! - its rate is measured so that it can only come out too high, and a quarter is added: a system
 //!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way
@@ -15,8 +15,9 @@
 //! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the
 //!   thread moved, the machine slept);
 //! - each setting is held against the last one, and a watch that went slow is not used again;
-//! - at a setting it is noticed, a few seconds late at most, that the system has turned away from the
-//!   counter, and no watch is used from then on.
+//! - at a setting it is noticed, a few seconds late at most, that the system has turned away from
+//!   the counter, and no watch is used from then on. Until then a watch can be behind by what the
+//!   counter missed since the setting.
 //!
 //! Where the system does not keep time by the counter, a watch is the clock.
 //!
