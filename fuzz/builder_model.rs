@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use tickless::{
-    Batch, BuildError, Builder, Clock, Driver, MAX_SLOTS, ManualClock, ScheduleError, TurnError,
+    Batch, BuildError, Builder, Clock, Driver, MAX_SLOTS, ManualClock, ScheduleReason, TurnError,
     TypedEngine,
 };
 
@@ -211,7 +211,8 @@ impl Case {
             match engine.schedule(delay.duration(), n) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
-                    assert_eq!(error, ScheduleError::Full(n));
+                    assert_eq!(error.reason(), ScheduleReason::Full);
+                    assert_eq!(error.into_payload(), n);
                     assert!(self.max_pending.is_some());
                 }
             }
@@ -234,7 +235,9 @@ impl Case {
         engine.stop().expect("it is not a task that asks");
         assert_eq!(engine.len(), 0);
         let refused = engine.schedule_detached(Duration::ZERO, 10);
-        assert_eq!(refused, Err(ScheduleError::Stopped(10)));
+        let refused = refused.expect_err("the engine has stopped");
+        assert_eq!(refused.reason(), ScheduleReason::Stopped);
+        assert_eq!(refused.into_payload(), 10);
     }
 
     /// A timer without a delay fires, if its tick comes in a time that one can wait for.

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// That the engine is left out of the models is nothing to tell users.
+#![cfg_attr(docsrs, doc(auto_cfg(hide(loom, shuttle))))]
 
 pub mod dispatch;
 #[cfg(not(any(loom, shuttle)))]
@@ -10,6 +12,7 @@ pub mod future;
 #[cfg(not(any(loom, shuttle)))]
 pub mod hashed;
 #[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
 pub mod local;
 #[cfg(not(any(loom, shuttle)))]
@@ -69,17 +72,19 @@ pub mod time;
 #[doc(hidden)]
 pub mod wheel;
 
+#[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
     Snapshot, State, Stats, Stopped, Turn, TypedEngine,
 };
-#[cfg(feature = "metrics")]
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use engine::{Metrics, MetricsPublisher};
-pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
+pub use error::{BuildError, ResetError, ScheduleError, ScheduleReason, StopError, TurnError};
 #[cfg(not(any(loom, shuttle)))]
+#[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;

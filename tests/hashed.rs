@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use planned::{panic_as_planned, quietly};
 use tickless::hashed::{
-    HashedWheelTimer, IntoTask, Rejected, StartError, Timeout, TimerTask, WorkerState,
+    HashedWheelTimer, IntoTask, RejectReason, StartError, Timeout, TimerTask, WorkerState,
 };
 use tickless::{BuildError, GeometryError, ManualClock, StopError, TurnError};
 
@@ -189,7 +189,7 @@ fn a_task_that_stops_its_timer_is_told_that_it_cannot() {
     assert_eq!(timer.worker_state(), WorkerState::Shutdown);
     let task = nothing.into_task();
     match timer.new_timeout(task.clone(), Duration::ZERO) {
-        Err(error @ Rejected::Stopped { .. }) => {
+        Err(error) if error.reason() == RejectReason::Stopped => {
             assert_eq!(error.to_string(), "the timer has stopped");
             assert!(error.is_stopped() && !error.is_full());
             assert!(Arc::ptr_eq(&error.into_task(), &task));

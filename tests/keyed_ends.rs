@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use keyed::by_hand;
 use planned::{Planned, panic_as_planned, quietly};
-use tickless::keyed::{IfAbsentError, KeyedTimers, ResetError, Scheduled};
+use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
-use tickless::{Engine, ScheduleError, StopError};
+use tickless::{Engine, StopError};
 use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
@@ -64,12 +64,12 @@ fn a_stopped_engine_refuses_and_gives_the_task_back() {
         engine.stop().unwrap()
     };
     match timers.schedule_keyed(7, MS, run(fates.token(0))) {
-        Err(ScheduleError::Stopped(task)) => task.run(),
+        Err(error) if error.is_stopped() => error.into_payload().run(),
         other => panic!("{other:?}"),
     }
     assert!(timers.contains_key(&7), "a refusal changes nothing");
     match timers.schedule_if_absent(8, MS, run(fates.token(1))) {
-        Err(IfAbsentError::Stopped(task)) => task.run(),
+        Err(error) if error.reason() == IfAbsentReason::Stopped => error.into_task().run(),
         other => panic!("{other:?}"),
     }
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
-use tickless::{Driver, Engine, ManualClock, ScheduleError, Task};
+use tickless::{Driver, Engine, ManualClock, Task};
 use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
@@ -149,7 +149,7 @@ fn an_engine_that_is_full_or_stopped_when_a_timer_comes_again_leaves_the_other_w
     rig.waiting(0);
     rig.plan([fill]);
     match rig.timers.schedule_keyed(7, Duration::ZERO, run(rig.fates.token(1))) {
-        Err(ScheduleError::Full(task)) => task.run(),
+        Err(error) if error.is_full() => error.into_payload().run(),
         other => panic!("{other:?}"),
     }
     rig.assert_done(1);
@@ -164,7 +164,7 @@ fn an_engine_that_is_full_or_stopped_when_a_timer_comes_again_leaves_the_other_w
         RETURNED.set(timers.engine().stop().unwrap());
     }]);
     match rig.timers.schedule_keyed(7, Duration::ZERO, run(rig.fates.token(1))) {
-        Err(ScheduleError::Stopped(task)) => task.run(),
+        Err(error) if error.is_stopped() => error.into_payload().run(),
         other => panic!("{other:?}"),
     }
     assert_eq!((rig.fates.of(0), rig.fates.of(1)), ((0, 0), (1, 1)));

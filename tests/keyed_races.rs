@@ -18,7 +18,7 @@ use common::scaled;
 use random::Random;
 use threads::on_threads;
 use tickless::Engine;
-use tickless::keyed::{IfAbsentError, KeyedTimers, ResetError, Scheduled};
+use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use token::Fates;
 
 const US: Duration = Duration::from_micros(1);
@@ -89,11 +89,12 @@ impl Rig {
         let task = self.task(self.timers.engine().now() + delay);
         match self.timers.schedule_if_absent(key, delay, task) {
             Ok(()) => drop(add(&self.told.scheduled)),
-            Err(IfAbsentError::Occupied(task) | IfAbsentError::Stopped(task)) => {
-                drop(task);
+            Err(error) => {
+                let expected = [IfAbsentReason::Occupied, IfAbsentReason::Stopped];
+                assert!(expected.contains(&error.reason()), "{error}");
+                drop(error);
                 add(&self.told.refused);
             }
-            Err(error) => panic!("{error:?}"),
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::scaled;
 use threads::on_threads;
 use tickless::{
-    Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleError,
+    Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleReason,
     StopError, TurnError, TypedEngine,
 };
 
@@ -33,11 +33,11 @@ fn what_exceeds_max_pending_comes_back_in_the_error() {
     let (engine, _clock) = manual(3);
     let handles: Vec<_> = (0..3).map(|n| engine.schedule(SOON, n).unwrap()).collect();
     let error = engine.schedule(SOON, 3).unwrap_err();
-    assert_eq!(error, ScheduleError::Full(3));
+    assert_eq!(error.reason(), ScheduleReason::Full);
     assert!(error.is_full() && !error.is_stopped());
     assert_eq!(error.to_string(), "as many timers as allowed are pending");
     assert_eq!(error.into_payload(), 3);
-    assert_eq!(engine.schedule_detached(SOON, 4), Err(ScheduleError::Full(4)));
+    assert_eq!(engine.schedule_detached(SOON, 4).unwrap_err().into_payload(), 4);
     assert_eq!(engine.schedule_at(engine.now(), 5).unwrap_err().into_payload(), 5);
     assert_eq!((engine.len(), engine.stats().scheduled), (3, 3));
     drop(handles);
@@ -255,9 +255,13 @@ fn turns_are_refused_with_the_reason() {
 fn errors_are_errors_and_need_no_payload_that_can_be_printed() {
     struct Opaque;
     let text = |error: &dyn Error| error.to_string();
-    let full = ScheduleError::Full(Opaque);
-    assert_eq!(format!("{full:?}"), "Full(..)");
-    assert_ne!(text(&full), text(&ScheduleError::Stopped(Opaque)));
+    let handler = |batch: Batch<'_, Opaque>| batch.for_each(drop);
+    let engine = Builder::new().max_pending(1).build_typed(handler).unwrap();
+    let _pending = engine.schedule(SOON, Opaque).unwrap();
+    let full = engine.schedule(SOON, Opaque).unwrap_err();
+    assert_eq!(format!("{full:?}"), "ScheduleError { reason: Full, .. }");
+    engine.stop().unwrap();
+    assert_ne!(text(&full), text(&engine.schedule(SOON, Opaque).unwrap_err()));
     assert!(text(&TurnError::InsideTask).contains("task"));
     assert!(text(&StopError::InsideTask).contains("task"));
 }

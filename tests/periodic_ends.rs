@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use planned::{panic_as_planned, quietly};
-use tickless::periodic::{End, Every, Run, Schedule, StartError};
+use tickless::periodic::{End, Every, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -174,7 +174,7 @@ fn an_engine_without_room_refuses_the_first_arming_and_gives_the_task_back() {
     let precious = String::from("precious");
     let task = move |_: &Run| assert!(!precious.is_empty());
     let error = engine.every(MS, task).unwrap_err();
-    assert!(matches!(error, StartError::Full(_)), "{error}");
+    assert_eq!(error.reason(), StartReason::Full);
     assert!(periodic.cancel());
     let again = engine.every(MS, error.into_task()).unwrap();
     engine.advance(MS * 5).unwrap();

@@ -61,7 +61,7 @@ fn an_operation_without_keys_comes_back_untried() {
     let (purgatory, _engine) = by_hand();
     let error = refused(&purgatory, &[], 0);
     assert!(error.is_no_keys() && !error.is_full() && !error.is_stopped());
-    assert_eq!(format!("{error:?}"), "NoKeys(..)");
+    assert_eq!(format!("{error:?}"), "WatchError { reason: NoKeys, .. }");
     assert_eq!(error.to_string(), "an operation waits under at least one key");
     assert_eq!(Arc::strong_count(&error.into_operation()), 1);
 }

@@ -15,8 +15,8 @@ use random::Random;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::{
-    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, ScheduleError, State, StopError,
-    Tick, TypedEngine,
+    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, State, StopError, Tick,
+    TypedEngine,
 };
 use token::{Fates, Token};
 
@@ -180,7 +180,9 @@ fn a_payload_scheduled_after_the_stop_comes_back() {
             (2, engine.schedule_at(now, fates.token(2)).map(drop)),
             (3, engine.schedule_detached(Duration::MAX, fates.token(3))),
         ] {
-            let Err(ScheduleError::Stopped(token)) = outcome else { panic!("{outcome:?}") };
+            let error = outcome.unwrap_err();
+            assert!(error.is_stopped(), "{error}");
+            let token = error.into_payload();
             assert_eq!((token.number, fates.of(number)), (number, (0, 0)));
         }
         assert_eq!(engine.stats().scheduled, 1);

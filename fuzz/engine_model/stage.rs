@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tickless::{
-    Batch, Builder, Geometry, Handle, ManualClock, ScheduleError, StopError, TurnError, TypedEngine,
+    Batch, Builder, Geometry, Handle, ManualClock, ScheduleReason, StopError, TurnError,
+    TypedEngine,
 };
 
 use super::case::{By, Call, Config, Manner, Task, Way, delay};
@@ -121,15 +122,15 @@ impl Stage {
         };
         let (handle, back) = match outcome {
             Ok(handle) => (handle, None),
-            Err(error) => (None, Some(error)),
+            Err(error) => (None, Some((error.reason(), error.into_payload()))),
         };
         // A handle that nobody wants is dropped: the timer fires without it.
         let handle = handle.filter(|_| owned);
         let outcome = match &back {
             None => Scheduled::Done,
-            Some(ScheduleError::Full(token)) => Scheduled::Full { back: token.number },
-            Some(ScheduleError::Stopped(token)) => Scheduled::Stopped { back: token.number },
-            Some(error) => panic!("an error that the model does not know: {error}"),
+            Some((ScheduleReason::Full, token)) => Scheduled::Full { back: token.number },
+            Some((ScheduleReason::Stopped, token)) => Scheduled::Stopped { back: token.number },
+            Some((reason, _)) => panic!("a reason that the model does not know: {reason}"),
         };
         self.log.add(Event::Scheduled { number, asked_ns, now_ns, outcome });
         self.handles().extend(handle.map(|handle| Held { number, handle }));

@@ -12,7 +12,7 @@ use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, ScheduleError, Tick};
+use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
 
 use crate::ledger::{Book, Fate, Payload};
 
@@ -364,11 +364,10 @@ impl Hand {
         let id = payload.id();
         match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
             Ok(entry) => Some(Timer { entry, id }),
-            Err(ScheduleError::Stopped(payload) | ScheduleError::Full(payload)) => {
-                payload.meets(Fate::Refused);
+            Err(error) => {
+                error.into_payload().meets(Fate::Refused);
                 None
             }
-            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -34,6 +34,7 @@ mod monitor;
 #[doc(hidden)]
 pub mod pool;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
 mod slow;
 mod task;
@@ -59,8 +60,11 @@ pub use handler::{Handler, Inline};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[cfg(not(any(loom, shuttle)))]
-pub use pool::{Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError};
+pub use pool::{
+    Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
+};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
 pub use slow::SlowTask;
 pub(crate) use slow::{Lap, Stopwatch};

@@ -11,7 +11,8 @@ const INLINE_WORDS: usize = 3;
 ///
 /// Closures that capture up to three words are stored in the entry itself; larger ones (and
 /// those that need an alignment above a word's) are boxed. Dropping a task drops what the
-/// closure captured.
+/// closure captured. A panic of the closure is caught by whoever runs tasks for an engine; a second
+/// one, from a destructor while the first unwinds, aborts the process (that is Rust's rule).
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,8 +27,8 @@ const INLINE_WORDS: usize = 3;
 pub struct Task {
     vtable: &'static VTable,
     data: MaybeUninit<[usize; INLINE_WORDS]>,
-    /// A task is `Send` as its closure is, and not `Sync`.
-    not_sync: PhantomData<*mut ()>,
+    /// That a task is `Send` and `Sync` is said below, and not left to the compiler.
+    neither: PhantomData<*mut ()>,
 }
 
 /// How to run or drop a closure of one type, given the address of a task's data.
@@ -39,6 +40,10 @@ struct VTable {
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
 unsafe impl Send for Task {}
+
+// SAFETY: a shared reference to a task gives no access to the closure: it offers `Debug`, which
+// prints a constant. Running takes the task by value, and dropping takes it exclusively.
+unsafe impl Sync for Task {}
 
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of an entry");
@@ -78,7 +83,7 @@ impl Task {
         let mut data = MaybeUninit::<[usize; INLINE_WORDS]>::uninit();
         // SAFETY: the caller says that it fits: the data is large and aligned enough for an `F`.
         unsafe { data.as_mut_ptr().cast::<F>().write(closure) };
-        Task { vtable: const { &VTable::of::<F>() }, data, not_sync: PhantomData }
+        Task { vtable: const { &VTable::of::<F>() }, data, neither: PhantomData }
     }
 
     /// Runs the closure, on the calling thread. What it panics with is the caller's.

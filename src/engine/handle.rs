@@ -330,7 +330,7 @@ impl<T: Send + 'static> Handle<T> {
             }
             Moved::Stopped(payload) => {
                 self.entry = NonNull::dangling();
-                Err(ResetError { payload })
+                Err(ResetError::new(payload))
             }
             Moved::Gone => Ok(false),
         }

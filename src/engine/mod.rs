@@ -26,6 +26,7 @@ mod handle;
 mod leftover;
 mod local;
 #[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
 mod observing;
 mod registry;

@@ -92,6 +92,9 @@ impl Builder {
     /// is called; the panic is counted in [`Stats::panicked`](crate::Stats::panicked), the
     /// process's panic hook has said what it says, and with the feature `tracing` it is an event.
     ///
+    /// A second panic while the first one unwinds, from the destructor of a value that the payload
+    /// owned, reaches nobody: Rust aborts the process then, as it does everywhere.
+    ///
     /// The callback runs where the panic was caught, on the reaper's thread, and must not own a
     /// clone of the engine; what it panics with in its turn is ignored. Payloads that panic when
     /// they are *dropped* after being handed over are reported as well.

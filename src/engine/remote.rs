@@ -88,7 +88,7 @@ impl EngineRef {
         reckoned: Reckoned,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut local) = self.lent() else { return Err(ScheduleError::Stopped(task)) };
+        let Some(mut local) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let Reckoned { deadline, now_ns } = reckoned;
         local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
     }
@@ -102,7 +102,7 @@ impl EngineRef {
         deadline_ns: u64,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut local) = self.lent() else { return Err(ScheduleError::Stopped(task)) };
+        let Some(mut local) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
         let deadline = core.scale.ceil(deadline_ns);

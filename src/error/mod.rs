@@ -1,13 +1,16 @@
-//! Errors: one type per operation, giving back what was handed in.
+//! Errors: one type per operation, giving back what was handed in. One that carries a payload is a
+//! struct of a reason and of the payload in an [`Exclusive`], and is `Sync` for every payload.
 
 mod build;
+mod exclusive;
 mod reset;
 mod schedule;
 mod stop;
 mod turn;
 
 pub use build::BuildError;
+pub(crate) use exclusive::Exclusive;
 pub use reset::ResetError;
-pub use schedule::ScheduleError;
+pub use schedule::{ScheduleError, ScheduleReason};
 pub use stop::StopError;
 pub use turn::TurnError;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Exclusive;
+
 /// The engine stopped while a timer was being moved to an earlier time: the payload is back,
 /// and will neither fire nor be returned by `stop`.
 ///
@@ -19,12 +21,16 @@ use std::fmt;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ResetError<T> {
-    pub(crate) payload: T,
+    payload: Exclusive<T>,
 }
 
 impl<T> ResetError<T> {
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn new(payload: T) -> ResetError<T> {
+        ResetError { payload: Exclusive::new(payload) }
+    }
+
     /// What was scheduled.
     ///
     /// ```
@@ -37,7 +43,7 @@ impl<T> ResetError<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_payload(self) -> T {
-        self.payload
+        self.payload.into_inner()
     }
 }
 

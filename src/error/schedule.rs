@@ -2,30 +2,79 @@
 
 use std::fmt;
 
+use super::Exclusive;
+
 /// Why a timer was not scheduled, with what was to be scheduled.
+///
+/// It converts into `Box<dyn Error + Send + Sync>` and the like by `?`, whatever the payload is.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Engine, ScheduleError};
+/// use tickless::{Engine, ScheduleReason};
 ///
 /// let engine = Engine::new()?;
 /// engine.stop()?;
-/// match engine.schedule(Duration::from_secs(1), || println!("late")) {
-///     Err(error @ ScheduleError::Stopped(_)) => error.into_payload().run(),
-///     other => panic!("{other:?}"),
+/// let refused = engine.schedule(Duration::from_secs(1), || println!("late")).unwrap_err();
+/// match refused.reason() {
+///     ScheduleReason::Stopped => refused.into_payload().run(),
+///     other => panic!("{other}"),
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ScheduleError<T> {
-    /// As many timers as `max_pending` allows are pending.
-    Full(T),
-    /// The engine has stopped.
-    Stopped(T),
+pub struct ScheduleError<T> {
+    reason: ScheduleReason,
+    payload: Exclusive<T>,
 }
 
+/// Why a timer was not scheduled.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ScheduleReason};
+///
+/// let engine = Engine::builder().max_pending(1).build()?;
+/// let first = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+/// let refused = engine.schedule(Duration::from_secs(60), || println!("due too"));
+/// assert_eq!(refused.unwrap_err().reason(), ScheduleReason::Full);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ScheduleReason {
+    /// As many timers as `max_pending` allows are pending.
+    Full,
+    /// The engine has stopped.
+    Stopped,
+}
+
+// === impl ScheduleError ===
+
 impl<T> ScheduleError<T> {
+    #[inline]
+    pub(crate) fn full(payload: T) -> ScheduleError<T> {
+        ScheduleError { reason: ScheduleReason::Full, payload: Exclusive::new(payload) }
+    }
+
+    #[inline]
+    pub(crate) fn stopped(payload: T) -> ScheduleError<T> {
+        ScheduleError { reason: ScheduleReason::Stopped, payload: Exclusive::new(payload) }
+    }
+
+    /// Why it was not scheduled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ScheduleReason};
+    /// let engine = Engine::new()?;
+    /// engine.stop()?;
+    /// let refused = engine.schedule(Duration::from_secs(60), || println!("due")).unwrap_err();
+    /// assert_eq!(refused.reason(), ScheduleReason::Stopped);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> ScheduleReason {
+        self.reason
+    }
+
     /// What was to be scheduled.
     ///
     /// ```
@@ -40,9 +89,24 @@ impl<T> ScheduleError<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_payload(self) -> T {
-        match self {
-            ScheduleError::Full(payload) | ScheduleError::Stopped(payload) => payload,
-        }
+        self.payload.into_inner()
+    }
+
+    /// The same error about `f(payload)`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, TypedEngine};
+    /// let engine = TypedEngine::new(|batch: Batch<'_, (u64, String)>| drop(batch))?;
+    /// engine.stop()?;
+    /// let request = (7, "GET /".to_owned());
+    /// let refused = engine.schedule(Duration::from_secs(5), request).unwrap_err();
+    /// assert_eq!(refused.map(|(id, _)| id).into_payload(), 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> ScheduleError<U> {
+        let ScheduleError { reason, payload } = self;
+        ScheduleError { reason, payload: Exclusive::new(f(payload.into_inner())) }
     }
 
     /// Whether the engine was full: when timers have fired or were cancelled there is room again.
@@ -60,7 +124,7 @@ impl<T> ScheduleError<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_full(&self) -> bool {
-        matches!(self, ScheduleError::Full(_))
+        self.reason == ScheduleReason::Full
     }
 
     /// Whether the engine had stopped: it stays so.
@@ -75,23 +139,31 @@ impl<T> ScheduleError<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_stopped(&self) -> bool {
-        matches!(self, ScheduleError::Stopped(_))
+        self.reason == ScheduleReason::Stopped
     }
 }
 
 impl<T> fmt::Debug for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() { "Full(..)" } else { "Stopped(..)" })
+        f.debug_struct("ScheduleError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Display for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ScheduleError::Full(_) => "as many timers as allowed are pending",
-            ScheduleError::Stopped(_) => "the engine has stopped",
-        })
+        self.reason.fmt(f)
     }
 }
 
 impl<T> std::error::Error for ScheduleError<T> {}
+
+// === impl ScheduleReason ===
+
+impl fmt::Display for ScheduleReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ScheduleReason::Full => "as many timers as allowed are pending",
+            ScheduleReason::Stopped => "the engine has stopped",
+        })
+    }
+}

@@ -54,6 +54,7 @@
 mod error;
 mod ext;
 #[cfg(feature = "hyper")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
 mod missed;
@@ -66,6 +67,7 @@ pub mod waker;
 pub use error::{Elapsed, SleepError};
 pub use ext::{EngineExt, FutureExt};
 #[cfg(feature = "hyper")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, interval, interval_at};
 pub use missed::MissedTickBehavior;

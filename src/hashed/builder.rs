@@ -105,7 +105,7 @@ impl Builder {
         self
     }
 
-    /// The most timeouts that may wait at a time; more are [rejected](super::Rejected::Full).
+    /// The most timeouts that may wait at a time; more are [rejected](super::RejectReason::Full).
     /// Default no limit; zero is refused by `build`.
     ///
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.

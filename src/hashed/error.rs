@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::Exclusive;
 use crate::sync::Arc;
 
 use super::TimerTask;
@@ -10,36 +11,50 @@ use super::TimerTask;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::hashed::{HashedWheelTimer, Rejected, Timeout};
+/// use tickless::hashed::{HashedWheelTimer, RejectReason, Timeout};
 ///
 /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
 /// let hour = Duration::from_secs(3600);
 /// let first = timer.new_timeout(|_: &Timeout| println!("an hour later"), hour)?;
-/// match timer.new_timeout(|_: &Timeout| println!("too many"), hour) {
-///     Err(Rejected::Full { max, task }) => {
+/// let rejected = timer.new_timeout(|_: &Timeout| println!("too many"), hour).unwrap_err();
+/// match rejected.reason() {
+///     RejectReason::Full { max } => {
 ///         assert_eq!(max, 1);
 ///         assert!(first.cancel(), "which makes room at once");
-///         timer.new_timeout(task, hour)?;
+///         timer.new_timeout(rejected.into_task(), hour)?;
 ///     }
-///     other => panic!("{other:?}"),
+///     other => panic!("{other}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+pub struct Rejected {
+    reason: RejectReason,
+    task: Exclusive<Arc<dyn TimerTask>>,
+}
+
+/// Why a timeout was not made.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::hashed::{HashedWheelTimer, RejectReason, Timeout};
+///
+/// let timer = HashedWheelTimer::new()?;
+/// timer.stop()?;
+/// let late = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(60));
+/// assert_eq!(late.unwrap_err().reason(), RejectReason::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Rejected {
+pub enum RejectReason {
     /// As many timeouts are waiting as
     /// [`max_pending_timeouts`](super::Builder::max_pending_timeouts) allows.
     Full {
         /// How many that is.
         max: u64,
-        /// What was to run.
-        task: Arc<dyn TimerTask>,
     },
     /// The timer has stopped, or is just stopping.
-    Stopped {
-        /// What was to run.
-        task: Arc<dyn TimerTask>,
-    },
+    Stopped,
 }
 
 /// Why a timer was not started.
@@ -62,6 +77,26 @@ pub enum StartError {
 // === impl Rejected ===
 
 impl Rejected {
+    pub(super) fn new(reason: RejectReason, task: Arc<dyn TimerTask>) -> Rejected {
+        Rejected { reason, task: Exclusive::new(task) }
+    }
+
+    /// Why the timeout was not made.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::hashed::{HashedWheelTimer, RejectReason, Timeout};
+    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
+    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
+    /// assert_eq!(second.unwrap_err().reason(), RejectReason::Full { max: 1 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
     /// What was to run.
     ///
     /// ```
@@ -76,9 +111,7 @@ impl Rejected {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_task(self) -> Arc<dyn TimerTask> {
-        match self {
-            Rejected::Full { task, .. } | Rejected::Stopped { task } => task,
-        }
+        self.task.into_inner()
     }
 
     /// Whether the timer was full.
@@ -94,7 +127,7 @@ impl Rejected {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_full(&self) -> bool {
-        matches!(self, Rejected::Full { .. })
+        matches!(self.reason, RejectReason::Full { .. })
     }
 
     /// Whether the timer had stopped.
@@ -109,33 +142,36 @@ impl Rejected {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_stopped(&self) -> bool {
-        matches!(self, Rejected::Stopped { .. })
+        self.reason == RejectReason::Stopped
     }
 }
 
 impl fmt::Debug for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejected::Full { max, .. } => {
-                f.debug_struct("Full").field("max", max).finish_non_exhaustive()
-            }
-            Rejected::Stopped { .. } => f.debug_struct("Stopped").finish_non_exhaustive(),
-        }
+        f.debug_struct("Rejected").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejected::Full { max, .. } => {
-                write!(f, "as many timeouts as allowed are waiting ({max})")
-            }
-            Rejected::Stopped { .. } => f.write_str("the timer has stopped"),
-        }
+        self.reason.fmt(f)
     }
 }
 
 impl std::error::Error for Rejected {}
+
+// === impl RejectReason ===
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RejectReason::Full { max } => {
+                write!(f, "as many timeouts as allowed are waiting ({max})")
+            }
+            RejectReason::Stopped => f.write_str("the timer has stopped"),
+        }
+    }
+}
 
 // === impl StartError ===
 

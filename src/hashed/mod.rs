@@ -70,7 +70,7 @@ mod timeout;
 mod timer;
 
 pub use builder::Builder;
-pub use error::{Rejected, StartError};
+pub use error::{RejectReason, Rejected, StartError};
 pub use task::{IntoTask, TimerTask};
 pub use timeout::{Expired, Timeout};
 pub use timer::{HashedWheelTimer, WorkerState};

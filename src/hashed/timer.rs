@@ -8,7 +8,7 @@ use crate::error::{BuildError, ScheduleError, StopError, TurnError};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
 use super::timeout::Pending;
-use super::{Builder, IntoTask, Rejected, StartError, Timeout};
+use super::{Builder, IntoTask, RejectReason, Rejected, StartError, Timeout};
 
 /// A timer in the shape of Netty's and Dubbo's hashed wheel.
 ///
@@ -137,7 +137,7 @@ impl HashedWheelTimer {
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
         let task = task.into_task();
         if !self.door.begin() {
-            return Err(Rejected::Stopped { task });
+            return Err(Rejected::new(RejectReason::Stopped, task));
         }
         let timeout = Timeout::new(task, self.door.engine.number());
         match self.door.engine.schedule(delay, timeout.pending()) {
@@ -317,10 +317,10 @@ impl Door {
     fn rejected(&self, timeout: &Timeout, error: &ScheduleError<Pending>) -> Rejected {
         let task = timeout.task().clone();
         match self.max_pending {
-            Some(max) if error.is_full() => Rejected::Full { max, task },
+            Some(max) if error.is_full() => Rejected::new(RejectReason::Full { max }, task),
             _ => {
                 self.end();
-                Rejected::Stopped { task }
+                Rejected::new(RejectReason::Stopped, task)
             }
         }
     }

@@ -158,7 +158,7 @@ where
             let ticket = Ticket::new(node.clone(), 0);
             let timer = match when.schedule(&self.engine, move || ticket.fire()) {
                 Ok(handle) => handle.cancel_on_drop(),
-                Err(error) => return Err(Refusal::new(&error, task)),
+                Err(error) => return Err(Refusal::Engine(error.map(|_| task))),
             };
             (node, task) = match self.table.enter(node, timer, task, rule) {
                 Entered::New => return Ok(None),
@@ -239,16 +239,5 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Door").field("waiting", &self.waiting()).finish_non_exhaustive()
-    }
-}
-
-// === impl Refusal ===
-
-impl Refusal {
-    fn new(error: &ScheduleError<Task>, task: Task) -> Refusal {
-        Refusal::Engine(match error {
-            ScheduleError::Full(_) => ScheduleError::Full(task),
-            ScheduleError::Stopped(_) => ScheduleError::Stopped(task),
-        })
     }
 }

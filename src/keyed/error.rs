@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::dispatch::Task;
+use crate::error::{Exclusive, ScheduleError};
 
 /// What a new timer found under its key.
 ///
@@ -30,27 +31,48 @@ pub enum Scheduled {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::keyed::{IfAbsentError, KeyedTimers};
+/// use tickless::keyed::{IfAbsentReason, KeyedTimers};
 ///
 /// let timers = KeyedTimers::new()?;
 /// let second = Duration::from_secs(1);
 /// timers.schedule_if_absent("key", second, || println!("first"))?;
-/// match timers.schedule_if_absent("key", second, || println!("second")) {
-///     Err(IfAbsentError::Occupied(task)) => task.run(),
-///     other => panic!("{other:?}"),
+/// let refused = timers.schedule_if_absent("key", second, || println!("second")).unwrap_err();
+/// match refused.reason() {
+///     IfAbsentReason::Occupied => refused.into_task().run(),
+///     other => panic!("{other}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// [`KeyedTimers::schedule_if_absent`]: super::KeyedTimers::schedule_if_absent
+pub struct IfAbsentError {
+    reason: IfAbsentReason,
+    task: Exclusive<Task>,
+}
+
+/// Why a timer was not scheduled by [`KeyedTimers::schedule_if_absent`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::keyed::{IfAbsentReason, KeyedTimers};
+///
+/// let timers = KeyedTimers::new()?;
+/// timers.engine().stop()?;
+/// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || ()).unwrap_err();
+/// assert_eq!(refused.reason(), IfAbsentReason::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`KeyedTimers::schedule_if_absent`]: super::KeyedTimers::schedule_if_absent
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum IfAbsentError {
+pub enum IfAbsentReason {
     /// Another timer was waiting under the key.
-    Occupied(Task),
+    Occupied,
     /// As many timers are pending on the engine as its `max_pending` allows.
-    Full(Task),
+    Full,
     /// The engine has stopped.
-    Stopped(Task),
+    Stopped,
 }
 
 /// Why a timer was not moved by [`KeyedTimers::reset`]: it waits as it did before.
@@ -82,6 +104,31 @@ pub enum ResetError {
 // === impl IfAbsentError ===
 
 impl IfAbsentError {
+    pub(super) fn occupied(task: Task) -> IfAbsentError {
+        IfAbsentError { reason: IfAbsentReason::Occupied, task: Exclusive::new(task) }
+    }
+
+    /// The engine would not schedule it.
+    pub(super) fn of(error: ScheduleError<Task>) -> IfAbsentError {
+        let reason = if error.is_full() { IfAbsentReason::Full } else { IfAbsentReason::Stopped };
+        IfAbsentError { reason, task: Exclusive::new(error.into_payload()) }
+    }
+
+    /// Why it was not scheduled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::keyed::{IfAbsentReason, KeyedTimers};
+    /// let timers = KeyedTimers::new()?;
+    /// timers.schedule_if_absent("key", Duration::from_secs(1), || ())?;
+    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || ()).unwrap_err();
+    /// assert_eq!(refused.reason(), IfAbsentReason::Occupied);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> IfAbsentReason {
+        self.reason
+    }
+
     /// What was to be scheduled.
     ///
     /// ```
@@ -94,11 +141,7 @@ impl IfAbsentError {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_task(self) -> Task {
-        match self {
-            IfAbsentError::Occupied(task)
-            | IfAbsentError::Full(task)
-            | IfAbsentError::Stopped(task) => task,
-        }
+        self.task.into_inner()
     }
 
     /// Whether another timer was waiting under the key.
@@ -113,31 +156,35 @@ impl IfAbsentError {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_occupied(&self) -> bool {
-        matches!(self, IfAbsentError::Occupied(_))
+        self.reason == IfAbsentReason::Occupied
     }
 }
 
 impl fmt::Debug for IfAbsentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            IfAbsentError::Occupied(_) => "Occupied(..)",
-            IfAbsentError::Full(_) => "Full(..)",
-            IfAbsentError::Stopped(_) => "Stopped(..)",
-        })
+        f.debug_struct("IfAbsentError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for IfAbsentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            IfAbsentError::Occupied(_) => "another timer is waiting under the key",
-            IfAbsentError::Full(_) => "as many timers as allowed are pending",
-            IfAbsentError::Stopped(_) => "the engine has stopped",
-        })
+        self.reason.fmt(f)
     }
 }
 
 impl std::error::Error for IfAbsentError {}
+
+// === impl IfAbsentReason ===
+
+impl fmt::Display for IfAbsentReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IfAbsentReason::Occupied => "another timer is waiting under the key",
+            IfAbsentReason::Full => "as many timers as allowed are pending",
+            IfAbsentReason::Stopped => "the engine has stopped",
+        })
+    }
+}
 
 // === impl ResetError ===
 

@@ -64,5 +64,5 @@ mod timers;
 pub mod turns;
 mod waiting;
 
-pub use error::{IfAbsentError, ResetError, Scheduled};
+pub use error::{IfAbsentError, IfAbsentReason, ResetError, Scheduled};
 pub use timers::KeyedTimers;

@@ -276,9 +276,8 @@ where
     fn add(&self, key: K, when: When, task: Task) -> Result<(), IfAbsentError> {
         match self.door.put(key, when, task, Rule::IfAbsent) {
             Ok(_) => Ok(()),
-            Err(Refusal::Occupied(task)) => Err(IfAbsentError::Occupied(task)),
-            Err(Refusal::Engine(ScheduleError::Full(task))) => Err(IfAbsentError::Full(task)),
-            Err(Refusal::Engine(ScheduleError::Stopped(task))) => Err(IfAbsentError::Stopped(task)),
+            Err(Refusal::Occupied(task)) => Err(IfAbsentError::occupied(task)),
+            Err(Refusal::Engine(error)) => Err(IfAbsentError::of(error)),
         }
     }
 }

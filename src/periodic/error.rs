@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::Exclusive;
+
 use super::End;
 
 /// Why something that repeats was not started, with what was to run.
@@ -9,34 +11,72 @@ use super::End;
 /// ```
 /// use std::time::Duration;
 /// use tickless::Engine;
-/// use tickless::periodic::{Run, Schedule, StartError};
+/// use tickless::periodic::{Run, Schedule, StartReason};
 ///
 /// let engine = Engine::new()?;
 /// let task = |run: &Run| println!("run {}", run.number());
-/// match Schedule::fixed_rate(Duration::ZERO).start(&engine, task) {
-///     Err(StartError::ZeroPeriod(task)) => {
-///         Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;
+/// let refused = Schedule::fixed_rate(Duration::ZERO).start(&engine, task).unwrap_err();
+/// match refused.reason() {
+///     StartReason::ZeroPeriod => {
+///         let second = Duration::from_secs(1);
+///         Schedule::fixed_rate(second).start(&engine, refused.into_task())?;
 ///     }
-///     other => panic!("{other:?}"),
+///     other => panic!("{other}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StartError<F> {
+    reason: StartReason,
+    task: Exclusive<F>,
+}
+
+/// Why something that repeats was not started.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::periodic::{Heartbeat, StartReason};
+///
+/// let refused = Heartbeat::new(&Engine::new()?, Duration::ZERO, || println!("silence"));
+/// assert_eq!(refused.unwrap_err().reason(), StartReason::ZeroPeriod);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum StartError<F> {
+pub enum StartReason {
     /// The period, the delay or the timeout is zero.
-    ZeroPeriod(F),
+    ZeroPeriod,
     /// The schedule has no first run.
-    NoRun(F),
+    NoRun,
     /// As many timers as the engine's `max_pending` allows are pending.
-    Full(F),
+    Full,
     /// The engine has stopped.
-    Stopped(F),
+    Stopped,
 }
 
 // === impl StartError ===
 
 impl<F> StartError<F> {
+    pub(super) fn new(reason: StartReason, task: F) -> StartError<F> {
+        StartError { reason, task: Exclusive::new(task) }
+    }
+
+    /// Why it was not started.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{Every, StartReason};
+    /// let engine = Engine::new()?;
+    /// engine.stop()?;
+    /// let refused = engine.every(Duration::from_secs(1), |_| println!("again")).unwrap_err();
+    /// assert_eq!(refused.reason(), StartReason::Stopped);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> StartReason {
+        self.reason
+    }
+
     /// What was to run.
     ///
     /// ```
@@ -51,53 +91,47 @@ impl<F> StartError<F> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_task(self) -> F {
-        match self {
-            StartError::ZeroPeriod(task)
-            | StartError::NoRun(task)
-            | StartError::Full(task)
-            | StartError::Stopped(task) => task,
-        }
+        self.task.into_inner()
     }
 
     /// The same error, about what `f` makes of what was to run.
     pub(super) fn map<G>(self, f: impl FnOnce(F) -> G) -> StartError<G> {
-        match self {
-            StartError::ZeroPeriod(task) => StartError::ZeroPeriod(f(task)),
-            StartError::NoRun(task) => StartError::NoRun(f(task)),
-            StartError::Full(task) => StartError::Full(f(task)),
-            StartError::Stopped(task) => StartError::Stopped(f(task)),
-        }
+        StartError::new(self.reason, f(self.task.into_inner()))
     }
 
     /// The error of a first arming that ended like that.
     pub(super) fn of(end: End, task: F) -> StartError<F> {
-        match end {
-            End::Full => StartError::Full(task),
-            _ => StartError::Stopped(task),
-        }
+        let reason = match end {
+            End::Full => StartReason::Full,
+            _ => StartReason::Stopped,
+        };
+        StartError::new(reason, task)
     }
 }
 
 impl<F> fmt::Debug for StartError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StartError::ZeroPeriod(_) => "ZeroPeriod(..)",
-            StartError::NoRun(_) => "NoRun(..)",
-            StartError::Full(_) => "Full(..)",
-            StartError::Stopped(_) => "Stopped(..)",
-        })
+        f.debug_struct("StartError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for StartError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StartError::ZeroPeriod(_) => "the period is zero",
-            StartError::NoRun(_) => "the schedule has no first run",
-            StartError::Full(_) => "as many timers as allowed are pending",
-            StartError::Stopped(_) => "the engine has stopped",
-        })
+        self.reason.fmt(f)
     }
 }
 
 impl<F> std::error::Error for StartError<F> {}
+
+// === impl StartReason ===
+
+impl fmt::Display for StartReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StartReason::ZeroPeriod => "the period is zero",
+            StartReason::NoRun => "the schedule has no first run",
+            StartReason::Full => "as many timers as allowed are pending",
+            StartReason::Stopped => "the engine has stopped",
+        })
+    }
+}

@@ -19,7 +19,7 @@ use crate::time::saturating_ns;
 
 use super::armed::{Armed, Arms, Body, Next};
 use super::pulse::{Pulse, Verdict};
-use super::{End, StartError};
+use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) pushes out. When the beats stop for as long as the
 /// timeout says, a closure is called, once.
@@ -101,7 +101,7 @@ impl Heartbeat {
     {
         let timeout_ns = saturating_ns(timeout);
         if timeout_ns == 0 {
-            return Err(StartError::ZeroPeriod(on_silence));
+            return Err(StartError::new(StartReason::ZeroPeriod, on_silence));
         }
         let now_ns = engine.as_typed().clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };

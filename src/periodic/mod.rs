@@ -72,7 +72,7 @@ pub mod pulse;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use cycle::End;
-pub use error::StartError;
+pub use error::{StartError, StartReason};
 pub use every::Every;
 pub use handle::{Periodic, PeriodicGuard};
 pub use heartbeat::Heartbeat;

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::time::{Clock, saturating_ns};
 
 use super::handle::{Periodic, PeriodicBody};
-use super::{Run, StartError};
+use super::{Run, StartError, StartReason};
 
 /// When a task runs, time and again: made here, then [started](Schedule::start) on an engine.
 ///
@@ -230,7 +230,7 @@ impl Schedule {
     {
         let Schedule { mut plan, first } = self;
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
-            return Err(StartError::ZeroPeriod(task));
+            return Err(StartError::new(StartReason::ZeroPeriod, task));
         }
         let clock = engine.as_typed().clock();
         let now_ns = clock.now_ns();
@@ -241,7 +241,7 @@ impl Schedule {
         };
         match first_ns {
             Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
-            None => Err(StartError::NoRun(task)),
+            None => Err(StartError::new(StartReason::NoRun, task)),
         }
     }
 

@@ -7,12 +7,12 @@ use std::iter;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::error::{BuildError, ScheduleError};
+use crate::error::BuildError;
 use crate::sync::{Arc, Padded};
 
 use super::node::{Anchor, Hold, Lists, Node};
 use super::trial::Outcome;
-use super::{Arrival, Decision, Delayed, Operation, WatchError, ends};
+use super::{Arrival, Decision, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Where operations wait under keys until they complete or time out: see the
 /// [module](crate::purgatory).
@@ -233,7 +233,9 @@ where
     ) -> Result<Arrival<K, O>, WatchError<O>> {
         let Inner { lists, anchors, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
-        let Some(first) = keys.next() else { return Err(WatchError::NoKeys(operation)) };
+        let Some(first) = keys.next() else {
+            return Err(WatchError::new(WatchReason::NoKeys, operation));
+        };
         let mut completes = false;
         lists.contained(|| completes = operation.try_complete());
         if completes {
@@ -250,7 +252,7 @@ where
                 break;
             }
             if !hold.watch(key, hash) {
-                return refuse(hold, &node, WatchError::Stopped);
+                return refuse(hold, &node, WatchReason::Stopped);
             }
         }
         if node.decision().is_some() {
@@ -263,8 +265,8 @@ where
         };
         match engine.schedule(timeout, expire) {
             Ok(timer) => hold.keep(timer),
-            Err(ScheduleError::Full(_)) => return refuse(hold, &node, WatchError::Full),
-            Err(ScheduleError::Stopped(_)) => return refuse(hold, &node, WatchError::Stopped),
+            Err(error) if error.is_full() => return refuse(hold, &node, WatchReason::Full),
+            Err(_) => return refuse(hold, &node, WatchReason::Stopped),
         }
         Ok(match hold.work() {
             Outcome::COMPLETED => Arrival::Completed,
@@ -312,14 +314,16 @@ where
 fn refuse<K, O>(
     hold: Hold<'_, K, O>,
     node: &Arc<Node<K, O>>,
-    error: impl FnOnce(Arc<O>) -> WatchError<O>,
+    reason: WatchReason,
 ) -> Result<Arrival<K, O>, WatchError<O>>
 where
     K: Send + 'static,
     O: Operation,
 {
     match hold.give_up() {
-        Outcome::Finish { by_holder: true, .. } => Err(error(node.operation().clone())),
+        Outcome::Finish { by_holder: true, .. } => {
+            Err(WatchError::new(reason, node.operation().clone()))
+        }
         _ => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

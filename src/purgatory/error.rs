@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::Exclusive;
 use crate::sync::Arc;
 
 /// Why an operation was not let in, with the operation. None of its callbacks was called but
@@ -10,7 +11,7 @@ use crate::sync::Arc;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tickless::purgatory::{Operation, Purgatory, WatchError};
+/// use tickless::purgatory::{Operation, Purgatory, WatchReason};
 ///
 /// struct Fetch;
 /// impl Operation for Fetch {
@@ -23,25 +24,76 @@ use crate::sync::Arc;
 /// let purgatory = Purgatory::new()?;
 /// purgatory.stop();
 /// let fetch = Arc::new(Fetch);
-/// match purgatory.try_complete_else_watch(fetch.clone(), [1], Duration::from_secs(30)) {
-///     Err(WatchError::Stopped(back)) => assert!(Arc::ptr_eq(&back, &fetch)),
-///     other => panic!("{other:?}"),
-/// }
+/// let timeout = Duration::from_secs(30);
+/// let refused = purgatory.try_complete_else_watch(fetch.clone(), [1], timeout).unwrap_err();
+/// assert_eq!(refused.reason(), WatchReason::Stopped);
+/// assert!(Arc::ptr_eq(&refused.into_operation(), &fetch));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+pub struct WatchError<O> {
+    reason: WatchReason,
+    operation: Exclusive<Arc<O>>,
+}
+
+/// Why an operation was not let in.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Operation, Purgatory, WatchReason};
+///
+/// struct Fetch;
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory: Purgatory<u64, Fetch> = Purgatory::new()?;
+/// let refused = purgatory.try_complete_else_watch(Fetch.into(), [], Duration::from_secs(30));
+/// assert_eq!(refused.unwrap_err().reason(), WatchReason::NoKeys);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum WatchError<O> {
+pub enum WatchReason {
     /// It came without any key: nothing could ever lead to it. (It was not tried either.)
-    NoKeys(Arc<O>),
+    NoKeys,
     /// As many timers are pending on the engine as its `max_pending` allows.
-    Full(Arc<O>),
+    Full,
     /// The purgatory or its engine has stopped.
-    Stopped(Arc<O>),
+    Stopped,
 }
 
 // === impl WatchError ===
 
 impl<O> WatchError<O> {
+    pub(super) fn new(reason: WatchReason, operation: Arc<O>) -> WatchError<O> {
+        WatchError { reason, operation: Exclusive::new(operation) }
+    }
+
+    /// Why it was not let in.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::purgatory::{Operation, Purgatory, WatchReason};
+    /// # struct Fetch;
+    /// # impl Operation for Fetch {
+    /// #     fn try_complete(&self) -> bool {
+    /// #         false
+    /// #     }
+    /// #     fn on_complete(&self) {}
+    /// # }
+    /// let purgatory = Purgatory::new()?;
+    /// purgatory.stop();
+    /// let refused = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(30));
+    /// assert_eq!(refused.unwrap_err().reason(), WatchReason::Stopped);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn reason(&self) -> WatchReason {
+        self.reason
+    }
+
     /// The operation.
     ///
     /// ```
@@ -65,11 +117,7 @@ impl<O> WatchError<O> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_operation(self) -> Arc<O> {
-        match self {
-            WatchError::NoKeys(operation)
-            | WatchError::Full(operation)
-            | WatchError::Stopped(operation) => operation,
-        }
+        self.operation.into_inner()
     }
 
     /// Whether there was no key.
@@ -90,7 +138,7 @@ impl<O> WatchError<O> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_no_keys(&self) -> bool {
-        matches!(self, WatchError::NoKeys(_))
+        self.reason == WatchReason::NoKeys
     }
 
     /// Whether the engine was full.
@@ -113,7 +161,7 @@ impl<O> WatchError<O> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_full(&self) -> bool {
-        matches!(self, WatchError::Full(_))
+        self.reason == WatchReason::Full
     }
 
     /// Whether the purgatory or its engine had stopped.
@@ -137,28 +185,32 @@ impl<O> WatchError<O> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_stopped(&self) -> bool {
-        matches!(self, WatchError::Stopped(_))
+        self.reason == WatchReason::Stopped
     }
 }
 
 impl<O> fmt::Debug for WatchError<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WatchError::NoKeys(_) => "NoKeys(..)",
-            WatchError::Full(_) => "Full(..)",
-            WatchError::Stopped(_) => "Stopped(..)",
-        })
+        f.debug_struct("WatchError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl<O> fmt::Display for WatchError<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WatchError::NoKeys(_) => "an operation waits under at least one key",
-            WatchError::Full(_) => "as many timers as allowed are pending",
-            WatchError::Stopped(_) => "the purgatory or its engine has stopped",
-        })
+        self.reason.fmt(f)
     }
 }
 
 impl<O> std::error::Error for WatchError<O> {}
+
+// === impl WatchReason ===
+
+impl fmt::Display for WatchReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WatchReason::NoKeys => "an operation waits under at least one key",
+            WatchReason::Full => "as many timers as allowed are pending",
+            WatchReason::Stopped => "the purgatory or its engine has stopped",
+        })
+    }
+}

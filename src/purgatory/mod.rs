@@ -75,7 +75,7 @@ pub mod trial;
 pub use arrival::Arrival;
 pub use delayed::Delayed;
 pub use door::Purgatory;
-pub use error::WatchError;
+pub use error::{WatchError, WatchReason};
 pub use operation::Operation;
 pub use stats::Stats;
 pub use trial::Decision;

@@ -87,7 +87,7 @@ impl<T> Keeper<T> {
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         if !pool.admit() {
-            return Err(ScheduleError::Full(payload));
+            return Err(ScheduleError::full(payload));
         }
         // Were it to be dropped by a panic on the way, it would need an address of its own until
         // then; nothing panics here, and so it is written once, to where it stays.
@@ -233,7 +233,7 @@ impl<T> Keeper<T> {
             }
             Err(payload) => {
                 pool.discharge(1);
-                Err(ScheduleError::Stopped(payload))
+                Err(ScheduleError::stopped(payload))
             }
         }
     }

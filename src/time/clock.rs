@@ -52,8 +52,12 @@ impl Clock {
     /// Where the system keeps its own time by the processor's cycle counter (Linux on x86-64,
     /// clock source `tsc`), a thread that schedules carries the clock on by that counter for up
     /// to 33 us before it asks the system again. That takes less than half as long, is never
-    /// behind [`Instant`], and at most some 5 us ahead (40 us if the thread was interrupted just
+    /// behind [`Instant`], and at most some 8 us ahead (40 us if the thread was interrupted just
     /// then), by which a timer may be later.
+    ///
+    /// A system that finds fault with the counter while the program runs turns to another clock.
+    /// That is noticed some seconds later, and the counter is not read again; until then a timer
+    /// may be early by as much as the counter is wrong. [`Clock::instant`] has no such interval.
     ///
     /// ```
     /// # use tickless::{Clock, Engine};

@@ -1,8 +1,8 @@
 //! The processor's cycle counter, for systems that keep their own time by it.
 //!
-//! *Tested by*: the tests of `time/watch.rs`, which is its user.
+//! *Tested by*: its own tests, and those of `time/watch.rs`, which is its user.
 
-pub(super) use counter::{keep_time, peek, read};
+pub(super) use counter::{keep_time, peek, read, still_keep_time};
 
 /// Linux on x86-64: the time stamp counter.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -11,49 +11,125 @@ mod counter {
     use std::fs::File;
     use std::io::{self, Read};
 
-    use crate::sync::OnceLock;
+    use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-    /// What `keep_time` found.
-    static KEEP_TIME: OnceLock<bool> = OnceLock::new();
+    static TRUST: Trust = Trust::new();
+
+    /// Cycles (two to four seconds) after which the system is asked again.
+    const ASK_CYCLES: u64 = 1 << 33;
+
+    const UNASKED: u32 = 0;
+    const GIVEN: u32 = 1;
+    const WITHDRAWN: u32 = 2;
+
+    /// Whether the counter is trusted. Once it is not, it never is again.
+    struct Trust {
+        state: AtomicU32,
+        asked_cycles: AtomicU64,
+    }
 
     /// Whether the system itself keeps time by this counter: it then runs at one rate, on all
-    /// processors alike, or the system's own clock would not. Asks the system, once.
+    /// processors alike, or the system's own clock would not. Asks the system now and then.
     pub(in super::super) fn keep_time() -> bool {
-        *KEEP_TIME.get_or_init(|| can_be_read() && is_clock_source())
+        // SAFETY: the instruction exists, or nothing is given.
+        let count = || unsafe { read() };
+        TRUST.is_given_at_first(|| can_be_read() && is_clock_source())
+            && TRUST.is_still_given(count(), is_clock_source)
+    }
+
+    /// Whether it still does, as far as is known when the counter shows `now_cycles`.
+    #[inline]
+    pub(in super::super) fn still_keep_time(now_cycles: u64) -> bool {
+        TRUST.is_still_given(now_cycles, is_clock_source)
     }
 
     /// Reads the counter; zero if nobody has asked, or it does not keep time.
     #[inline]
     pub(in super::super) fn peek() -> u64 {
-        match KEEP_TIME.get() {
-            // SAFETY: it keeps time.
-            Some(true) => unsafe { read() },
-            _ => 0,
-        }
+        // SAFETY: it was seen that the instruction exists.
+        if TRUST.is_given() { unsafe { read() } } else { 0 }
     }
 
     /// Reads the counter, and not before everything ahead of it in the program is done: a reading
     /// of any clock that the caller took before is older than this one.
     ///
     /// # Safety
-    /// It keeps time.
+    /// `keep_time` was true at some time.
     #[inline]
     pub(in super::super) unsafe fn read() -> u64 {
         let mut processor = 0;
         // SAFETY: the caller has asked `keep_time`, which has seen that the instruction exists;
-        // and the system lets programs use it, because its own clock does, inside of them.
+        // and the system lets programs use it, because its own clock did, inside of them.
         unsafe { __rdtscp(&raw mut processor) }
     }
 
-    fn is_clock_source() -> bool {
-        begins("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-            .is_ok_and(|source| source.trim() == "tsc")
+    // === impl Trust ===
+
+    impl Trust {
+        const fn new() -> Trust {
+            Trust { state: AtomicU32::new(UNASKED), asked_cycles: AtomicU64::new(0) }
+        }
+
+        #[inline]
+        fn is_given(&self) -> bool {
+            // ORDER: Relaxed - nothing is published by it; who reads an old one is wrong for as
+            // long as if the system had been asked a little later.
+            self.state.load(Ordering::Relaxed) == GIVEN
+        }
+
+        /// Asks if nobody has.
+        fn is_given_at_first(&self, ask: impl FnOnce() -> bool) -> bool {
+            // ORDER: Relaxed - as in `is_given`.
+            if self.state.load(Ordering::Relaxed) == UNASKED {
+                let answer = if ask() { GIVEN } else { WITHDRAWN };
+                // ORDER: Relaxed - as in `is_given`.
+                let (old, order) = (UNASKED, Ordering::Relaxed);
+                _ = self.state.compare_exchange(old, answer, order, order);
+            }
+            self.is_given()
+        }
+
+        /// Asks if nobody has for a while; of several threads one.
+        #[inline]
+        fn is_still_given(&self, now_cycles: u64, ask: impl FnOnce() -> bool) -> bool {
+            // ORDER: Relaxed - it only decides who asks.
+            let asked = self.asked_cycles.load(Ordering::Relaxed);
+            if now_cycles.wrapping_sub(asked) >= ASK_CYCLES && self.is_given() {
+                self.ask_again(asked, now_cycles, ask);
+            }
+            self.is_given()
+        }
+
+        #[cold]
+        fn ask_again(&self, asked: u64, now_cycles: u64, ask: impl FnOnce() -> bool) {
+            // ORDER: Relaxed - it only decides who asks.
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            let asks = self.asked_cycles.compare_exchange(asked, now_cycles, order.0, order.1);
+            if asks.is_ok() && !ask() {
+                // ORDER: Relaxed - as in `is_given`.
+                self.state.store(WITHDRAWN, Ordering::Relaxed);
+            }
+        }
     }
 
-    /// Whether the first processor knows the instruction: it is younger than the first of its
-    /// kind.
+    /// Whether the system's clock is the counter. Allocates nothing: any thread may be the one
+    /// that asks, wherever it reads the time.
+    fn is_clock_source() -> bool {
+        let mut name = [0; 16];
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let length = File::open(path).and_then(|mut file| file.read(&mut name));
+        length.is_ok_and(|length| name[..length].trim_ascii() == b"tsc")
+    }
+
     fn can_be_read() -> bool {
-        begins("/proc/cpuinfo").is_ok_and(|info| info.split_whitespace().any(|s| s == "rdtscp"))
+        begins("/proc/cpuinfo").is_ok_and(|info| is_steady(&info))
+    }
+
+    /// Whether the first processor knows the instruction, which is younger than the first of its
+    /// kind, and its counter neither changes its rate nor stands still while the processor idles.
+    fn is_steady(info: &str) -> bool {
+        let has = |flag| info.split_whitespace().any(|word| word == flag);
+        has("rdtscp") && has("constant_tsc") && has("nonstop_tsc")
     }
 
     /// The first few kilobytes of a file that the system makes up as it is read.
@@ -62,6 +138,45 @@ mod counter {
         File::open(path)?.take(1 << 13).read_to_end(&mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_counter_that_may_stand_still_or_change_its_rate_is_not_trusted() {
+            assert!(is_steady("flags\t: tsc rdtscp constant_tsc nonstop_tsc"));
+            assert!(!is_steady("flags\t: tsc rdtscp constant_tsc"));
+            assert!(!is_steady("flags\t: tsc rdtscp nonstop_tsc"));
+            assert!(!is_steady("flags\t: tsc constant_tsc nonstop_tsc"));
+        }
+
+        #[test]
+        fn a_system_that_turns_away_from_the_counter_is_noticed_and_for_good() {
+            let (trust, start) = (Trust::new(), 7 << 40);
+            assert!(!trust.is_given() && !trust.is_still_given(start, || unreachable!()));
+            assert!(trust.is_given_at_first(|| true));
+            assert!(trust.is_given_at_first(|| unreachable!("it was asked")));
+            assert!(trust.is_still_given(start, || true));
+            assert!(trust.is_still_given(start + ASK_CYCLES - 1, || unreachable!("too soon")));
+            assert!(trust.is_still_given(start + ASK_CYCLES, || true));
+            assert!(!trust.is_still_given(start + 2 * ASK_CYCLES, || false));
+            assert!(!trust.is_still_given(start + 3 * ASK_CYCLES, || unreachable!("it is over")));
+            assert!(!trust.is_given_at_first(|| unreachable!("it is over")));
+            // A counter that was set back is one to ask about.
+            let trust = Trust::new();
+            assert!(trust.is_given_at_first(|| true) && trust.is_still_given(start, || true));
+            assert!(!trust.is_still_given(start - 1, || false));
+        }
+
+        #[test]
+        fn a_system_without_the_counter_is_asked_once() {
+            let trust = Trust::new();
+            assert!(!trust.is_given_at_first(|| false));
+            assert!(!trust.is_given_at_first(|| unreachable!("it was asked")));
+            assert!(!trust.is_still_given(7 << 40, || unreachable!("it was asked")));
+        }
+    }
 }
 
 /// Elsewhere: none that we know of.
@@ -69,6 +184,11 @@ mod counter {
 mod counter {
     /// Whether the system keeps time by the counter: never.
     pub(in super::super) fn keep_time() -> bool {
+        false
+    }
+
+    /// Nor later.
+    pub(in super::super) fn still_keep_time(_now_cycles: u64) -> bool {
         false
     }
 

@@ -4,19 +4,26 @@
 //! then carried on by the cycle counter for a few microseconds, which takes less than half as
 //! long.
 //!
-//! *Invariants*: a watch never shows less than the clock would, so a deadline reckoned from it is
-//! never early by the clock; and it is ahead of the clock by an eighth of [`LASTS_NS`] at most, or
-//! by little more than the whole where the thread was interrupted while it set its watch:
+//! *Invariants*: while the system keeps its time by the counter, a watch never shows less than the
+//! clock would, so a deadline reckoned from it is never early by the clock. It is ahead of the
+//! clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or by
+//! little more than the whole where the thread was interrupted while it set its watch:
 //! - the count at which it is set is read *before* the clock;
-//! - its rate is measured so that it can only come out too high, and an eighth is added: a system
-//!   slews its clock by a tenth at most;
+//! - its rate is measured so that it can only come out too high, and a quarter is added: a system
+//!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way
+//!   later (`SLEW`);
 //! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the
 //!   thread moved, the machine slept);
-//! - each setting is held against the last one, and a watch that went slow is not used again.
+//! - each setting is held against the last one, and a watch that went slow is not used again;
+//! - at a setting it is noticed, a few seconds late at most, that the system has turned away from
+//!   the counter, and no watch is used from then on. Until then a watch can be behind by what the
+//!   counter missed since the setting.
 //!
 //! Where the system does not keep time by the counter, a watch is the clock.
 //!
 //! *Owner*: one thread.
+
+use std::ops::RangeInclusive;
 
 use super::{Clock, cycles};
 
@@ -26,14 +33,23 @@ const LASTS_NS: u64 = 1 << 15;
 /// Rates are in nanoseconds per cycle, times 2^32.
 const RATE_BITS: u32 = 32;
 
+/// No processor counts slower or faster than this: 32 ns to 1/32 ns for each cycle.
+const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
+
 /// Cycles that the first measurement of the rate takes at least.
 const MEASURE_CYCLES: u64 = 1 << 21;
 
 /// A clock is read in this many cycles, unless the thread was interrupted.
 pub(super) const READ_CYCLES: u64 = 1 << 12;
 
-/// Counts further apart are not compared.
-const COMPARE_CYCLES: u64 = 1 << 31;
+/// The slowest and the fastest that a system's clock goes while it is slewed, in parts of 10,000:
+/// Linux permits a tenth by the length of its own tick, and 500 ppm by the frequency.
+const SLEW: (u64, u64) = (10_000 - 1_005, 10_000 + 1_005);
+
+/// What is added to a measured rate is this part of it.
+const MARGIN: u64 = 4;
+
+const _: () = assert!(SLEW.0 * (MARGIN + 1) > SLEW.1 * MARGIN, "slewed both ways, and not behind");
 
 /// A moment that was noted down before it was known which clock it is for.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +65,15 @@ pub struct Watch {
     rate: u64,
     /// How many cycles a setting lasts; zero: it is the clock that is read.
     lasts_cycles: u64,
-    is_slow: bool,
+    /// It went slow, or the counter cannot be trusted any more.
+    is_over: bool,
+}
+
+/// A reading of the clock between two of the counter.
+struct Reading {
+    before_cycles: u64,
+    now_ns: u64,
+    after_cycles: u64,
 }
 
 // === impl Moment ===
@@ -67,7 +91,7 @@ impl Moment {
 impl Watch {
     /// A watch that was never set.
     pub fn new() -> Watch {
-        Watch { set_ns: 0, set_cycles: 0, rate: 0, lasts_cycles: 0, is_slow: false }
+        Watch { set_ns: 0, set_cycles: 0, rate: 0, lasts_cycles: 0, is_over: false }
     }
 
     /// Nanoseconds since `clock` was made, now. A watch is read with one clock only.
@@ -83,18 +107,20 @@ impl Watch {
     /// As [`Watch::now_ns`], at a moment of this thread not long ago, or later.
     #[inline]
     pub fn at_ns(&mut self, clock: &Clock, moment: Moment) -> u64 {
-        let passed_cycles = moment.cycles.wrapping_sub(self.set_cycles);
-        if passed_cycles < self.lasts_cycles {
-            self.set_ns + self.passed_ns(passed_cycles)
-        } else {
-            self.set(clock)
+        match self.shown(moment.cycles) {
+            Some(ns) => ns,
+            None => self.set(clock),
         }
     }
 
-    /// Nanoseconds that `cycles` take, rounded up. Fewer than 2^31 cycles.
+    /// What the watch shows at that count, if it need not be set.
     #[inline]
-    fn passed_ns(&self, cycles: u64) -> u64 {
-        ((cycles * self.rate) >> RATE_BITS) + 1
+    fn shown(&self, cycles: u64) -> Option<u64> {
+        let passed_cycles = cycles.wrapping_sub(self.set_cycles);
+        (passed_cycles < self.lasts_cycles).then(|| {
+            // Less than LASTS_NS << RATE_BITS, so that it fits.
+            self.set_ns + ((passed_cycles * self.rate) >> RATE_BITS) + 1
+        })
     }
 
     #[inline(never)]
@@ -102,41 +128,83 @@ impl Watch {
         if self.lasts_cycles == 0 {
             return self.measure(clock);
         }
-        let before = Moment::now().cycles;
-        let now_ns = clock.now_ns();
-        let passed_cycles = Moment::now().cycles.wrapping_sub(self.set_cycles);
-        if passed_cycles < COMPARE_CYCLES && now_ns > self.set_ns + self.passed_ns(passed_cycles) {
-            self.is_slow = true;
-            self.lasts_cycles = 0;
+        // SAFETY: the watch was set, so the counter kept time.
+        let reading = unsafe { Reading::of(clock) };
+        if cycles::still_keep_time(reading.after_cycles) {
+            self.hold_against(&reading);
+        } else {
+            self.end();
         }
-        self.set_cycles = before;
-        self.set_ns = now_ns;
-        now_ns
+        reading.now_ns
+    }
+
+    /// Sets the watch, unless it went slow since the last time.
+    fn hold_against(&mut self, reading: &Reading) {
+        // The clock was read before this count: the watch shows too much, if anything.
+        let passed_cycles = reading.after_cycles.wrapping_sub(self.set_cycles);
+        let passed_ns = (u128::from(passed_cycles) * u128::from(self.rate)) >> RATE_BITS;
+        if u128::from(reading.now_ns) > u128::from(self.set_ns) + passed_ns + 1 {
+            self.end();
+        }
+        self.set_cycles = reading.before_cycles;
+        self.set_ns = reading.now_ns;
+    }
+
+    /// From now on it is the clock.
+    fn end(&mut self) {
+        self.is_over = true;
+        self.lasts_cycles = 0;
     }
 
     /// Reads the clock, and finds out about the rate as soon as it can.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
-        let Some(start) = clock.start_cycles().filter(|_| !self.is_slow) else {
+        let Some(start_cycles) = clock.start_cycles().filter(|_| !self.is_over) else {
             return clock.now_ns();
         };
-        let before = Moment::now().cycles;
-        let now_ns = clock.now_ns();
+        // SAFETY: a clock has a count to start from only if the counter kept time.
+        let reading = unsafe { Reading::of(clock) };
+        if cycles::still_keep_time(reading.after_cycles) {
+            self.learn(start_cycles, &reading);
+        } else {
+            self.end();
+        }
+        reading.now_ns
+    }
+
+    /// Takes the rate from a reading of a clock that was started at `start_cycles`, or a little
+    /// before, if the reading is good enough.
+    fn learn(&mut self, start_cycles: u64, reading: &Reading) {
         // The clock was started before its cycles were read, and is read now after them: the
         // cycles are too few for the time, if anything.
-        let cycles = before.wrapping_sub(start);
-        let is_quick = Moment::now().cycles.wrapping_sub(before) < READ_CYCLES;
+        let &Reading { before_cycles, now_ns, after_cycles } = reading;
+        let cycles = before_cycles.wrapping_sub(start_cycles);
+        let is_quick = after_cycles.wrapping_sub(before_cycles) < READ_CYCLES;
         if is_quick && cycles >= MEASURE_CYCLES {
             let rate = (u128::from(now_ns + 1) << RATE_BITS) / u128::from(cycles);
-            // What does not fit is no rate of any processor: the watch stays the clock.
-            if let Ok(rate) = u32::try_from(rate + rate / 8 + 1) {
-                self.rate = u64::from(rate);
+            // Otherwise the counter was set back or ahead meanwhile: the watch stays the clock.
+            if let Some(rate) = u64::try_from(rate).ok().filter(|rate| RATES.contains(rate)) {
+                self.rate = rate + rate / MARGIN + 1;
                 self.lasts_cycles = (LASTS_NS << RATE_BITS) / self.rate;
-                self.set_cycles = before;
+                self.set_cycles = before_cycles;
                 self.set_ns = now_ns;
             }
         }
-        now_ns
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// # Safety
+    /// The counter kept time at some time.
+    unsafe fn of(clock: &Clock) -> Reading {
+        // SAFETY: the caller says so.
+        let before_cycles = unsafe { cycles::read() };
+        let now_ns = clock.now_ns();
+        // SAFETY: as above.
+        let after_cycles = unsafe { cycles::read() };
+        Reading { before_cycles, now_ns, after_cycles }
     }
 }
 
@@ -158,6 +226,96 @@ mod tests {
             watch.now_ns(clock);
         }
         watch
+    }
+
+    /// A counter of three cycles in a nanosecond, and a clock that the system slews.
+    struct Pretended {
+        cycles: u64,
+        /// In 10,000 parts of a nanosecond.
+        time: u64,
+    }
+
+    impl Pretended {
+        /// What a counter and a clock show that were started long ago, and a watch that was set.
+        fn set(slew: u64) -> (Pretended, Watch) {
+            let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
+            let (start, mut watch) = (pretended.cycles, Watch::new());
+            pretended.pass(1_000_000, slew);
+            watch.learn(start, &pretended.reading());
+            assert!(watch.lasts_cycles > 0);
+            (pretended, watch)
+        }
+
+        fn pass(&mut self, ns: u64, slew: u64) {
+            self.cycles += 3 * ns;
+            self.time += ns * slew;
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.time / 10_000
+        }
+
+        fn reading(&self) -> Reading {
+            let (before_cycles, now_ns) = (self.cycles, self.now_ns());
+            Reading { before_cycles, now_ns, after_cycles: before_cycles + 60 }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_both_ways_is_not_ahead_of_its_watch() {
+        for (measured, later) in [SLEW, (SLEW.1, SLEW.0), (10_000, 10_000)] {
+            let (mut pretended, mut watch) = Pretended::set(measured);
+            let (mut settings, mut most_ahead_ns) = (0, 0);
+            while settings < 50 {
+                pretended.pass(100, later);
+                let now_ns = pretended.now_ns();
+                if let Some(shown_ns) = watch.shown(pretended.cycles) {
+                    assert!(shown_ns >= now_ns, "behind by {} ns", now_ns - shown_ns);
+                    most_ahead_ns = most_ahead_ns.max(shown_ns - now_ns);
+                } else {
+                    watch.hold_against(&pretended.reading());
+                    assert!(!watch.is_over);
+                    settings += 1;
+                }
+            }
+            let limit_ns = LASTS_NS / if measured == later { 4 } else { 2 };
+            assert!(most_ahead_ns < limit_ns, "ahead by {most_ahead_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_slows_is_noticed_at_the_next_setting_however_late_that_is() {
+        for pause_ns in [LASTS_NS, 1_000_000, 60_000_000_000] {
+            let (mut pretended, mut watch) = Pretended::set(10_000);
+            pretended.pass(pause_ns, 10_000);
+            watch.hold_against(&pretended.reading());
+            assert!(!watch.is_over);
+            pretended.pass(pause_ns, 10_000);
+            pretended.cycles -= pause_ns;
+            watch.hold_against(&pretended.reading());
+            assert!(watch.is_over && watch.shown(pretended.cycles).is_none());
+        }
+    }
+
+    #[test]
+    fn a_counter_that_stood_still_is_noticed_at_the_next_setting() {
+        let (mut pretended, mut watch) = Pretended::set(10_000);
+        pretended.time += 10_000 * 10_000_000_000;
+        pretended.pass(LASTS_NS, 10_000);
+        assert_eq!(watch.shown(pretended.cycles), None);
+        watch.hold_against(&pretended.reading());
+        assert!(watch.is_over);
+    }
+
+    #[test]
+    fn no_rate_is_taken_of_a_counter_that_was_set_back_or_ahead() {
+        let start = 7 << 50;
+        for cycles in [start - (1 << 30), 5 << 20, start + (1 << 40)] {
+            let pretended = Pretended { cycles, time: 10_000 * 1_000_000 };
+            let mut watch = Watch::new();
+            watch.learn(start, &pretended.reading());
+            assert_eq!(watch.lasts_cycles, 0);
+        }
     }
 
     #[test]
@@ -221,7 +379,7 @@ mod tests {
         let set_ns = watch.set_ns;
         while clock.now_ns() < set_ns + 2 * LASTS_NS {}
         watch.now_ns(&clock);
-        assert!(watch.is_slow);
+        assert!(watch.is_over);
         let before_ns = clock.now_ns();
         assert!(before_ns <= watch.now_ns(&clock));
         while clock.now_ns() < before_ns + 2_000_000 {}

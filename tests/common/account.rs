@@ -189,9 +189,7 @@ impl Book {
 }
 
 fn refused(error: ScheduleError<Item>) -> ScheduleError<()> {
-    let is_full = error.is_full();
-    error.into_payload().meets(Fate::Refused);
-    if is_full { ScheduleError::Full(()) } else { ScheduleError::Stopped(()) }
+    error.map(|item| item.meets(Fate::Refused))
 }
 
 // === impl Item ===

@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory, WatchError};
+use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory};
 use tickless::{Engine, ManualClock};
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
@@ -141,7 +141,7 @@ impl World for Real {
                 self.0.ops.lock().unwrap()[number].1 = Some(ticket);
                 Arrived::Delayed
             }
-            Err(WatchError::NoKeys(_)) => Arrived::NoKeys,
+            Err(error) if error.is_no_keys() => Arrived::NoKeys,
             Err(error) => {
                 assert!(error.is_stopped());
                 Arrived::Stopped

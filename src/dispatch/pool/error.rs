@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::error::Exclusive;
+
 /// Why a pool was not built.
 ///
 /// ```
@@ -34,21 +36,41 @@ pub enum PoolError {
 /// Why a pool did not take a payload. It comes back in here.
 ///
 /// ```
-/// use tickless::dispatch::{Full, Pool, SubmitError};
+/// use tickless::dispatch::{Full, Pool, SubmitReason};
 ///
 /// let pool = Pool::builder(Full::Drop).build_typed(|line: &str| println!("{line}"))?;
 /// pool.submit("in time")?;
 /// pool.shutdown()?;
-/// assert_eq!(pool.submit("too late"), Err(SubmitError::ShutDown("too late")));
+/// let refused = pool.submit("too late").unwrap_err();
+/// assert_eq!(refused.reason(), SubmitReason::ShutDown);
+/// assert_eq!(refused.into_payload(), "too late");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SubmitError<T> {
+    reason: SubmitReason,
+    payload: Exclusive<T>,
+}
+
+/// Why a pool did not take a payload.
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool, SubmitReason};
+///
+/// let pool = Pool::builder(Full::Drop).build_typed(|line: &str| println!("{line}"))?;
+/// match pool.submit("a line").map_err(|refused| refused.reason()) {
+///     Ok(()) => {}
+///     Err(SubmitReason::Full) => println!("later, perhaps"),
+///     Err(reason) => println!("never: {reason}"),
+/// }
+/// # Ok::<(), tickless::dispatch::PoolError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum SubmitError<T> {
+pub enum SubmitReason {
     /// The queue is full, and the pool drops what does not fit.
-    Full(T),
+    Full,
     /// The pool was shut down.
-    ShutDown(T),
+    ShutDown,
 }
 
 /// Why a pool was not shut down.
@@ -104,6 +126,25 @@ impl std::error::Error for PoolError {
 // === impl SubmitError ===
 
 impl<T> SubmitError<T> {
+    pub(super) fn new(reason: SubmitReason, payload: T) -> SubmitError<T> {
+        SubmitError { reason, payload: Exclusive::new(payload) }
+    }
+
+    /// Why the pool did not take it.
+    ///
+    /// ```
+    /// use tickless::dispatch::{Full, Pool, SubmitReason};
+    ///
+    /// let pool = Pool::builder(Full::Block).build_typed(|line: &str| println!("{line}"))?;
+    /// pool.shutdown()?;
+    /// let refused = pool.submit("too late").unwrap_err();
+    /// assert_eq!(refused.reason(), SubmitReason::ShutDown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> SubmitReason {
+        self.reason
+    }
+
     /// The payload.
     ///
     /// ```
@@ -116,31 +157,34 @@ impl<T> SubmitError<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_payload(self) -> T {
-        match self {
-            SubmitError::Full(payload) | SubmitError::ShutDown(payload) => payload,
-        }
+        self.payload.into_inner()
     }
 }
 
 impl<T> fmt::Debug for SubmitError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubmitError::Full(_) => "Full(..)",
-            SubmitError::ShutDown(_) => "ShutDown(..)",
-        })
+        f.debug_struct("SubmitError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Display for SubmitError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubmitError::Full(_) => "the pool's queue is full",
-            SubmitError::ShutDown(_) => "the pool was shut down",
-        })
+        self.reason.fmt(f)
     }
 }
 
 impl<T> std::error::Error for SubmitError<T> {}
+
+// === impl SubmitReason ===
+
+impl fmt::Display for SubmitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubmitReason::Full => "the pool's queue is full",
+            SubmitReason::ShutDown => "the pool was shut down",
+        })
+    }
+}
 
 // === impl ShutdownError ===
 

@@ -22,7 +22,7 @@ use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
 use crew::Crew;
-pub use error::{PoolError, ShutdownError, SubmitError};
+pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 use queue::{Patience, Pushed};
 pub use stats::PoolStats;
 
@@ -181,8 +181,13 @@ impl<T: Send + 'static> Pool<T> {
         let pushed = self.inner.feed(&mut payload);
         match payload.next() {
             None => Ok(()),
-            Some(payload) if pushed == Pushed::Over => Err(SubmitError::ShutDown(payload)),
-            Some(payload) => Err(SubmitError::Full(payload)),
+            Some(payload) => Err(SubmitError::new(
+                match pushed {
+                    Pushed::Over => SubmitReason::ShutDown,
+                    _ => SubmitReason::Full,
+                },
+                payload,
+            )),
         }
     }
 
