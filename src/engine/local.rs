@@ -246,7 +246,7 @@ impl<T: Send + 'static> AnyLocal for Local<T> {
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
         let sweep = self.keeper.clear(&self.core.pool);
-        self.keeper.hand_back();
+        self.keeper.hand_back(&self.core.pool);
         self.core.ask_for_sweep(sweep);
     }
 }

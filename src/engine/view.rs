@@ -152,6 +152,11 @@ impl<T: Send + 'static> TypedEngine<T> {
             let mut owner = owner.expect("a turn does not panic");
             is_closed |= owner.is_closed();
             let counted = shard.check(&mut owner, core.now())?;
+            shard.publish(&owner, &core.pool);
+            if !is_closed {
+                let published = core.pool.dead_in(shard.index());
+                Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
+            }
             sum.pending += counted.pending;
             sum.kept += counted.kept;
             sum.dead += counted.dead;
@@ -159,6 +164,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         if !is_closed {
             Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
             Violation::unless_equal("dead entries", sum.dead, core.pool.tallies.dead())?;
+            Violation::unless_equal("living timers", sum.pending, core.pool.balanced_living())?;
         }
         Ok(())
     }

@@ -77,6 +77,7 @@ impl<T> Reaper<'_, T> {
     /// What is left after a turn: more that is due, an errand, or a sleep.
     fn report(&self, owner: &mut Owner<T>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(owner);
+        self.shard.publish(owner, self.pool);
         let is_due = self.shard.is_due(owner, now);
         let busy = is_due || self.shard.run_errand(owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(owner, self.pool) };
@@ -93,6 +94,7 @@ impl<T> Reaper<'_, T> {
         if fired > 0 {
             owner.count(Count::Fired, fired as u64);
             self.pool.discharge(fired as u64);
+            self.shard.publish(owner, self.pool);
             let handed = super::handover::hand_over(self, owner.batch(), opened);
             owner.count(Count::Panicked, handed.panicked);
             if handed.slow > 0 {

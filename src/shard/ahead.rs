@@ -80,7 +80,7 @@ impl<T> Shard<T> {
             .min()
             .filter(|&ahead| ahead < first);
         match ahead {
-            Some(ahead) if pool.tallies.pending() >= CROWD => ahead,
+            Some(ahead) if pool.living() >= CROWD => ahead,
             _ => first,
         }
     }
@@ -90,7 +90,7 @@ impl<T> Shard<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) {
-        if level >= COARSE && pool.tallies.pending() >= CROWD {
+        if level >= COARSE && pool.living() >= CROWD {
             self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)));
         }
     }
@@ -119,14 +119,21 @@ impl<T> Shard<T> {
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
     fn next_sweep(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Option<Errand<T>> {
-        while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
+        loop {
+            let is_new = owner.swept == NO_SWEEP;
+            if is_new && !self.begin_sweep(pool) {
+                return None;
+            }
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
                 return Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Sweep });
             }
             owner.swept = NO_SWEEP;
+            if is_new {
+                // Nothing is filed: another one would not find more.
+                return None;
+            }
         }
-        None
     }
 
     /// The first bucket with something in it, from `level` and `slot` on.

@@ -56,6 +56,7 @@ impl<T> Shard<T> {
         owner.stock.clear(pool);
         owner.tally.add(Count::Returned, returned.len() as u64);
         pool.discharge(returned.len() as u64);
+        self.publish(owner, pool);
         returned
     }
 

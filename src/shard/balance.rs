@@ -1,0 +1,172 @@
+//! How many timers live and how many entries are dead, for decisions: asked in O(1), whatever
+//! number of threads there is and ever was.
+//!
+//! Each writer counts on its tally, and publishes here now and then what changed: a thread after
+//! each 64 timers that it filed, with each magazine of seats that it fetches or gives away, and in
+//! its end; a shard's owner before each batch that it hands over, and at the end of each turn.
+//!
+//! *Owner*: anyone.
+//!
+//! *Invariants*, for what is read here against what is true when nobody is inside a call:
+//! - `living` is less than the truth by at most 128, and more by at most 64, for each thread that
+//!   uses the engine now. (Between two publications, a thread's timers grow by those that it files
+//!   in an entry of their own or moves to one, up to 64, and by the seats that its cache loses, up to
+//!   64; they become fewer by the seats that the cache gains, up to 64. What ended publishes the
+//!   rest, so threads of the past add nothing.) It is more by up to 256 for each shard whose owner
+//!   is about to hand a batch over.
+//! - `dead` is not less than the truth, but for the magazine that a thread is letting go of right
+//!   now; it is more by what owners have buried in turns that are not over.
+//!
+//! Therefore: as long as whoever lets go of seats and whoever fires asks [`Balance::is_upset`]
+//! afterwards, and entries are buried until it says no, dead entries are at most
+//! `max(living, 4096)` and 64 for each thread, which is what its cache holds of seats.
+//!
+//! *Tested by*: the unit tests below, and `check`, which holds the figures against the tallies.
+
+use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
+
+use super::tally::Tally;
+
+/// Dead entries are swept when there are more of them than living ones, and more than this: so
+/// few are not worth a walk.
+const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
+
+/// What lives and what is dead. All figures wrap: one that is below zero for a moment, because who
+/// buries was faster than who told of the dead, counts as none.
+#[derive(Debug)]
+pub(super) struct Balance {
+    engine: Padded<Figures>,
+    /// Dead entries of each shard.
+    dead: Box<[Padded<Counter>]>,
+}
+
+#[derive(Debug)]
+struct Figures {
+    living: Counter,
+    dead: Counter,
+}
+
+// === impl Balance ===
+
+impl Balance {
+    pub(super) fn new(shards: usize) -> Balance {
+        let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
+        let dead = (0..shards.max(1)).map(|_| Padded(Counter::new(0))).collect();
+        Balance { engine: Padded(figures), dead }
+    }
+
+    /// A writer publishes what it has counted: a thread, or the owner of `shard`.
+    pub(super) fn publish(&self, tally: &Tally, shard: Option<u32>) {
+        let untold = tally.take_untold();
+        if untold.living != 0 {
+            // ORDER: Relaxed - a number that says when to look, and no more; so are all here.
+            self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
+        }
+        if let Some(shard) = shard.filter(|_| untold.buried != 0) {
+            // ORDER: Relaxed - as above.
+            self.dead[shard as usize].fetch_sub(untold.buried, Ordering::Relaxed);
+            self.engine.dead.fetch_sub(untold.buried, Ordering::Relaxed);
+        }
+    }
+
+    /// Entries of `shard` were let go of and are dead.
+    pub(super) fn leave_dead(&self, shard: u32, n: u64) {
+        // ORDER: Relaxed - as in `publish`.
+        self.dead[shard as usize].fetch_add(n, Ordering::Relaxed);
+        self.engine.dead.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Timers that are pending, about.
+    pub(super) fn living(&self) -> u64 {
+        read(&self.engine.living)
+    }
+
+    /// Dead entries in all shards, about.
+    pub(super) fn dead(&self) -> u64 {
+        read(&self.engine.dead)
+    }
+
+    /// Dead entries in one shard, about.
+    pub(super) fn dead_in(&self, shard: u32) -> u64 {
+        read(&self.dead[shard as usize])
+    }
+
+    /// Whether dead entries outnumber the living by enough to look for them.
+    pub(super) fn is_upset(&self) -> bool {
+        self.dead() > self.living().max(DEAD_AT_LEAST)
+    }
+
+    /// Whether there are too many dead entries, and `shard` has its share of them: one shard at
+    /// least has.
+    pub(super) fn is_upset_by(&self, shard: u32) -> bool {
+        let (all, here) = (self.dead(), self.dead_in(shard));
+        all > self.living().max(DEAD_AT_LEAST) && here * self.dead.len() as u64 >= all
+    }
+
+    /// The living, exactly as they were published. It wraps.
+    pub(super) fn published_living(&self) -> u64 {
+        // ORDER: Relaxed - as in `publish`.
+        self.engine.living.load(Ordering::Relaxed)
+    }
+}
+
+fn read(counter: &Counter) -> u64 {
+    // ORDER: Relaxed - as in `publish`.
+    (counter.load(Ordering::Relaxed) as i64).max(0) as u64
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::{Count, Tallies};
+    use super::*;
+
+    #[test]
+    fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
+        let (balance, tallies) = (Balance::new(2), Tallies::new());
+        let (thread, owner) = (tallies.claim(), tallies.claim());
+        thread.add(Count::Filed, 5);
+        assert_eq!(balance.living(), 0);
+        (0..2).for_each(|_| balance.publish(&thread, None));
+        assert_eq!(balance.living(), 5);
+        thread.add(Count::Seated, 2);
+        thread.add(Count::Cancelled, 4);
+        owner.add(Count::Fired, 1);
+        assert_eq!(tallies.untold_living(), 3_u64.wrapping_neg());
+        balance.publish(&thread, None);
+        balance.publish(&owner, Some(1));
+        assert_eq!((balance.living(), tallies.untold_living()), (2, 0));
+        assert_eq!(balance.living(), tallies.pending());
+    }
+
+    #[test]
+    fn who_buries_before_the_dead_were_told_of_leaves_no_debt() {
+        let (balance, tallies) = (Balance::new(2), Tallies::new());
+        let owner = tallies.claim();
+        owner.add(Count::Buried, 3);
+        balance.publish(&owner, Some(1));
+        assert_eq!((balance.dead(), balance.dead_in(1), balance.is_upset()), (0, 0, false));
+        balance.leave_dead(1, 4);
+        balance.leave_dead(0, 2);
+        assert_eq!([balance.dead(), balance.dead_in(0), balance.dead_in(1)], [3, 2, 1]);
+    }
+
+    #[test]
+    fn it_is_upset_when_the_dead_outnumber_the_living_and_4096() {
+        let (balance, tallies) = (Balance::new(2), Tallies::new());
+        let (thread, owner) = (tallies.claim(), tallies.claim());
+        balance.leave_dead(0, DEAD_AT_LEAST);
+        assert!(!balance.is_upset());
+        balance.leave_dead(1, 1);
+        assert!(balance.is_upset());
+        assert_eq!([0, 1].map(|shard| balance.is_upset_by(shard)), [true, false]);
+        thread.add(Count::Filed, DEAD_AT_LEAST + 1);
+        balance.publish(&thread, None);
+        assert!(!balance.is_upset() && !balance.is_upset_by(0));
+        owner.add(Count::Fired, 1);
+        balance.publish(&owner, Some(0));
+        assert!(balance.is_upset() && balance.is_upset_by(0));
+        owner.add(Count::Buried, 1);
+        balance.publish(&owner, Some(0));
+        assert!(!balance.is_upset());
+    }
+}
