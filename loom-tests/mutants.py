@@ -494,12 +494,23 @@ MUTANTS = {
             (CLOSE, [("        owner.agenda.clear();\n", "")]),
         ],
     ),
-    "levels are not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
-    "levels are closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
-    "a level is made by load and store": (
+    "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
+    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
+    "a segment is made by load and store": (
         "stop",
-        [(WHEEL, [("        let done = entry.compare_exchange(\n            ptr::null_mut(),\n            ring.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = entry.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            entry.store(ring.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = self.segments[at].load(Ordering::Acquire);\n        let done = if other.is_null() {\n            self.segments[at].store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a segment is published without Release": (
+        "stop",
+        [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
+    ),
+    "only the first segment of a level is closed": (
+        "stop", [(WHEEL, [("        for segment in &self.segments {", "        for segment in self.segments.iter().step_by(self.per_level) {")])],
+    ),
+    "a walk leaves a level's further segments out": (
+        "stop", [(WHEEL, [("        let segments = (begin..self.segments.len()).filter_map(|at| {",
+                           "        let segments = (begin..self.segments.len()).step_by(self.per_level).filter_map(|at| {")])],
     ),
     "a vacancy keeps its list bit": (
         "stop",

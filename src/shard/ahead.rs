@@ -138,13 +138,10 @@ impl<T> Shard<T> {
 
     /// The first bucket with something in it, from `level` and `slot` on.
     fn next_unswept(&self, (level, slot): (u8, usize)) -> Option<(Place, &Bucket<T>)> {
-        self.wheel.existing().skip_while(|&(l, _)| l < level).find_map(|(l, buckets)| {
-            let first = if l == level { slot } else { 0 };
-            let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
-            let at = buckets.iter().skip(first).position(holds)? + first;
-            let place = Place { level: l, slot: at as u32, expiration: Tick::ZERO };
-            Some((place, &buckets[at]))
-        })
+        let mut existing = self.wheel.existing_from(level.max(1), slot as u32);
+        let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
+        let (level, slot, bucket) = existing.find(|(_, _, bucket)| holds(bucket))?;
+        Some((Place { level, slot, expiration: Tick::ZERO }, bucket))
     }
 
     /// Decides about one entry of a bucket that is not due.
