@@ -177,7 +177,7 @@ impl<T> Core<T> {
 
     #[cold]
     fn ask_littered_for_sweep(&self) {
-        let littered = self.shards.iter().filter(|shard| self.pool.has_dead(shard.index()));
+        let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
         littered.for_each(Shard::ask_for_sweep);
     }
 }

@@ -119,21 +119,14 @@ impl<T> Shard<T> {
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
     fn next_sweep(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Option<Errand<T>> {
-        loop {
-            let is_new = owner.swept == NO_SWEEP;
-            if is_new && !self.begin_sweep(pool) {
-                return None;
-            }
+        while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
                 return Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Sweep });
             }
             owner.swept = NO_SWEEP;
-            if is_new {
-                // Nothing is filed: another one would not find more.
-                return None;
-            }
         }
+        None
     }
 
     /// The first bucket with something in it, from `level` and `slot` on.

@@ -36,8 +36,7 @@ const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 #[derive(Debug)]
 pub(super) struct Balance {
     engine: Padded<Figures>,
-    /// Dead entries of each shard.
-    dead: Box<[Padded<Counter>]>,
+    shards: Box<[Padded<OfShard>]>,
 }
 
 #[derive(Debug)]
@@ -46,13 +45,22 @@ struct Figures {
     dead: Counter,
 }
 
+#[derive(Debug)]
+struct OfShard {
+    dead: Counter,
+    /// Dead entries that were left here since the shard's last sweep began, with those that were
+    /// buried without one.
+    unswept: Counter,
+}
+
 // === impl Balance ===
 
 impl Balance {
     pub(super) fn new(shards: usize) -> Balance {
         let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
-        let dead = (0..shards.max(1)).map(|_| Padded(Counter::new(0))).collect();
-        Balance { engine: Padded(figures), dead }
+        let of_shard = || OfShard { dead: Counter::new(0), unswept: Counter::new(0) };
+        let shards = (0..shards.max(1)).map(|_| Padded(of_shard())).collect();
+        Balance { engine: Padded(figures), shards }
     }
 
     /// A writer publishes what it has counted: a thread, or the owner of `shard`.
@@ -64,7 +72,7 @@ impl Balance {
         }
         if let Some(shard) = shard.filter(|_| untold.buried != 0) {
             // ORDER: Relaxed - as above.
-            self.dead[shard as usize].fetch_sub(untold.buried, Ordering::Relaxed);
+            self.shards[shard as usize].dead.fetch_sub(untold.buried, Ordering::Relaxed);
             self.engine.dead.fetch_sub(untold.buried, Ordering::Relaxed);
         }
     }
@@ -72,7 +80,8 @@ impl Balance {
     /// Entries of `shard` were let go of and are dead.
     pub(super) fn leave_dead(&self, shard: u32, n: u64) {
         // ORDER: Relaxed - as in `publish`.
-        self.dead[shard as usize].fetch_add(n, Ordering::Relaxed);
+        self.shards[shard as usize].dead.fetch_add(n, Ordering::Relaxed);
+        self.shards[shard as usize].unswept.fetch_add(n, Ordering::Relaxed);
         self.engine.dead.fetch_add(n, Ordering::Relaxed);
     }
 
@@ -88,7 +97,7 @@ impl Balance {
 
     /// Dead entries in one shard, about.
     pub(super) fn dead_in(&self, shard: u32) -> u64 {
-        read(&self.dead[shard as usize])
+        read(&self.shards[shard as usize].dead)
     }
 
     /// Whether dead entries outnumber the living by enough to look for them.
@@ -96,11 +105,23 @@ impl Balance {
         self.dead() > self.living().max(DEAD_AT_LEAST)
     }
 
-    /// Whether there are too many dead entries, and `shard` has its share of them: one shard at
-    /// least has.
+    /// Whether there are too many dead entries, and `shard` has its share of them (one shard at
+    /// least has), of which some were left there since its last sweep began.
     pub(super) fn is_upset_by(&self, shard: u32) -> bool {
         let (all, here) = (self.dead(), self.dead_in(shard));
-        all > self.living().max(DEAD_AT_LEAST) && here * self.dead.len() as u64 >= all
+        let is_most = here * self.shards.len() as u64 >= all;
+        all > self.living().max(DEAD_AT_LEAST) && is_most && self.has_unswept(shard)
+    }
+
+    /// Whether a sweep of `shard` may find more than the last one.
+    pub(super) fn has_unswept(&self, shard: u32) -> bool {
+        read(&self.shards[shard as usize].unswept) > 0
+    }
+
+    /// A sweep of `shard` begins.
+    pub(super) fn forget_unswept(&self, shard: u32) {
+        // ORDER: Relaxed - as in `publish`.
+        self.shards[shard as usize].unswept.store(0, Ordering::Relaxed);
     }
 
     /// The living, exactly as they were published. It wraps.
@@ -165,6 +186,8 @@ mod tests {
         owner.add(Count::Fired, 1);
         balance.publish(&owner, Some(0));
         assert!(balance.is_upset() && balance.is_upset_by(0));
+        balance.forget_unswept(0);
+        assert!(balance.is_upset() && !balance.is_upset_by(0), "a sweep has looked at them");
         owner.add(Count::Buried, 1);
         balance.publish(&owner, Some(0));
         assert!(!balance.is_upset());

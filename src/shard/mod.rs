@@ -176,7 +176,11 @@ impl<T> Shard<T> {
     fn begin_sweep(&self, pool: &Pool<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
-        is_asked || pool.is_littered(self.index)
+        let begins = is_asked || pool.is_littered(self.index);
+        if begins {
+            pool.forget_unswept(self.index);
+        }
+        begins
     }
 
     /// The owner publishes what it has counted.

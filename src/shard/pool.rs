@@ -111,14 +111,20 @@ impl<T> Pool<T> {
         self.balance.is_upset()
     }
 
-    /// The same, where `shard` has its share of them: one shard at least has. O(1).
+    /// The same, where `shard` has its share of them (one shard at least has), and they are not
+    /// what its last sweep left. O(1).
     pub fn is_littered(&self, shard: u32) -> bool {
         self.balance.is_upset_by(shard)
     }
 
-    /// Whether a sweep of `shard` may find something.
-    pub fn has_dead(&self, shard: u32) -> bool {
-        self.dead_in(shard) > 0
+    /// Whether a sweep of `shard` may find more than the last one. O(1).
+    pub fn has_unswept(&self, shard: u32) -> bool {
+        self.balance.has_unswept(shard)
+    }
+
+    /// A sweep of `shard` begins.
+    pub(super) fn forget_unswept(&self, shard: u32) {
+        self.balance.forget_unswept(shard);
     }
 
     /// The living as they were published and are yet to be, for checks: nobody is inside a call.
