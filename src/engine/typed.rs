@@ -2,16 +2,18 @@
 //! `scheduling`, what can be seen of it in `view`, turns for its caller are in `driving`.
 
 use std::fmt;
+use std::mem;
 
 use crate::dispatch::{Handler, contained, step_aside};
 use crate::error::{BuildError, StopError};
-use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::sync::{Arc, JoinHandle, Mutex, PoisonError};
 use crate::time::Clock;
 
 use super::Builder;
 use super::core::Core;
 use super::driving::is_inside;
 use super::leftover::Leftover;
+use super::registry::is_inherited;
 
 /// A timer engine whose payload is any `T`, handed to one [`Handler`] in batches.
 ///
@@ -21,6 +23,8 @@ use super::leftover::Leftover;
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
 /// what is pending is dropped (a panic in that ends there); [`stop`](TypedEngine::stop) returns it
 /// instead.
+///
+/// After a fork an engine stays with the process that built it: see [`Engine`](crate::Engine).
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -96,8 +100,12 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// The call comes from one of the engine's own tasks, for which it would wait.
+    /// The call comes from one of the engine's own tasks, for which it would wait, or from a child
+    /// process.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
+        if self.is_inherited() {
+            return Err(StopError::Forked);
+        }
         if is_inside(self.core().id()) {
             return Err(StopError::InsideTask);
         }
@@ -107,6 +115,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// The engine's number: no other of this process has it.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        is_inherited(self.number())
     }
 
     /// The engine's clock.
@@ -172,6 +185,13 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
+        if is_inherited(self.core.id()) {
+            // Nobody stops what another process runs. Its threads are not here to be joined, or
+            // even to be let go of; its locks may be held, and its lists be half-way somewhere.
+            let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(mem::take(threads));
+            return mem::forget(self.core.clone());
+        }
         if is_inside(self.core.id()) {
             // The reapers close their shards by themselves, after the task.
             self.core.abandon();

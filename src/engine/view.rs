@@ -141,10 +141,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// What does not hold.
     ///
     /// # Panics
-    /// The call comes from one of the engine's own tasks.
+    /// The call comes from one of the engine's own tasks, or from a child process.
     pub fn check(&self) -> Result<(), Violation> {
         let core = self.core();
         assert!(!is_inside(core.id()), "a task cannot check its own engine");
+        assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
         let mut sum = Counted::default();
         let mut is_closed = false;
         for shard in &core.shards {

@@ -22,12 +22,15 @@ use std::fmt;
 pub enum StopError {
     /// A task of the engine asked: stopping would wait for that very task.
     InsideTask,
+    /// The engine belongs to the process that this one was forked from, and only that can stop it.
+    Forked,
 }
 
 impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StopError::InsideTask => f.write_str("an engine cannot be stopped by its own task"),
+            StopError::Forked => f.write_str("the engine belongs to the parent process"),
         }
     }
 }
