@@ -887,9 +887,6 @@ MUTANTS = {
     "a request for a sweep is taken without Acquire": (
         "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
     ),
-    "no look at the request for a sweep before the sleep": (
-        "sweep", [(THREAD, [("            || shard.wants_sweep()\n", "")])],
-    ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (
         "shard",

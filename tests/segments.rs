@@ -57,7 +57,7 @@ fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
 
 #[test]
 fn timers_all_over_a_wheel_with_a_million_slots_are_found_cancelled_swept_fired_and_returned() {
-    let timers = scaled(20_000) as u64;
+    let timers = scaled(20_000);
     let engine = engine(SLOTS);
     let random = &mut Random::new(16);
     let handles: Vec<(u64, Handle<u64>)> = (0..timers)

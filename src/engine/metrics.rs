@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, Unit};
 
-use crate::os::Process;
+use crate::dispatch::Process;
 use crate::reaper::{Latenesses, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 

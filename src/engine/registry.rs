@@ -7,9 +7,9 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::dispatch::Told;
 use crate::entry::Published;
-use crate::os;
-use crate::sync::{Arc, AtomicU32, Counter, Ordering, Weak};
+use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
 use super::local;
 
@@ -32,8 +32,8 @@ static INHERITED: AtomicU32 = AtomicU32::new(0);
 
 /// A number that no engine of this process had before; `None` after 2^32 - 1 of them.
 pub(super) fn new_number() -> Option<u32> {
-    static IS_ASKED: Counter = Counter::new(0);
-    os::ask_once(&IS_ASKED, inherit);
+    static INHERIT: Told = Told::new(inherit);
+    INHERIT.begin();
     // ORDER: Relaxed - a number and nothing else.
     LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
         .ok()

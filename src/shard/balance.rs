@@ -10,8 +10,8 @@
 //! *Invariants*, for what is read here against what is true when nobody is inside a call:
 //! - `living` is less than the truth by at most 128, and more by at most 64, for each thread that
 //!   uses the engine now. (Between two publications, a thread's timers grow by those that it files
-//!   in an entry of their own or moves to one, up to 64, and by the seats that its cache loses, up to
-//!   64; they become fewer by the seats that the cache gains, up to 64. What ended publishes the
+//!   in an entry of their own or moves to one, up to 64, and by the seats that its cache loses, up
+//!   to 64; they become fewer by the seats that the cache gains, up to 64. What ended publishes the
 //!   rest, so threads of the past add nothing.) It is more by up to 256 for each shard whose owner
 //!   is about to hand a batch over.
 //! - `dead` is not less than the truth, but for the magazine that a thread is letting go of right
@@ -19,7 +19,8 @@
 //!
 //! Therefore: as long as whoever lets go of seats and whoever fires asks [`Balance::is_upset`]
 //! afterwards, and entries are buried until it says no, dead entries are at most
-//! `max(living, 4096)` and 64 for each thread, which is what its cache holds of seats.
+//! `max(living, 4096)` and 64 for each thread, which is what its cache holds of seats, and 256 for
+//! each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, and `check`, which holds the figures against the tallies.
 
@@ -138,8 +139,10 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{Count, Tallies};
+    use super::super::{Count, Keeper, Pool, Shard, Tallies, tallies};
     use super::*;
+    use crate::doorbell::{Bell, Doorbell};
+    use crate::time::{Geometry, Tick};
 
     #[test]
     fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
@@ -191,5 +194,52 @@ mod tests {
         owner.add(Count::Buried, 1);
         balance.publish(&owner, Some(0));
         assert!(!balance.is_upset());
+    }
+
+    fn end(mut keeper: Keeper<()>, pool: &Pool<()>) {
+        assert_eq!(keeper.clear(pool), None);
+        keeper.hand_back(pool);
+    }
+
+    #[test]
+    fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
+        let pool = Pool::<()>::new(0, 1, None);
+        let few = pool.tallies.len();
+        (0..10_000).for_each(|_| end(Keeper::new(&pool), &pool));
+        assert!(pool.tallies.len() <= few + 8, "{} tallies", pool.tallies.len());
+        assert_eq!(pool.balanced_living(), 0);
+    }
+
+    #[test]
+    fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_there_was() {
+        const TIMERS: u64 = 20_000;
+        let pool = Pool::new(0, 1, None);
+        let bell = Doorbell::new(Bell::None);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
+        let living: Vec<Keeper<()>> = (0..1000).map(|_| Keeper::new(&pool)).collect();
+        let mut keeper = Keeper::new(&pool);
+        let due = |i: u64| Tick::new(100_000 + i);
+        let schedule = |keeper: &mut Keeper<()>, i| {
+            keeper.schedule(&pool, &shard, due(i), || Tick::ZERO, (), true).unwrap()
+        };
+        let timers: Vec<_> = (0..TIMERS).map(|i| schedule(&mut keeper, i)).collect();
+        let visits = tallies::visits::count();
+        let mut asked_at = None;
+        for (i, entry) in timers.into_iter().enumerate() {
+            // SAFETY: this is its handle.
+            let sweep = unsafe { keeper.cancel(&pool, entry) }.sweep;
+            asked_at = asked_at.or(sweep.map(|_| i as u64 + 1));
+        }
+        shard.next_wake(&shard.owner().lock().unwrap(), &pool);
+        assert_eq!(tallies::visits::count(), visits, "counted by walking");
+        // 64 magazines of 32 wait in the depot; what is let go of beyond is dead, and too much when
+        // it outnumbers what is left of the living.
+        let asked_at = asked_at.expect("most of them are dead");
+        let dead = asked_at - 64 * 32;
+        assert!(dead.abs_diff(TIMERS - asked_at) <= 128, "asked with {dead} dead");
+        assert_eq!(pool.balanced_living(), 0);
+        assert!(shard.close(&mut shard.owner().lock().unwrap(), &pool).is_empty());
+        living.into_iter().chain([keeper]).for_each(|keeper| end(keeper, &pool));
+        assert_eq!(pool.living(), 0);
     }
 }

@@ -350,10 +350,7 @@ impl<T> fmt::Debug for Keeper<T> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::tallies;
     use super::*;
-    use crate::doorbell::{Bell, Doorbell};
-    use crate::time::Geometry;
 
     #[test]
     fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
@@ -364,52 +361,5 @@ mod tests {
         first.hand_back(&pool);
         let third = Keeper::new(&pool);
         assert!(Arc::ptr_eq(&first.tally, &third.tally));
-    }
-
-    fn end(mut keeper: Keeper<()>, pool: &Pool<()>) {
-        assert_eq!(keeper.clear(pool), None);
-        keeper.hand_back(pool);
-    }
-
-    #[test]
-    fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
-        let pool = Pool::<()>::new(0, 1, None);
-        let few = pool.tallies.len();
-        (0..10_000).for_each(|_| end(Keeper::new(&pool), &pool));
-        assert!(pool.tallies.len() <= few + 8, "{} tallies", pool.tallies.len());
-        assert_eq!(pool.balanced_living(), 0);
-    }
-
-    #[test]
-    fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_there_was() {
-        const TIMERS: u64 = 20_000;
-        let pool = Pool::new(0, 1, None);
-        let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
-        let living: Vec<Keeper<()>> = (0..1000).map(|_| Keeper::new(&pool)).collect();
-        let mut keeper = Keeper::new(&pool);
-        let due = |i: u64| Tick::new(100_000 + i);
-        let mut schedule = |keeper: &mut Keeper<()>, i| {
-            keeper.schedule(&pool, &shard, due(i), || Tick::ZERO, (), true).unwrap()
-        };
-        let timers: Vec<_> = (0..TIMERS).map(|i| schedule(&mut keeper, i)).collect();
-        let visits = tallies::visits::count();
-        let mut asked_at = None;
-        for (i, entry) in timers.into_iter().enumerate() {
-            // SAFETY: this is its handle.
-            let sweep = unsafe { keeper.cancel(&pool, entry) }.sweep;
-            asked_at = asked_at.or(sweep.map(|_| i as u64 + 1));
-        }
-        shard.next_wake(&shard.owner().lock().unwrap(), &pool);
-        assert_eq!(tallies::visits::count(), visits, "counted by walking");
-        // 64 magazines of 32 wait in the depot; what is let go of beyond is dead, and too much when
-        // it outnumbers what is left of the living.
-        let asked_at = asked_at.expect("most of them are dead");
-        let dead = asked_at - 64 * 32;
-        assert!(dead.abs_diff(TIMERS - asked_at) <= 128, "asked with {dead} dead");
-        assert_eq!(pool.balanced_living(), 0);
-        assert!(shard.close(&mut shard.owner().lock().unwrap(), &pool).is_empty());
-        living.into_iter().chain([keeper]).for_each(|keeper| end(keeper, &pool));
-        assert_eq!(pool.living(), 0);
     }
 }

@@ -158,8 +158,8 @@ impl<T> Shard<T> {
 
     /// Asks the reaper to look for dead entries.
     pub fn ask_for_sweep(&self) {
-        // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead what
-        // was let go of before. The swap makes one asker ring.
+        // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead
+        // what was let go of before. The swap makes one asker ring.
         if !self.sweep.swap(true, Ordering::Release) {
             self.doorbell.ring();
         }

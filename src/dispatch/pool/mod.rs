@@ -13,11 +13,11 @@ mod stats;
 
 use std::{fmt, iter, mem};
 
-use crate::os::Process;
 use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
+use super::process::Process;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
