@@ -252,7 +252,7 @@ impl Pair {
         }
         for keeper in &mut self.keepers {
             keeper.clear(&self.pool);
-            keeper.hand_back();
+            keeper.hand_back(&self.pool);
         }
     }
 }

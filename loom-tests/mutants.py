@@ -34,7 +34,7 @@ STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
-POOL = "src/shard/pool.rs"
+POOL, TALLIES = "src/shard/pool.rs", "src/shard/tallies.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
@@ -522,12 +522,23 @@ MUTANTS = {
             (CLOSE, [("        owner.agenda.clear();\n", "")]),
         ],
     ),
-    "levels are not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
-    "levels are closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
-    "a level is made by load and store": (
+    "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
+    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
+    "a segment is made by load and store": (
         "stop",
-        [(WHEEL, [("        let done = entry.compare_exchange(\n            ptr::null_mut(),\n            ring.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
-                   "        let other = entry.load(Ordering::Acquire);\n        let done = if other.is_null() {\n            entry.store(ring.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+        [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
+                   "        let other = self.segments[at].load(Ordering::Acquire);\n        let done = if other.is_null() {\n            self.segments[at].store(made.cast::<B>(), Ordering::Release);\n            Ok(other)\n        } else {\n            Err(other)\n        };")])],
+    ),
+    "a segment is published without Release": (
+        "stop",
+        [(WHEEL, [("            made.cast::<B>(),\n            Ordering::AcqRel,", "            made.cast::<B>(),\n            Ordering::Acquire,")])],
+    ),
+    "only the first segment of a level is closed": (
+        "stop", [(WHEEL, [("        for segment in &self.segments {", "        for segment in self.segments.iter().step_by(self.per_level) {")])],
+    ),
+    "a walk leaves a level's further segments out": (
+        "stop", [(WHEEL, [("        let segments = (begin..self.segments.len()).filter_map(|at| {",
+                           "        let segments = (begin..self.segments.len()).step_by(self.per_level).filter_map(|at| {")])],
     ),
     "a vacancy keeps its list bit": (
         "stop",
@@ -872,6 +883,37 @@ MUTANTS = {
     ),
     "any ticket is due": (
         "keyed", [(TURNS, [("        turn == self.current\n", "        turn >= self.current\n")])],
+    ),
+    # TALLY
+    "a tally is handed back without Release": (
+        "tally", [(TALLIES, [("(word, to, Ordering::Release, Ordering::Relaxed)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
+    ),
+    "a tally is claimed without Acquire": (
+        "tally", [(TALLIES, [("let mut word = self.free.load(Ordering::Acquire);", "let mut word = self.free.load(Ordering::Relaxed);"),
+                             ("(word, to, Ordering::Acquire, Ordering::Acquire)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
+    ),
+    "the head of the free tallies keeps its stamp": (
+        "tally", [(TALLIES, [("stamp: self.stamp.wrapping_add(1), first", "stamp: self.stamp, first")])],
+    ),
+    "a free tally is claimed by load and store": (
+        "tally", [(TALLIES, [(
+            "match self.free.compare_exchange_weak(word, to, Ordering::Acquire, Ordering::Acquire) {",
+            "self.free.store(to, Ordering::Release);\n            match Ok::<u64, u64>(word) {")])],
+    ),
+    "a segment of tallies is published without Release": (
+        "tally", [(TALLIES, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
+                              "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if done.is_err()")])],
+    ),
+    # SWEEP
+    "the bell is rung before a sweep is asked for": (
+        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ring();\n        }",
+                            "        if !self.wants_sweep() {\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
+    ),
+    "a sweep is asked for without Release": (
+        "sweep", [(SHARD, [("self.sweep.swap(true, Ordering::Release)", "self.sweep.swap(true, Ordering::Relaxed)")])],
+    ),
+    "a request for a sweep is taken without Acquire": (
+        "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
     ),
     # The whole shard
     "cascading ahead takes the item off the agenda": (

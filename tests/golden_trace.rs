@@ -93,7 +93,9 @@ impl Bench {
     }
 
     fn levels(&self) -> Vec<u8> {
-        self.shard.wheel().existing().map(|(level, _)| level).collect()
+        let mut levels: Vec<u8> = self.shard.wheel().existing().map(|(level, ..)| level).collect();
+        levels.dedup();
+        levels
     }
 
     /// The clock of a level: the shard's, as far as the level's buckets tell it.

@@ -49,7 +49,6 @@ fn what_waits_behind_a_task_that_is_stuck_comes_with_the_next_stop() {
     assert_eq!((second.returned.len(), second.running), (0, 1));
     slow.release();
     let third = engine.stop().unwrap();
-    drop(ran);
     let ran = runs.try_iter().count();
     assert_eq!(first.returned.len() + third.len() + ran, 4, "each of them once");
 }

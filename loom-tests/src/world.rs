@@ -12,7 +12,7 @@ use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
+use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
 
 use crate::ledger::{Book, Fate, Payload};
 
@@ -118,12 +118,14 @@ impl World {
         })
     }
 
-    /// Makes all levels, so that making them is not part of the races.
+    /// Makes all buckets, so that making them is not part of the races.
     pub fn make_levels(&self) {
         let geometry = self.shard.wheel().geometry();
         for level in 1..=geometry.levels() {
-            let place = geometry.place_on(Tick::ZERO, level);
-            self.shard.wheel().bucket(place).expect("it is not closed");
+            for slot in 0..geometry.slots() {
+                let place = Place { level, slot, expiration: Tick::ZERO };
+                self.shard.wheel().bucket(place).expect("it is not closed");
+            }
         }
     }
 
@@ -376,7 +378,7 @@ impl Drop for Hand {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.clear();
-            self.keeper.hand_back();
+            self.keeper.hand_back(&self.world.pool);
         }
     }
 }

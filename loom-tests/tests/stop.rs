@@ -1,4 +1,4 @@
-//! STOP: a stop against schedule, cancel, reset, seats, turns and the making of levels.
+//! STOP: a stop against schedule, cancel, reset, seats, turns and the making of buckets.
 //!
 //! Who races: one or two threads that use the shard and the one that stops it. Asserted: each
 //! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
@@ -35,6 +35,24 @@ fn a_level_is_made_in_time_or_never() {
         let returned = world.stop();
         let done = producers.map(|producer| producer.join().unwrap());
         assert_eq!(returned, done.iter().filter(|(id, _)| id.is_some()).count());
+    });
+}
+
+#[test]
+fn each_segment_of_a_level_is_made_in_time_or_never() {
+    check(3, || {
+        // Two segments of two buckets.
+        let world = World::with(wheel(4, 1), Bell::None, 1);
+        let producers = [1, 3].map(|deadline| {
+            let mut hand = Hand::new(&world);
+            thread::spawn(move || (hand.schedule_detached(deadline, 0), hand))
+        });
+        let returned = world.stop();
+        let done = producers.map(|producer| producer.join().unwrap());
+        assert_eq!(returned, done.iter().filter(|(id, _)| id.is_some()).count());
+        for (deadline, (_, mut hand)) in [2, 1].into_iter().zip(done) {
+            assert!(hand.schedule_detached(deadline, 0).is_none());
+        }
     });
 }
 

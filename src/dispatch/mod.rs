@@ -17,7 +17,7 @@
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
 //! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
 //! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside`
-//! and `waits` keep threads from waiting for each other.
+//! and `waits` keep threads from waiting for each other; `process` knows a process from its children.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;
@@ -33,6 +33,8 @@ mod monitor;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
 pub mod pool;
+#[cfg(not(any(loom, shuttle)))]
+mod process;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
@@ -63,6 +65,8 @@ pub use monitor::Monitor;
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use process::{Process, Told};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};

@@ -108,8 +108,10 @@ impl Builder {
     /// Buckets per level of the wheel. Default 64; from 2 to 1,048,576. Powers of two are filed
     /// with shifts and masks instead of divisions.
     ///
-    /// Unless `reach` says otherwise, half of them are reached. A bucket is 256 bytes, and a level
-    /// is made, in each shard, when a timer first needs it: with a million slots, 256 MiB at once.
+    /// Unless `reach` says otherwise, half of them are reached. A bucket is 256 bytes. In each
+    /// shard, buckets are made 64 at a time, when a timer first needs one of them: the first of a
+    /// million slots takes 16 KiB, and all of a level 256 MiB. A table with 8 bytes for each 64
+    /// slots of a level is made at once.
     ///
     /// ```
     /// assert!(tickless::Builder::new().slots(512).build().is_ok(), "256 of them are reached");

@@ -18,6 +18,24 @@ use super::{Builder, Handle, TypedEngine};
 /// what is pending is dropped (a panic in that ends there); [`stop`](Engine::stop) returns it
 /// instead.
 ///
+/// # Forks
+/// An engine belongs to the process that built it, whoever drives it. In a child made by `fork`
+/// there is a copy of it without its threads, and so nothing fires there, nothing hangs, and what
+/// is called on it is refused: `schedule` as by an engine that has [stopped],
+/// [`stop`](Engine::stop) with [`StopError::Forked`], `turn` and `advance` with
+/// [`TurnError::Forked`]. A sleep of the parent's ends as if the engine had stopped. The child's
+/// handles can be cancelled, which gives it back its copy of the payload, and can't be moved;
+/// whatever is dropped there is dropped in silence, and its memory stays taken. The parent notices
+/// nothing of all that. A child builds its own engines, and [`global`](Engine::global) is one of
+/// those. (This does not hold for a child of a system call that the C library does not know of,
+/// and a child that is made *inside a task* must end, or replace its program, before the task
+/// returns. [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: in a child,
+/// leave them alone.)
+///
+/// [stopped]: crate::ScheduleReason::Stopped
+/// [`StopError::Forked`]: crate::StopError::Forked
+/// [`TurnError::Forked`]: crate::TurnError::Forked
+///
 /// ```
 /// use std::sync::mpsc;
 /// use std::time::Duration;

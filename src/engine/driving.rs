@@ -210,6 +210,9 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     fn may_turn(&self) -> Result<(), TurnError> {
+        if self.is_inherited() {
+            return Err(TurnError::Forked);
+        }
         if self.inner().has_threads() {
             return Err(TurnError::Driven);
         }

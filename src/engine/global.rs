@@ -1,11 +1,17 @@
 //! The engine that a whole process shares.
+//!
+//! *Tested by*: `tests/future_global.rs`, `tests/fork.rs`.
+
+use std::ptr;
 
 use crate::error::BuildError;
-use crate::sync::OnceLock;
+use crate::sync::{AtomicPtr, Ordering};
 
 use super::Engine;
 
-static GLOBAL: OnceLock<Engine> = OnceLock::new();
+/// The engine of this process, or of the one that it was forked from, or null. What was ever
+/// published here is never freed.
+static GLOBAL: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
 
 // === impl Engine: the process's own ===
 
@@ -13,7 +19,7 @@ impl Engine {
     /// The process's own engine, which [`sleep`](crate::sleep), [`timeout`](crate::timeout) and
     /// [`interval`](crate::interval) run on: default settings (1 ms ticks, a shard per core with a
     /// thread each, no limit), started on first use. It is never dropped. It can be stopped like
-    /// any other, which is for good.
+    /// any other, which is for good. A child process has one of its own.
     ///
     /// ```
     /// use std::time::Duration;
@@ -51,11 +57,23 @@ impl Engine {
     /// # Errors
     /// A thread could not be started.
     pub fn try_global() -> Result<&'static Engine, BuildError> {
-        match GLOBAL.get() {
-            Some(engine) => Ok(engine),
-            None => {
-                let engine = Engine::new()?;
-                Ok(GLOBAL.get_or_init(|| engine))
+        // ORDER: Acquire - pairs with the exchange below: the engine is built.
+        let mut known = GLOBAL.load(Ordering::Acquire);
+        loop {
+            // SAFETY: what was published is never freed, and shared from then on.
+            match unsafe { known.as_ref() } {
+                Some(engine) if !engine.as_typed().is_inherited() => return Ok(engine),
+                _ => {}
+            }
+            let built = Box::into_raw(Box::new(Engine::new()?));
+            // ORDER: AcqRel - publishes the engine; Acquire - that of a thread that was faster.
+            match GLOBAL.compare_exchange(known, built, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => known = built,
+                Err(other) => {
+                    known = other;
+                    // SAFETY: it came from `into_raw`, and nobody else has seen it.
+                    drop(unsafe { Box::from_raw(built) });
+                }
             }
         }
     }

@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
@@ -22,7 +22,7 @@ use crate::sync::Arc;
 use crate::time::{Tick, Watch};
 
 use super::core::Core;
-use super::registry::ENGINES;
+use super::registry::{ENGINES, is_inherited};
 
 /// One thread's part of one engine.
 pub(super) struct Local<T> {
@@ -60,16 +60,17 @@ thread_local! {
 /// No engine has the number zero.
 const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
-/// Lends the calling thread's part of `core`'s engine.
+/// Lends the calling thread's part of `core`'s engine; `None`: that is another process's.
 #[inline(always)]
-pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Lent<T> {
+pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
     match current(core.id()) {
-        Some(local) => Lent { local, _spare: None },
-        None => find(core.id(), || Some(core.clone())).expect("the engine is here"),
+        Some(local) => Some(Lent { local, _spare: None }),
+        None => find(core.id(), || Some(core.clone())),
     }
 }
 
-/// Lends the calling thread's part of engine `number`; `None`: the engine is gone.
+/// Lends the calling thread's part of engine `number`; `None`: the engine is gone, or another
+/// process's.
 #[inline(always)]
 pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
@@ -83,12 +84,19 @@ pub(super) fn set_aside(f: impl FnOnce()) {
     struct Restore((u32, *mut ()), bool);
     impl Drop for Restore {
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            // The hook may have forked.
+            CURRENT.set(if is_inherited(self.0.0) { NOBODY } else { self.0 });
             ASIDE.set(self.1);
         }
     }
     let _restore = Restore(CURRENT.replace(NOBODY), ASIDE.replace(true));
     f();
+}
+
+/// From now on the thread has to look for its `Local`: where it is refused those of engines that
+/// are its parent process's.
+pub(super) fn forget_current() {
+    CURRENT.set(NOBODY);
 }
 
 /// The thread's `Local` of the engine that it used last, if that is `number`.
@@ -105,6 +113,9 @@ fn find<T: Send + 'static>(
     number: u32,
     core: impl Fn() -> Option<Arc<Core<T>>>,
 ) -> Option<Lent<T>> {
+    if is_inherited(number) {
+        return None;
+    }
     loop {
         if ASIDE.get() {
             return Some(Lent::spare(Local::new(core()?)));
@@ -239,14 +250,18 @@ impl<T: Send + 'static> AnyLocal for Local<T> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.core.is_stopping()
+        self.core.is_stopping() || is_inherited(self.core.id())
     }
 }
 
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
+        if is_inherited(self.core.id()) {
+            // As in `typed`: it stays as it was when the process was forked.
+            return mem::forget(self.core.clone());
+        }
         let sweep = self.keeper.clear(&self.core.pool);
-        self.keeper.hand_back();
+        self.keeper.hand_back(&self.core.pool);
         self.core.ask_for_sweep(sweep);
     }
 }

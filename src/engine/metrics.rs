@@ -4,10 +4,12 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, Unit};
 
+use crate::dispatch::Process;
 use crate::reaper::{Latenesses, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
@@ -82,6 +84,8 @@ pub struct MetricsPublisher {
     /// Dropped to tell the thread to end.
     going_on: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Where the thread is.
+    process: Process,
 }
 
 /// What an engine shares, whatever its payloads.
@@ -233,7 +237,8 @@ impl Metrics {
             self.publish();
         };
         let thread = thread::Builder::new().name("tickless-metrics".to_owned()).spawn(publish)?;
-        Ok(MetricsPublisher { going_on: Some(going_on), thread: Some(thread) })
+        let process = Process::current();
+        Ok(MetricsPublisher { going_on: Some(going_on), thread: Some(thread), process })
     }
 }
 
@@ -247,6 +252,10 @@ impl fmt::Debug for Metrics {
 
 impl Drop for MetricsPublisher {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // A child process has no such thread, and it may hold the channel's lock.
+            return mem::forget((self.going_on.take(), self.thread.take()));
+        }
         drop(self.going_on.take());
         if let Some(thread) = self.thread.take() {
             // A recorder that panicked has said so on its own thread.

@@ -9,6 +9,7 @@ use crate::error::ScheduleError;
 use crate::time::Tick;
 
 use super::local::{self, Lent, Local};
+use super::registry::is_inherited;
 use super::{Handle, TypedEngine};
 
 /// An engine for closures, by its number. It does not keep the engine alive.
@@ -116,6 +117,13 @@ impl EngineRef {
         let mut local = self.lent()?;
         let Local { core, watch, .. } = &mut *local;
         Some(watch.now_ns(&core.clock))
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from: what it has taken
+    /// never ends here.
+    #[inline]
+    pub(crate) fn is_inherited(self) -> bool {
+        is_inherited(self.number)
     }
 
     #[inline]

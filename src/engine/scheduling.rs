@@ -186,7 +186,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// There is no such shard.
     pub fn bind_thread(&self, shard: usize) {
         assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        let sweep = local::of(self.core()).bind(shard as u32);
+        let Some(mut local) = local::of(self.core()) else { return };
+        let sweep = local.bind(shard as u32);
         self.core().ask_for_sweep(sweep);
     }
 
@@ -200,7 +201,9 @@ impl<T: Send + 'static> TypedEngine<T> {
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // As in `Keeper::schedule`: nothing panics until it is in its entry.
         let payload = ManuallyDrop::new(payload);
-        let mut local = local::of(self.core());
+        let Some(mut local) = local::of(self.core()) else {
+            return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
+        };
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
         let deadline = deadline(core, now_ns);

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Party, step_aside, wait_for};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError};
 
 use super::TypedEngine;
 use super::core::Core;
 use super::driving::is_inside;
 use super::leftover::Leftover;
+use super::registry::is_inherited;
 
 /// Stops the engine when its last user goes.
 pub(super) struct Inner<T: Send + 'static> {
@@ -74,7 +75,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Errors
     /// The call comes from one of the engine's own tasks, or from one that a task of this engine
-    /// waits for. The engine goes on as before.
+    /// waits for; the engine goes on as before. Or it comes from a child process.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
         self.inner().stop(None).map(|stopped| stopped.returned)
     }
@@ -155,6 +156,9 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
+        if is_inherited(self.core.id()) {
+            return Err(StopError::Forked);
+        }
         if is_inside(self.core.id()) {
             return Err(StopError::InsideTask);
         }
@@ -192,6 +196,13 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
+        if is_inherited(self.core.id()) {
+            // Nobody stops what another process runs. Its threads are not here to be joined, or
+            // even to be let go of; its locks may be held, and its lists be half-way somewhere.
+            let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(mem::take(threads));
+            return mem::forget(self.core.clone());
+        }
         // ORDER: Relaxed - as in `wait`.
         let gave_up = self.gave_up.load(Ordering::Relaxed);
         let party = Party::Engine(self.core.id());

@@ -14,7 +14,8 @@ use super::{Handle, TypedEngine};
 impl<T: Send + 'static> TypedEngine<T> {
     /// The tick of a deadline `delay` from now, as `schedule` reckons it.
     pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
-        let mut local = local::of(self.core());
+        // Where the engine is another process's, whoever schedules is told.
+        let Some(mut local) = local::of(self.core()) else { return Tick::NEVER };
         let Local { core, watch, .. } = &mut *local;
         core.scale.ceil_after(watch.now_ns(&core.clock), delay)
     }
@@ -32,7 +33,9 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// Counts a timer that [`Handle::postpone`] has moved.
     pub(crate) fn count_reset(&self) {
-        local::of(self.core()).keeper.count_reset();
+        if let Some(mut local) = local::of(self.core()) {
+            local.keeper.count_reset();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::time::Clock;
 
 use super::Builder;
 use super::core::Core;
+use super::registry::is_inherited;
 use super::stopping::Inner;
 
 /// A timer engine whose payload is any `T`, handed to one [`Handler`] in batches.
@@ -20,6 +21,8 @@ use super::stopping::Inner;
 /// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
 /// what is pending is dropped (a panic in that ends there); [`stop`](TypedEngine::stop) returns it
 /// instead.
+///
+/// After a fork an engine stays with the process that built it: see [`Engine`](crate::Engine).
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -70,6 +73,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// The engine's number: no other of this process has it.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        is_inherited(self.number())
     }
 
     /// The engine's clock.

@@ -140,16 +140,22 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// What does not hold.
     ///
     /// # Panics
-    /// The call comes from one of the engine's own tasks.
+    /// The call comes from one of the engine's own tasks, or from a child process.
     pub fn check(&self) -> Result<(), Violation> {
         let core = self.core();
         assert!(!is_inside(core.id()), "a task cannot check its own engine");
+        assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
         let mut sum = Counted::default();
         let mut is_closed = false;
         for shard in &core.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             is_closed |= owner.is_closed();
             let counted = shard.check(&mut owner, core.now())?;
+            shard.publish(&owner, &core.pool);
+            if !is_closed {
+                let published = core.pool.dead_in(shard.index());
+                Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
+            }
             sum.pending += counted.pending;
             sum.kept += counted.kept;
             sum.dead += counted.dead;
@@ -157,6 +163,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         if !is_closed {
             Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
             Violation::unless_equal("dead entries", sum.dead, core.pool.tallies.dead())?;
+            Violation::unless_equal("living timers", sum.pending, core.pool.balanced_living())?;
         }
         Ok(())
     }

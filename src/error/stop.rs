@@ -25,6 +25,8 @@ pub enum StopError {
     /// A task of another engine or pool asked, and that one's end is waited for by a task of this
     /// engine, directly or through others: none of them would ever return.
     Circular,
+    /// The engine belongs to the process that this one was forked from, and only that can stop it.
+    Forked,
 }
 
 impl fmt::Display for StopError {
@@ -32,6 +34,7 @@ impl fmt::Display for StopError {
         match self {
             StopError::InsideTask => f.write_str("an engine cannot be stopped by its own task"),
             StopError::Circular => f.write_str("a task of the engine waits for the caller to end"),
+            StopError::Forked => f.write_str("the engine belongs to the parent process"),
         }
     }
 }

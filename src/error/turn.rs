@@ -31,6 +31,8 @@ pub enum TurnError {
     NotManual,
     /// The engine has stopped.
     Stopped,
+    /// The engine belongs to the process that this one was forked from.
+    Forked,
 }
 
 impl fmt::Display for TurnError {
@@ -43,6 +45,7 @@ impl fmt::Display for TurnError {
             }
             TurnError::NotManual => f.write_str("only a manual clock can be advanced"),
             TurnError::Stopped => f.write_str("the engine has stopped"),
+            TurnError::Forked => f.write_str("the engine belongs to the parent process"),
         }
     }
 }

@@ -203,6 +203,9 @@ impl Sleep {
         match &self.signal {
             Some(signal) if self.handle.is_some() => {
                 if signal.register(cx.waker()) {
+                    if self.engine.is_inherited() {
+                        return Poll::Ready(Err(SleepError::Stopped));
+                    }
                     return Poll::Pending;
                 }
                 Poll::Ready(self.conclude())

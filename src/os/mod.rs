@@ -1,14 +1,16 @@
 //! The operating system, where the standard library does not speak to it for us.
 //!
 //! `threads` asks for exact wake-ups and for processors; `boottime` reads the clock that counts
-//! suspended time; an `alarm` sleeps by that clock.
+//! suspended time; an `alarm` sleeps by that clock; `fork` has children told of.
 //!
 //! *Invariant*: no other folder of the crate names `libc` (`tests/tidy.rs` looks).
 
 mod alarm;
 mod boottime;
+mod fork;
 mod threads;
 
 pub use alarm::Alarm;
 pub use boottime::boottime;
+pub use fork::tell_of_forks;
 pub use threads::{ask_for_exact_wakeups, pin_to};

@@ -111,6 +111,7 @@ impl<'a, T> Reaper<'a, T> {
     /// What is left after a turn: more that is due, an errand, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner);
+        self.shard.publish(&owner, self.pool);
         let is_due = self.shard.is_due(&owner, now);
         let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
@@ -137,6 +138,7 @@ impl<'a, T> Reaper<'a, T> {
         debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
         mem::swap(owner.batch(), queue);
         owner.count(Count::Fired, fired as u64);
+        self.shard.publish(&owner, self.pool);
         drop(owner);
         self.pool.discharge(fired as u64);
         let handed = super::handover::hand_over(self, queue, opened);

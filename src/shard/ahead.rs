@@ -80,7 +80,7 @@ impl<T> Shard<T> {
             .min()
             .filter(|&ahead| ahead < first);
         match ahead {
-            Some(ahead) if pool.tallies.pending() >= CROWD => ahead,
+            Some(ahead) if pool.living() >= CROWD => ahead,
             _ => first,
         }
     }
@@ -90,7 +90,7 @@ impl<T> Shard<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) {
-        if level >= COARSE && pool.tallies.pending() >= CROWD {
+        if level >= COARSE && pool.living() >= CROWD {
             self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)));
         }
     }
@@ -131,13 +131,10 @@ impl<T> Shard<T> {
 
     /// The first bucket with something in it, from `level` and `slot` on.
     fn next_unswept(&self, (level, slot): (u8, usize)) -> Option<(Place, &Bucket<T>)> {
-        self.wheel.existing().skip_while(|&(l, _)| l < level).find_map(|(l, buckets)| {
-            let first = if l == level { slot } else { 0 };
-            let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
-            let at = buckets.iter().skip(first).position(holds)? + first;
-            let place = Place { level: l, slot: at as u32, expiration: Tick::ZERO };
-            Some((place, &buckets[at]))
-        })
+        let mut existing = self.wheel.existing_from(level.max(1), slot as u32);
+        let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
+        let (level, slot, bucket) = existing.find(|(_, _, bucket)| holds(bucket))?;
+        Some((Place { level, slot, expiration: Tick::ZERO }, bucket))
     }
 
     /// Decides about one entry of a bucket that is not due.

@@ -31,28 +31,26 @@ impl<T> Shard<T> {
     /// re-filed meanwhile, is seen; what comes, goes or moves may be seen or not, or twice.
     pub fn census(&self, _reader: &Reader, mut steps: u64, mut f: impl FnMut(Pending)) {
         let geometry = *self.wheel.geometry();
-        for (level, buckets) in self.wheel.existing() {
-            for (slot, bucket) in buckets.iter().enumerate() {
-                for first in bucket.firsts() {
-                    let mut next = first;
-                    while !next.is_null() && steps > 0 {
-                        steps -= 1;
-                        // SAFETY: it was reached from a bucket under the reader's guard, so it
-                        // is not given back to the allocator before the guard is gone; all that
-                        // is read of it here is atomic.
-                        let entry = unsafe { &*next };
-                        let (word, filed) = (entry.word(), entry.filed());
-                        let place = geometry.place_on(filed.expiration, filed.level.max(1));
-                        if filed.level != level || place.slot as usize != slot {
-                            break;
-                        }
-                        if word.phase() == Phase::Pending && word.in_list() {
-                            f(Pending { deadline: word.deadline(), level, shard: self.index });
-                        }
-                        // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
-                        // `Stack::push`: the node behind it is visible.
-                        next = entry.next().load(Ordering::Acquire);
+        for (level, slot, bucket) in self.wheel.existing() {
+            for first in bucket.firsts() {
+                let mut next = first;
+                while !next.is_null() && steps > 0 {
+                    steps -= 1;
+                    // SAFETY: it was reached from a bucket under the reader's guard, so it is not
+                    // given back to the allocator before the guard is gone; all that is read of it
+                    // here is atomic.
+                    let entry = unsafe { &*next };
+                    let (word, filed) = (entry.word(), entry.filed());
+                    let place = geometry.place_on(filed.expiration, filed.level.max(1));
+                    if filed.level != level || place.slot != slot {
+                        break;
                     }
+                    if word.phase() == Phase::Pending && word.in_list() {
+                        f(Pending { deadline: word.deadline(), level, shard: self.index });
+                    }
+                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
+                    // `Stack::push`: the node behind it is visible.
+                    next = entry.next().load(Ordering::Acquire);
                 }
             }
         }

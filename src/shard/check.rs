@@ -81,7 +81,7 @@ impl<T> Shard<T> {
         let agenda: HashSet<(u8, u32, Tick)> =
             owner.agenda.iter().map(|p| (p.level, p.slot, p.expiration)).collect();
         for place in owner.agenda.iter() {
-            ensure!(self.wheel.level(place.level).is_some(), "{place:?}: no such level");
+            ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
             ensure!(aligned == place, "{place:?} on the agenda is not a bucket: {aligned:?}");
         }
@@ -92,23 +92,21 @@ impl<T> Shard<T> {
             // SAFETY: what the owner has taken out and not decided about is there.
             self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
         }
-        for (level, buckets) in self.wheel.existing() {
-            for (slot, bucket) in buckets.iter().enumerate() {
-                for first in bucket.firsts() {
-                    let mut next = first;
-                    while !next.is_null() {
-                        ensure!(seen.insert(next), "an entry is in two lists, or in one twice");
-                        // SAFETY: the caller keeps everybody else away, so what is in a list
-                        // stays in it.
-                        let entry = unsafe { &*next };
-                        let place = self.check_entry(entry, now, &mut counted)?;
-                        let here = place.level == level && place.slot as usize == slot;
-                        ensure!(here, "{entry:?} is in level {level} slot {slot}");
-                        let covered = agenda.contains(&(place.level, place.slot, place.expiration));
-                        ensure!(covered, "{entry:?} is not covered by the agenda");
-                        // ORDER: Relaxed - nobody else is there.
-                        next = entry.next().load(Ordering::Relaxed);
-                    }
+        for (level, slot, bucket) in self.wheel.existing() {
+            for first in bucket.firsts() {
+                let mut next = first;
+                while !next.is_null() {
+                    ensure!(seen.insert(next), "an entry is in two lists, or in one twice");
+                    // SAFETY: the caller keeps everybody else away, so what is in a list stays in
+                    // it.
+                    let entry = unsafe { &*next };
+                    let place = self.check_entry(entry, now, &mut counted)?;
+                    let here = place.level == level && place.slot == slot;
+                    ensure!(here, "{entry:?} is in level {level} slot {slot}");
+                    let covered = agenda.contains(&(place.level, place.slot, place.expiration));
+                    ensure!(covered, "{entry:?} is not covered by the agenda");
+                    // ORDER: Relaxed - nobody else is there.
+                    next = entry.next().load(Ordering::Relaxed);
                 }
             }
         }
@@ -193,8 +191,8 @@ mod tests {
         let entry = Entry::allocate(0);
         plant(&shard, entry);
         let verdict = check(&shard, now);
-        for (_, buckets) in shard.wheel().existing() {
-            buckets.iter().for_each(|bucket| bucket.take().for_each(drop));
+        for (_, _, bucket) in shard.wheel().existing() {
+            bucket.take().for_each(drop);
         }
         // SAFETY: nothing leads to it any more.
         unsafe { Entry::free(entry) };
@@ -275,7 +273,7 @@ mod tests {
         let (shard, _pool) = shard();
         let far = place(&shard, 9);
         shard.owner().lock().unwrap().agenda.add(far);
-        assert!(check(&shard, 0).unwrap_err().to_string().contains("no such level"));
+        assert!(check(&shard, 0).unwrap_err().to_string().contains("no such bucket"));
         bucket(&shard, 9);
         assert_eq!(check(&shard, 0), Ok(Counted::default()));
         shard.owner().lock().unwrap().agenda.add(Place { slot: far.slot + 1, ..far });

@@ -3,7 +3,7 @@
 //! *Owner*: the shard's owner: the role that flushes is the role that closes. (A flush by
 //! somebody else would swap the mark of a closed list out and reopen it.)
 //!
-//! *Orderings*: STOP. The mark goes into the notices, the table of levels and every lane. A push
+//! *Orderings*: STOP. The mark goes into the notices, the table of segments and every lane. A push
 //! that comes before the mark is found here; one that comes after is refused and gives its
 //! payload back in an error. There is no between. A vacancy loses its list bit here, so that
 //! whoever takes its seat later falls through to the push and its error.
@@ -44,18 +44,17 @@ impl<T> Shard<T> {
                 unsafe { settle(owner, pool, entry, &mut returned) };
             }
         }
-        for (_, buckets) in self.wheel.existing() {
-            for bucket in buckets {
-                for entry in bucket.close() {
-                    // SAFETY: as above.
-                    unsafe { settle(owner, pool, entry, &mut returned) };
-                }
+        for (_, _, bucket) in self.wheel.existing() {
+            for entry in bucket.close() {
+                // SAFETY: as above.
+                unsafe { settle(owner, pool, entry, &mut returned) };
             }
         }
         owner.agenda.clear();
         owner.stock.clear(pool);
         owner.tally.add(Count::Returned, returned.len() as u64);
         pool.discharge(returned.len() as u64);
+        self.publish(owner, pool);
         returned
     }
 

@@ -16,12 +16,17 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset};
 use crate::error::ScheduleError;
-use crate::sync::Arc;
-use crate::time::Tick;
+use crate::sync::{Arc, IS_CHECKED};
+use crate::time::{Place, Tick};
 
 use super::ahead::LOOK_OUT;
 use super::seats::{Seat, Seats};
 use super::{Count, Pool, Shard, Stock, Tally};
+
+/// After so many timers that it filed, a thread publishes what it has counted (`balance.rs`).
+const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
+
+const _: () = assert!(LOOK_OUT % PUBLISH == 0, "who looks out has published");
 
 /// A thread's seats, free entries and counters.
 pub struct Keeper<T> {
@@ -192,20 +197,21 @@ impl<T> Keeper<T> {
     /// that ought to sweep.
     pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Option<u32> {
         let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
-        dead.filter(|_| pool.wants_sweep())
+        dead.filter(|_| pool.has_too_many_dead())
     }
 
     /// Gives everything that the thread keeps to others; answers a shard that ought to sweep.
     pub fn clear(&mut self, pool: &Pool<T>) -> Option<u32> {
         let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
         self.stock.clear(pool);
-        dead.filter(|_| pool.wants_sweep())
+        pool.publish(&self.tally);
+        dead.filter(|_| pool.has_too_many_dead())
     }
 
     /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
     #[inline]
     fn claim(&mut self, pool: &Pool<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
-        match self.seats.pick(pool, deadline) {
+        match self.seats.pick(pool, &self.tally, deadline) {
             Some(seat) => (seat, true),
             None => (self.stock.get(pool), false),
         }
@@ -257,8 +263,8 @@ impl<T> Keeper<T> {
         // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
-        if self.turn % LOOK_OUT == 0 {
-            shard.look_out(pool, place.level, place.expiration);
+        if self.turn % PUBLISH == 0 {
+            self.tell(pool, shard, place);
         }
         // SAFETY: it was armed for this place and nobody else holds it.
         if unsafe { shard.file(entry, place, self.turn) }.is_ok() {
@@ -268,6 +274,16 @@ impl<T> Keeper<T> {
         let payload = unsafe { this.disarm() };
         self.stock.put(pool, entry);
         Err(payload)
+    }
+
+    /// Publishes what was counted, and now and then looks whether the reaper knows of a crowd.
+    #[cold]
+    #[inline(never)]
+    fn tell(&self, pool: &Pool<T>, shard: &Shard<T>, place: Place) {
+        pool.publish(&self.tally);
+        if self.turn % LOOK_OUT == 0 {
+            shard.look_out(pool, place.level, place.expiration);
+        }
     }
 
     /// A reset to a time before the bucket opens: a fresh entry for the same payload.
@@ -315,14 +331,14 @@ impl<T> Keeper<T> {
     #[inline]
     fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Option<u32> {
         let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
-        dead.filter(|_| pool.wants_sweep())
+        dead.filter(|_| pool.has_too_many_dead())
     }
 }
 
 impl<T> Keeper<T> {
     /// Ends the thread's use of the engine, after `clear`.
-    pub fn hand_back(&self) {
-        self.tally.hand_back();
+    pub fn hand_back(&self, pool: &Pool<T>) {
+        pool.tallies.hand_back(&self.tally);
     }
 }
 
@@ -342,7 +358,7 @@ mod tests {
         let (mut first, second) = (Keeper::new(&pool), Keeper::new(&pool));
         assert!(!Arc::ptr_eq(&first.tally, &second.tally), "each counts by itself");
         assert_eq!(first.clear(&pool), None);
-        first.hand_back();
+        first.hand_back(&pool);
         let third = Keeper::new(&pool);
         assert!(Arc::ptr_eq(&first.tally, &third.tally));
     }

@@ -18,6 +18,7 @@
 
 mod agenda;
 mod ahead;
+mod balance;
 mod bucket;
 mod census;
 mod check;
@@ -30,6 +31,7 @@ mod owner;
 mod pool;
 mod seats;
 mod stock;
+mod tallies;
 mod tally;
 
 pub use agenda::Agenda;
@@ -42,7 +44,8 @@ pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
 pub use stock::{Stock, release_one};
-pub use tally::{Count, Sums, Tallies, Tally};
+pub use tallies::{Sums, Tallies};
+pub use tally::{Count, Tally};
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -155,8 +158,8 @@ impl<T> Shard<T> {
 
     /// Asks the reaper to look for dead entries.
     pub fn ask_for_sweep(&self) {
-        // ORDER: Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead what was
-        // let go of before. The swap makes one asker ring.
+        // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead
+        // what was let go of before. The swap makes one asker ring.
         if !self.sweep.swap(true, Ordering::Release) {
             self.doorbell.ring();
         }
@@ -164,20 +167,25 @@ impl<T> Shard<T> {
 
     /// Whether somebody asked for a sweep that has not begun.
     pub fn wants_sweep(&self) -> bool {
-        // ORDER: Relaxed - a request seen late is served late; the ring wakes the reaper.
+        // ORDER(SWEEP): Relaxed - a request seen late is served late; the ring wakes the reaper.
         self.sweep.load(Ordering::Relaxed)
     }
 
     /// Whether to begin a sweep; takes the request for it. What is let go of from now on may lie
     /// where the sweep has been already, so whoever asks during one gets another.
     fn begin_sweep(&self, pool: &Pool<T>) -> bool {
-        // ORDER: Acquire - pairs with the Release in `ask_for_sweep`.
+        // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
         let begins = is_asked || pool.is_littered(self.index);
         if begins {
             pool.forget_unswept(self.index);
         }
         begins
+    }
+
+    /// The owner publishes what it has counted.
+    pub fn publish(&self, owner: &Owner<T>, pool: &Pool<T>) {
+        pool.publish_owner(&owner.tally, self.index);
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.

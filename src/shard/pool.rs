@@ -5,21 +5,18 @@ use std::ptr::NonNull;
 
 use crate::depot::Depot;
 use crate::entry::Entry;
-use crate::sync::{AtomicU64, Counter, IS_CHECKED, Ordering, Padded};
+use crate::sync::{AtomicU64, IS_CHECKED, Ordering, Padded};
 
-use super::Tallies;
+use super::balance::Balance;
 use super::seats::{SEATS, Seat};
 use super::stock::MAGAZINE;
+use super::{Tallies, Tally};
 
 /// Magazines of seats that wait in the depot at most, per shard.
 const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
 
 /// Magazines of free memory that wait in the depot at most, per shard.
 const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
-
-/// Dead entries are swept when there are more of them than living ones, and more than this: so
-/// few are not worth a walk.
-const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// Shared by all shards and all threads of an engine.
 pub struct Pool<T> {
@@ -29,9 +26,7 @@ pub struct Pool<T> {
     pub tallies: Tallies,
     pub(super) seats: Depot<Seat<T>>,
     pub(super) memory: Depot<Memory<T>>,
-    /// Per shard: dead entries that were left there since its last sweep began, with those that
-    /// were buried without one.
-    unswept: Box<[Padded<Counter>]>,
+    balance: Balance,
     limit: Option<Limit>,
 }
 
@@ -57,7 +52,7 @@ impl<T> Pool<T> {
             tallies: Tallies::new(),
             seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
-            unswept: (0..shards.max(1)).map(|_| Padded(Counter::new(0))).collect(),
+            balance: Balance::new(shards),
             limit: max_pending.map(|max| Limit { max, pending: Padded(AtomicU64::new(0)) }),
         }
     }
@@ -85,33 +80,57 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Whether dead entries outnumber the living by enough to look for them.
-    pub(super) fn wants_sweep(&self) -> bool {
-        self.tallies.dead() > self.tallies.pending().max(DEAD_AT_LEAST)
+    /// A thread publishes what it has counted: see [`Balance`].
+    pub(super) fn publish(&self, tally: &Tally) {
+        self.balance.publish(tally, None);
     }
 
-    /// Whether a sweep of `shard` may find something.
+    /// The owner of `shard` publishes what it has counted: see [`Balance`].
+    pub(super) fn publish_owner(&self, tally: &Tally, shard: u32) {
+        self.balance.publish(tally, Some(shard));
+    }
+
+    /// Counts dead entries that are left in `shard`.
+    pub(super) fn leave_dead(&self, shard: u32, n: u64) {
+        self.balance.leave_dead(shard, n);
+    }
+
+    /// How many timers are pending in the engine, about: see [`Balance`]. O(1).
+    pub fn living(&self) -> u64 {
+        self.balance.living()
+    }
+
+    /// How many dead entries there are in `shard`, about: see [`Balance`]. O(1).
+    pub fn dead_in(&self, shard: u32) -> u64 {
+        self.balance.dead_in(shard)
+    }
+
+    /// Whether there are too many dead entries in the engine: more than living timers, and more
+    /// than 4096. How stale the answer may be, [`Balance`] says. O(1).
+    pub fn has_too_many_dead(&self) -> bool {
+        self.balance.is_upset()
+    }
+
+    /// The same, where `shard` has its share of them (one shard at least has), and they are not
+    /// what its last sweep left. O(1).
+    pub fn is_littered(&self, shard: u32) -> bool {
+        self.balance.is_upset_by(shard)
+    }
+
+    /// Whether a sweep of `shard` may find more than the last one. O(1).
     pub fn has_unswept(&self, shard: u32) -> bool {
-        // ORDER: Relaxed - a number that says where to look, and no more; here and below.
-        self.unswept[shard as usize].load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether `shard` ought to sweep although nobody asks: the living may have fired.
-    pub(super) fn is_littered(&self, shard: u32) -> bool {
-        // ORDER: Relaxed - as in `has_unswept`.
-        self.unswept[shard as usize].load(Ordering::Relaxed) > DEAD_AT_LEAST && self.wants_sweep()
-    }
-
-    /// Counts a dead entry that is left in `shard`.
-    pub(super) fn leave_unswept(&self, shard: u32) {
-        // ORDER: Relaxed - as in `has_unswept`.
-        self.unswept[shard as usize].fetch_add(1, Ordering::Relaxed);
+        self.balance.has_unswept(shard)
     }
 
     /// A sweep of `shard` begins.
     pub(super) fn forget_unswept(&self, shard: u32) {
-        // ORDER: Relaxed - as in `has_unswept`.
-        self.unswept[shard as usize].store(0, Ordering::Relaxed);
+        self.balance.forget_unswept(shard);
+    }
+
+    /// The living as they were published and are yet to be, for checks: nobody is inside a call.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
+    pub(crate) fn balanced_living(&self) -> u64 {
+        self.balance.published_living().wrapping_add(self.tallies.untold_living())
     }
 }
 

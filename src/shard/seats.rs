@@ -88,7 +88,12 @@ impl<T> Seats<T> {
 
     /// A seat for `deadline`.
     #[inline]
-    pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+    pub(super) fn pick(
+        &mut self,
+        pool: &Pool<T>,
+        tally: &Tally,
+        deadline: Tick,
+    ) -> Option<NonNull<Entry<T>>> {
         match self.kept.last() {
             Some(last) if last.opens <= deadline => {
                 self.is_used = true;
@@ -98,13 +103,18 @@ impl<T> Seats<T> {
                 self.patience -= 1;
                 None
             }
-            _ => self.search(pool, deadline),
+            _ => self.search(pool, tally, deadline),
         }
     }
 
     #[cold]
-    fn search(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
-        if self.kept.is_empty() && !self.refill(pool) {
+    fn search(
+        &mut self,
+        pool: &Pool<T>,
+        tally: &Tally,
+        deadline: Tick,
+    ) -> Option<NonNull<Entry<T>>> {
+        if self.kept.is_empty() && !self.refill(pool, tally) {
             return None;
         }
         self.is_used = true;
@@ -161,7 +171,7 @@ impl<T> Seats<T> {
         kept.or(outbox)
     }
 
-    fn refill(&mut self, pool: &Pool<T>) -> bool {
+    fn refill(&mut self, pool: &Pool<T>, tally: &Tally) -> bool {
         if !self.outbox.is_empty() && self.bound_to.is_none() {
             mem::swap(&mut self.kept, &mut self.outbox);
             return true;
@@ -169,6 +179,8 @@ impl<T> Seats<T> {
         // A bound thread needs its outbox for what it fetches and cannot use.
         let has_room = self.outbox.is_empty() || pool.seats.leave(&mut self.outbox);
         if has_room && pool.seats.fetch(&mut self.kept) {
+            // The timers that come to these seats are told of with the next.
+            pool.publish(tally);
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
             self.pass_on_foreign();
@@ -228,10 +240,16 @@ fn give_away<T>(
     stock: &mut Stock<T>,
     tally: &Tally,
 ) -> Option<u32> {
-    if seats.is_empty() || pool.seats.leave(seats) {
+    if seats.is_empty() {
+        return None;
+    }
+    pool.publish(tally);
+    if pool.seats.leave(seats) {
         return None;
     }
     let mut shard = None;
+    // Told of a run at a time: what a thread gives away is mostly of one shard.
+    let mut run = 0;
     for Seat { entry, .. } in seats.drain(..) {
         // SAFETY: this thread keeps the seat, so the entry is there.
         let this = unsafe { entry.as_ref() };
@@ -239,11 +257,16 @@ fn give_away<T>(
         // SAFETY: this thread keeps the seat and forgets it here.
         if unsafe { this.let_go() } {
             stock.put(pool, entry);
-        } else {
-            tally.add(Count::Dead, 1);
-            pool.leave_unswept(home);
-            shard = Some(home);
+            continue;
         }
+        tally.add(Count::Dead, 1);
+        if let Some(before) = shard.replace(home).filter(|&before| before != home) {
+            pool.leave_dead(before, mem::take(&mut run));
+        }
+        run += 1;
+    }
+    if let Some(last) = shard {
+        pool.leave_dead(last, run);
     }
     shard
 }
@@ -261,14 +284,15 @@ mod tests {
     fn unserved(found_empty: usize) -> usize {
         let pool = Pool::new(0, 1, None);
         let mut seats = Seats::new(&pool);
+        let tally = pool.tallies.claim();
         for _ in 0..found_empty {
             while seats.patience > 0 {
-                assert!(seats.pick(&pool, Tick::NEVER).is_none());
+                assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
             }
-            assert!(seats.pick(&pool, Tick::NEVER).is_none());
+            assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
         }
         assert!(pool.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
-        let served = (0..).find_map(|n| Some((n, seats.pick(&pool, Tick::NEVER)?)));
+        let served = (0..).find_map(|n| Some((n, seats.pick(&pool, &tally, Tick::NEVER)?)));
         let (unserved, entry) = served.expect("sooner or later it asks again");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
@@ -286,13 +310,14 @@ mod tests {
     fn a_depot_that_had_seats_is_asked_again_as_soon_as_at_first() {
         let pool = Pool::new(0, 1, None);
         let mut seats = Seats::new(&pool);
+        let tally = pool.tallies.claim();
         for _ in 0..100 {
-            assert!(seats.pick(&pool, Tick::NEVER).is_none());
+            assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
         }
         assert!(seats.next_patience > LEAST_PATIENCE);
         seats.patience = 0;
         assert!(pool.seats.leave(&mut Box::new(vec![seat(1)])));
-        let entry = seats.pick(&pool, Tick::NEVER).expect("it was left there");
+        let entry = seats.pick(&pool, &tally, Tick::NEVER).expect("it was left there");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
         assert_eq!(seats.next_patience, LEAST_PATIENCE);

@@ -23,7 +23,7 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 
 // The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
 // is not part of any model's races.
-pub use std::sync::{Arc, OnceLock, Weak};
+pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 /// A number for whoever asks, on which no thread decides anything: left out of the models,
 /// which would only grow by it.

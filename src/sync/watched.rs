@@ -39,6 +39,14 @@ impl<T> Mutex<T> {
         self.0.try_lock()
     }
 
+    /// What is inside, for whoever has the lock alone.
+    ///
+    /// # Errors
+    /// Somebody panicked inside; the reference is in the error.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.0.get_mut()
+    }
+
     /// What is inside: whoever has the lock itself is alone with it.
     ///
     /// # Errors

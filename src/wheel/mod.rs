@@ -1,35 +1,50 @@
-//! The wheel: levels of buckets, each level made when an entry first needs it.
+//! The wheel: levels of buckets, made in segments, each when an entry first needs it.
 //!
 //! What a bucket is, is the shard's business; the wheel finds it.
 //!
 //! *Owner*: anyone looks up and creates; the shard's owner closes.
 //!
-//! *Invariants*: a level is never removed while the wheel lives. After `close`, a level that
-//! does not exist never will.
+//! *Invariants*: a segment is never removed while the wheel lives. After `close`, a segment that
+//! does not exist never will. Whoever needs a bucket makes [`SEGMENT`] of them at most, however
+//! many slots a level has: no producer waits for a million.
 //!
-//! *Orderings*: STOP (the table of levels is closed too).
+//! *Orderings*: STOP (the table of segments is closed too).
+//!
+//! *Tested by*: `loom-tests/tests/stop.rs`, `tests/segments.rs`.
 
 use std::fmt;
 use std::ptr;
 
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
 use crate::time::{Geometry, Place};
+
+/// Buckets in a segment; fewer in the last of a level. By default a level is one segment.
+pub const SEGMENT: u32 = if IS_CHECKED { 2 } else { 64 };
 
 /// A table of levels, each a ring of buckets `B`.
 pub struct Wheel<B> {
     geometry: Geometry,
-    /// First bucket of each level's ring; null: not needed yet; [`never`]: not to be made.
-    levels: Box<[AtomicPtr<B>]>,
+    /// First buckets of the segments, level by level; null: not needed yet; [`never`]: not to be
+    /// made.
+    segments: Box<[AtomicPtr<B>]>,
+    /// Segments of a level.
+    per_level: usize,
     make: fn(level: u8, slot: u32) -> B,
 }
 
-/// The wheel was closed before the level existed.
+/// The wheel was closed before the bucket existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoLevel;
+pub struct NoBucket;
 
-/// In place of a level that will never exist: an address where no bucket can be.
+/// In place of a segment that will never exist: an address where no bucket can be.
 fn never<B>() -> *mut B {
     ptr::without_provenance_mut(1)
+}
+
+/// Whether this is the address of a bucket, and none of the two marks.
+#[inline]
+fn is_bucket<B>(first: *mut B) -> bool {
+    first.addr() > never::<B>().addr()
 }
 
 // SAFETY: the wheel owns its buckets; every access to the table is atomic and hands out shared
@@ -41,10 +56,12 @@ unsafe impl<B: Send + Sync> Sync for Wheel<B> {}
 // === impl Wheel ===
 
 impl<B> Wheel<B> {
-    /// A wheel without levels, whose buckets are made by `make`.
+    /// A wheel without buckets, which are made by `make`. O(levels * slots / [`SEGMENT`]).
     pub fn new(geometry: Geometry, make: fn(level: u8, slot: u32) -> B) -> Wheel<B> {
-        let levels = (0..geometry.levels()).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        Wheel { geometry, levels, make }
+        let per_level = geometry.slots().div_ceil(SEGMENT) as usize;
+        let all = per_level * usize::from(geometry.levels());
+        let segments = (0..all).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Wheel { geometry, segments, per_level, make }
     }
 
     /// The arithmetic that entries are filed by.
@@ -53,37 +70,61 @@ impl<B> Wheel<B> {
         &self.geometry
     }
 
-    /// The bucket of `place`, on a level that is made if need be.
+    /// The bucket of `place`, in a segment that is made if need be.
     ///
     /// # Errors
-    /// The level does not exist and the wheel is closed.
+    /// The bucket does not exist and the wheel is closed.
+    ///
+    /// # Panics
+    /// The geometry has no such place.
     #[inline]
-    pub fn bucket(&self, place: Place) -> Result<&B, NoLevel> {
-        let level = match self.level(place.level) {
-            Some(level) => level,
-            None => self.make_level(place.level)?,
-        };
-        Ok(&level[place.slot as usize])
+    pub fn bucket(&self, place: Place) -> Result<&B, NoBucket> {
+        match self.get(place) {
+            Some(bucket) => Ok(bucket),
+            None => self.make_segment(place),
+        }
     }
 
-    /// The ring of `level` (from 1), if it exists.
+    /// The bucket of `place`, if it exists.
+    ///
+    /// # Panics
+    /// The geometry has no such place.
     #[inline]
-    pub fn level(&self, level: u8) -> Option<&[B]> {
-        // ORDER: Acquire - pairs with the exchange in `make_level`: the buckets are made.
-        self.ring(self.levels[usize::from(level) - 1].load(Ordering::Acquire))
+    pub fn get(&self, place: Place) -> Option<&B> {
+        assert!(place.slot < self.geometry.slots(), "a ring has no more slots");
+        // ORDER(STOP): Acquire - pairs with the exchange in `make_segment`: the buckets are made.
+        let first = self.segments[self.segment_of(place.level, place.slot)].load(Ordering::Acquire);
+        // SAFETY: a pointer in the table that is none of the marks is to the first bucket of a
+        // segment, which lives until the wheel is dropped. The slot is below the geometry's, so the
+        // bucket is in the segment, also if that is the last of its level.
+        is_bucket(first).then(|| unsafe { &*first.add((place.slot % SEGMENT) as usize) })
     }
 
-    /// The levels that exist, with their numbers.
-    pub fn existing(&self) -> impl Iterator<Item = (u8, &[B])> {
-        (1..=self.geometry.levels()).filter_map(|level| Some((level, self.level(level)?)))
+    /// The buckets that exist, with level and slot, from the lowest level on. Takes no longer over
+    /// segments that do not exist than it takes to see that.
+    pub fn existing(&self) -> impl Iterator<Item = (u8, u32, &B)> {
+        self.existing_from(1, 0)
     }
 
-    /// Says that no more levels will be made.
+    /// The same, from a place on; the slot may be one beyond the last.
+    pub fn existing_from(&self, level: u8, slot: u32) -> impl Iterator<Item = (u8, u32, &B)> {
+        let begin = self.segment_of(level, slot);
+        let segments = (begin..self.segments.len()).filter_map(|at| {
+            let (level, first) = self.place_of(at);
+            Some((level, first, self.segment(at)?))
+        });
+        let buckets = segments.flat_map(|(level, first, buckets)| {
+            (first..).zip(buckets).map(move |(slot, bucket)| (level, slot, bucket))
+        });
+        buckets.skip_while(move |&(l, s, _)| (l, s) < (level, slot))
+    }
+
+    /// Says that no more segments will be made.
     pub fn close(&self) {
-        for level in &self.levels {
-            // ORDER(STOP): AcqRel - whoever finds the mark makes no level; a level that was made
+        for segment in &self.segments {
+            // ORDER(STOP): AcqRel - whoever finds the mark makes no segment; one that was made
             // before is visible to us, who closes its buckets next.
-            let _ = level.compare_exchange(
+            let _ = segment.compare_exchange(
                 ptr::null_mut(),
                 never(),
                 Ordering::AcqRel,
@@ -93,49 +134,63 @@ impl<B> Wheel<B> {
     }
 
     #[cold]
-    fn make_level(&self, level: u8) -> Result<&[B], NoLevel> {
-        let ring: Box<[B]> =
-            (0..self.geometry.slots()).map(|slot| (self.make)(level, slot)).collect();
-        let ring = Box::into_raw(ring);
-        let entry = &self.levels[usize::from(level) - 1];
-        // ORDER: AcqRel - Release publishes the buckets; Acquire: if another thread was faster,
-        // its buckets are visible to us.
-        let done = entry.compare_exchange(
+    #[inline(never)]
+    fn make_segment(&self, place: Place) -> Result<&B, NoBucket> {
+        let at = self.segment_of(place.level, place.slot);
+        let (level, first) = self.place_of(at);
+        let slots = first..first + self.len_of(at) as u32;
+        let made = Box::into_raw(slots.map(|slot| (self.make)(level, slot)).collect::<Box<[B]>>());
+        // ORDER(STOP): AcqRel - Release publishes the buckets; Acquire: if another thread was
+        // faster, its buckets are visible to us.
+        let done = self.segments[at].compare_exchange(
             ptr::null_mut(),
-            ring.cast::<B>(),
+            made.cast::<B>(),
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        if let Err(other) = done {
+        if done.is_err() {
             // SAFETY: it came from `into_raw` and nobody else has seen it.
-            drop(unsafe { Box::from_raw(ring) });
-            return self.ring(other).ok_or(NoLevel);
+            drop(unsafe { Box::from_raw(made) });
         }
-        // SAFETY: it was just published and lives as long as the wheel.
-        Ok(unsafe { &*ring })
+        self.get(place).ok_or(NoBucket)
     }
 
+    /// Which segment a place is in.
     #[inline]
-    fn ring(&self, first: *mut B) -> Option<&[B]> {
-        if first.is_null() || first == never() {
-            return None;
-        }
-        // SAFETY: a pointer in the table that is neither of the two marks is the first bucket of
-        // a boxed ring of `slots` buckets, which lives until the wheel is dropped.
-        Some(unsafe { std::slice::from_raw_parts(first, self.geometry.slots() as usize) })
+    fn segment_of(&self, level: u8, slot: u32) -> usize {
+        (usize::from(level) - 1) * self.per_level + (slot / SEGMENT) as usize
+    }
+
+    /// Level and slot of a segment's first bucket.
+    fn place_of(&self, segment: usize) -> (u8, u32) {
+        let (level, at) = (segment / self.per_level, segment % self.per_level);
+        (level as u8 + 1, at as u32 * SEGMENT)
+    }
+
+    /// How many buckets a segment has.
+    fn len_of(&self, segment: usize) -> usize {
+        let (_, first) = self.place_of(segment);
+        (self.geometry.slots() - first).min(SEGMENT) as usize
+    }
+
+    /// A segment, if it exists.
+    fn segment(&self, at: usize) -> Option<&[B]> {
+        // ORDER(STOP): Acquire - as in `get`.
+        let first = self.segments[at].load(Ordering::Acquire);
+        // SAFETY: as in `get`: a boxed segment of that length, which lives as long as the wheel.
+        is_bucket(first).then(|| unsafe { std::slice::from_raw_parts(first, self.len_of(at)) })
     }
 }
 
 impl<B> Drop for Wheel<B> {
     fn drop(&mut self) {
-        for level in &self.levels {
-            // ORDER: Acquire - pairs with `make_level`; nobody else is left.
-            let first = level.load(Ordering::Acquire);
-            if !first.is_null() && first != never() {
-                let slots = self.geometry.slots() as usize;
-                let ring = ptr::slice_from_raw_parts_mut(first, slots);
-                // SAFETY: as in `ring`; the wheel is going, so nobody borrows it.
-                drop(unsafe { Box::from_raw(ring) });
+        for at in 0..self.segments.len() {
+            // ORDER(STOP): Acquire - pairs with `make_segment`; nobody else is left.
+            let first = self.segments[at].load(Ordering::Acquire);
+            if is_bucket(first) {
+                let segment = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
+                // SAFETY: as in `segment`; the wheel is going, so nobody borrows it.
+                drop(unsafe { Box::from_raw(segment) });
             }
         }
     }
@@ -152,29 +207,84 @@ mod tests {
     use super::*;
     use crate::time::Tick;
 
-    fn wheel() -> Wheel<(u8, u32)> {
-        Wheel::new(Geometry::new(4, 4).unwrap(), |level, slot| (level, slot))
+    fn wheel(slots: u32) -> Wheel<(u8, u32)> {
+        Wheel::new(Geometry::new(slots, slots).unwrap(), |level, slot| (level, slot))
+    }
+
+    fn place(level: u8, slot: u32) -> Place {
+        Place { level, slot, expiration: Tick::ZERO }
+    }
+
+    fn segments(wheel: &Wheel<(u8, u32)>) -> usize {
+        (0..wheel.segments.len()).filter(|&at| wheel.segment(at).is_some()).count()
     }
 
     #[test]
-    fn a_level_is_made_when_first_needed_and_stays() {
-        let wheel = wheel();
+    fn a_segment_is_made_when_first_needed_and_stays() {
+        let wheel = wheel(4);
         assert_eq!(wheel.existing().count(), 0);
         let place = wheel.geometry().place(Tick::new(9), Tick::ZERO);
         assert_eq!(wheel.bucket(place), Ok(&(2, 2)));
-        let levels: Vec<u8> = wheel.existing().map(|(level, _)| level).collect();
-        assert_eq!(levels, [2]);
-        assert!(ptr::eq(wheel.bucket(place).unwrap(), wheel.bucket(place).unwrap()));
+        let found: Vec<(u8, u32)> = wheel.existing().map(|(_, _, bucket)| *bucket).collect();
+        assert_eq!(found, [(2, 0), (2, 1), (2, 2), (2, 3)]);
+        assert!(ptr::eq(wheel.bucket(place).unwrap(), wheel.get(place).unwrap()));
     }
 
     #[test]
-    fn a_closed_wheel_makes_no_levels_and_keeps_those_it_has() {
-        let wheel = wheel();
-        let near = wheel.geometry().place(Tick::new(1), Tick::ZERO);
-        let far = wheel.geometry().place(Tick::new(9), Tick::ZERO);
-        wheel.bucket(near).unwrap();
+    fn of_a_million_buckets_as_many_are_made_as_a_segment_has() {
+        let wheel = wheel(1 << 20);
+        for (n, slot) in [(1, 0), (2, 999_999), (2, 63), (3, 64)] {
+            assert_eq!(wheel.bucket(place(2, slot)), Ok(&(2, slot)));
+            assert_eq!((segments(&wheel), wheel.existing().count()), (n, 64 * n));
+        }
+    }
+
+    #[test]
+    fn every_place_has_its_own_bucket_also_where_the_last_segment_is_short() {
+        for slots in [2, 63, 64, 65, 100, 128] {
+            let wheel = wheel(slots);
+            let levels = wheel.geometry().levels().min(3);
+            let all = |slot| (1..=levels).map(move |level| (level, slot));
+            for (level, slot) in (0..slots).rev().flat_map(all) {
+                assert_eq!(wheel.bucket(place(level, slot)), Ok(&(level, slot)));
+            }
+            assert_eq!(wheel.existing().count() as u32, slots * u32::from(levels));
+            assert!(wheel.existing().all(|(level, slot, bucket)| (level, slot) == *bucket));
+            assert!(wheel.existing().is_sorted_by_key(|(level, slot, _)| (level, slot)));
+        }
+    }
+
+    #[test]
+    fn a_walk_goes_on_from_any_place_and_from_the_end_of_a_level() {
+        for slots in [2, 64, 100, 128] {
+            let wheel = wheel(slots);
+            for (level, slot) in [(1, 1), (2, slots - 1)] {
+                wheel.bucket(place(level, slot)).unwrap();
+            }
+            let all: Vec<(u8, u32)> = wheel.existing().map(|(_, _, bucket)| *bucket).collect();
+            for (level, slot) in (1..=2).flat_map(|level| (0..=slots).map(move |s| (level, s))) {
+                let rest = wheel.existing_from(level, slot).map(|(_, _, bucket)| *bucket);
+                let expected = all.iter().copied().filter(|&place| place >= (level, slot));
+                assert!(rest.eq(expected), "{slots} slots from {level}, {slot}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic = "no more slots"]
+    fn a_slot_that_no_ring_has_is_refused() {
+        let wheel = wheel(3);
+        wheel.bucket(place(1, 2)).unwrap();
+        let _ = wheel.get(place(1, 3));
+    }
+
+    #[test]
+    fn a_closed_wheel_makes_no_segments_and_keeps_those_it_has() {
+        let wheel = wheel(100);
+        wheel.bucket(place(1, 1)).unwrap();
         wheel.close();
-        assert_eq!(wheel.bucket(near), Ok(&(1, 1)));
-        assert_eq!(wheel.bucket(far), Err(NoLevel));
+        assert_eq!(wheel.bucket(place(1, 63)), Ok(&(1, 63)));
+        assert_eq!(wheel.bucket(place(1, 64)), Err(NoBucket));
+        assert_eq!(wheel.bucket(place(2, 1)), Err(NoBucket));
     }
 }

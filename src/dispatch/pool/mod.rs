@@ -11,12 +11,13 @@ mod error;
 pub mod queue;
 mod stats;
 
-use std::{fmt, iter};
+use std::{fmt, iter, mem};
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
+use super::process::Process;
 use super::waits::wait_for;
 use super::{Batch, Due, Handler, Monitor, Task};
 
@@ -136,7 +137,10 @@ pub enum Full {
 struct Inner<T: Send + 'static> {
     crew: Arc<Crew<T>>,
     full: Full,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    /// There, but for a child process that has let go of it.
+    workers: Option<Mutex<Vec<JoinHandle<()>>>>,
+    /// Where its workers are.
+    process: Process,
 }
 
 // === impl Pool ===
@@ -157,7 +161,8 @@ impl Pool {
 
 impl<T: Send + 'static> Pool<T> {
     fn from_parts(crew: Arc<Crew<T>>, full: Full, workers: Vec<JoinHandle<()>>) -> Pool<T> {
-        Pool { inner: Arc::new(Inner { crew, full, workers: Mutex::new(workers) }) }
+        let (workers, process) = (Some(Mutex::new(workers)), Process::current());
+        Pool { inner: Arc::new(Inner { crew, full, workers, process }) }
     }
 
     /// Hands one payload over, as a reaper does: it waits in the queue, or if that is full, what
@@ -309,10 +314,13 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Lets the workers empty the queue and end, and waits for them.
     fn finish(&self) {
+        let Some(workers) = self.workers.as_ref().filter(|_| self.process.is_current()) else {
+            return;
+        };
         self.crew.queue.close();
         // A second one waits here until the first is done.
         step_aside(|| {
-            let mut workers = self.workers.lock().expect("nothing panics under this lock");
+            let mut workers = workers.lock().expect("nothing panics under this lock");
             for worker in workers.drain(..) {
                 worker.join().expect("a worker does not panic");
             }
@@ -322,6 +330,12 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // A child process has no workers, not even to let go of, and the queue's lock may be
+            // held by one.
+            mem::forget(self.workers.take());
+            return mem::forget(self.crew.clone());
+        }
         match wait_for(self.crew.party()).filter(|_| !self.crew.is_inside()) {
             Some(_waiting) => self.finish(),
             None => self.crew.queue.close(),

@@ -1,0 +1,260 @@
+//! A fork: the child has the engines' memory and none of their threads. Nothing there may hang, and
+//! nothing that it does may reach the parent.
+#![cfg(unix)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tickless::dispatch::{Full, Pool};
+use tickless::future::{EngineExt, SleepError};
+use tickless::hashed::HashedWheelTimer;
+use tickless::{
+    Batch, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task, TurnError,
+    TypedEngine,
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Runs `f` in a child process, which ends with it: nothing of the test harness runs there.
+///
+/// # Panics
+/// The child panicked, died, or did not come back in time.
+#[track_caller]
+fn in_a_child(what: &str, f: impl FnOnce()) {
+    // SAFETY: the child runs `f`, which the tests below hold to what works after a fork, and ends
+    // without going back.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no process could be made");
+    if child == 0 {
+        let code = i32::from(catch_unwind(AssertUnwindSafe(f)).is_err());
+        // SAFETY: it ends the process at once.
+        unsafe { libc::_exit(code) };
+    }
+    let begin = Instant::now();
+    let mut status = 0;
+    loop {
+        // SAFETY: the number lives through the call, and the child is ours.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
+        if ended == child {
+            break;
+        }
+        if begin.elapsed() > PATIENCE {
+            // SAFETY: the child is ours and has not been waited for.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            panic!("{what}: the child hangs");
+        }
+        std::thread::sleep(MS);
+    }
+    assert!(libc::WIFEXITED(status), "{what}: the child died of {}", libc::WTERMSIG(status));
+    assert_eq!(libc::WEXITSTATUS(status), 0, "{what}: the child panicked");
+}
+
+/// That the engine fires, cancels and stops as ever.
+#[track_caller]
+fn assert_works(engine: &Engine) {
+    let (sender, receiver) = mpsc::channel();
+    engine.schedule_detached(MS, move || sender.send(7).unwrap()).expect("the engine runs");
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(7));
+    assert!(engine.schedule(HOUR, || ()).expect("the engine runs").cancel());
+}
+
+fn drop_all(batch: Batch<'_, u64>) {
+    batch.for_each(drop);
+}
+
+#[test]
+fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
+    let engine = Engine::builder().shards(2).build().unwrap();
+    assert_works(&engine);
+    let pending = engine.schedule(HOUR, || ()).unwrap();
+    in_a_child("scheduling", || {
+        for _ in 0..3 {
+            let refused = engine.schedule(MS, || panic!("it ran in the child")).unwrap_err();
+            assert!(refused.is_stopped());
+            assert!(engine.schedule_detached(HOUR, || ()).is_err());
+        }
+        engine.as_typed().bind_thread(1);
+        assert!(engine.schedule(HOUR, || ()).is_err());
+    });
+    in_a_child("stopping and turning", || {
+        assert_eq!(engine.stop().err(), Some(StopError::Forked));
+        assert_eq!(engine.turn(0).err(), Some(TurnError::Forked));
+        assert_eq!(engine.stop().err(), Some(StopError::Forked), "each time");
+    });
+    in_a_child("looking on", || {
+        assert_eq!(engine.len(), 1);
+        assert_eq!(engine.stats().pending, 1);
+        assert_eq!(engine.snapshot().len(), 1);
+        assert!(!format!("{engine:?}").is_empty());
+    });
+    assert_works(&engine);
+    assert!(pending.cancel());
+    assert!(engine.stop().unwrap().is_empty());
+}
+
+#[test]
+fn a_thread_that_never_used_the_engine_is_refused_as_well() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    in_a_child("first contact", || assert!(engine.schedule(MS, || ()).is_err()));
+    assert_works(&engine);
+}
+
+#[test]
+fn an_engine_and_all_that_belongs_to_it_is_dropped_in_silence() {
+    let engine = Engine::builder().shards(2).build().unwrap();
+    let handles: Vec<Handle> = (0..100).map(|_| engine.schedule(HOUR, || ()).unwrap()).collect();
+    let mut both = (Some(engine.clone()), Some(handles));
+    in_a_child("dropping handles, then engines", || {
+        drop(both.1.take());
+        drop(both.0.take());
+    });
+    in_a_child("dropping engines, then handles", || {
+        drop(both.0.take());
+        drop(both.1.take());
+        // What the thread keeps of it goes when it uses another engine.
+        let another = Engine::builder().shards(1).build().unwrap();
+        assert_works(&another);
+        another.stop().unwrap();
+    });
+    assert_works(&engine);
+}
+
+#[test]
+fn the_last_clone_of_an_engine_is_dropped_in_silence() {
+    let pool = Pool::<Task>::builder(Full::Block).threads(2).build().unwrap();
+    let on_pool = Engine::builder().shards(2).build_with(pool).unwrap();
+    on_pool.schedule_detached(HOUR, || ()).unwrap();
+    let driven = Builder::new().driver(Driver::Caller).build_typed(drop_all).unwrap();
+    driven.schedule_detached(HOUR, 7).unwrap();
+    let timer = HashedWheelTimer::new().unwrap();
+    let unused = Pool::<Task>::builder(Full::Block).threads(2).build().unwrap();
+    let mut all = Some((on_pool, driven, timer, unused));
+    in_a_child("dropping", || drop(all.take()));
+    let (on_pool, driven, ..) = all.as_ref().unwrap();
+    assert_works(on_pool);
+    assert_eq!(driven.stop().unwrap(), [7]);
+}
+
+#[test]
+fn handles_in_a_child_give_their_payload_back_and_move_nothing() {
+    let engine = TypedEngine::new(drop_all).unwrap();
+    let mut handles: Vec<Handle<u64>> = (0..4).map(|n| engine.schedule(HOUR, n).unwrap()).collect();
+    in_a_child("cancelling", || {
+        let mut moved = handles.remove(0);
+        assert_eq!(moved.reset(HOUR * 2), Ok(false));
+        assert_eq!(moved.reset(MS), Ok(false));
+        assert_eq!(moved.state(), State::Pending);
+        assert_eq!(moved.deadline(), None);
+        assert!(handles.remove(0).cancel(), "it never will fire");
+        assert_eq!(handles.remove(0).take(), Some(2));
+        drop(handles.remove(0).cancel_on_drop());
+    });
+    assert_eq!(engine.len(), 4);
+    assert!(handles.into_iter().all(Handle::cancel));
+}
+
+#[test]
+fn an_engine_that_its_caller_drives_stays_with_the_parent() {
+    let clock = ManualClock::new();
+    let builder = Builder::new().manual_clock(&clock).shards(1);
+    let engine = builder.build_typed(drop_all).unwrap();
+    engine.schedule_detached(HOUR, 7).unwrap();
+    in_a_child("driving", || {
+        assert_eq!(engine.advance(HOUR), Err(TurnError::Forked));
+        assert_eq!(engine.turn(0).err(), Some(TurnError::Forked));
+        assert_eq!(engine.stop().err(), Some(StopError::Forked));
+    });
+    assert_eq!(engine.advance(HOUR), Ok(1));
+}
+
+#[test]
+fn a_child_has_a_global_engine_of_its_own() {
+    let engine = Engine::global();
+    assert_works(engine);
+    let mut begun = tickless::sleep(HOUR);
+    let mut unbegun = tickless::sleep(HOUR);
+    poll(&mut begun);
+    in_a_child("the global engine", || {
+        let own = Engine::global();
+        assert!(!std::ptr::eq(own, engine) && std::ptr::eq(own, Engine::global()));
+        assert_works(own);
+        pollster::block_on(tickless::sleep(MS));
+        in_a_child("a grandchild's", || {
+            assert!(!std::ptr::eq(own, Engine::global()));
+            pollster::block_on(tickless::sleep(MS));
+            assert!(own.schedule(MS, || ()).is_err());
+        });
+        assert_works(own);
+    });
+    in_a_child("sleeps of the parent", || {
+        assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
+        assert_eq!(pollster::block_on(unbegun.wait()), Err(SleepError::Stopped));
+        begun.reset_after(MS);
+        assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
+        assert_eq!(pollster::block_on(engine.sleep(MS).wait()), Err(SleepError::Stopped));
+        let timeout = engine.timeout(MS, std::future::pending::<()>());
+        let cause = pollster::block_on(timeout).unwrap_err().cause();
+        assert_eq!(cause, Some(SleepError::Stopped));
+    });
+    assert!(std::ptr::eq(engine, Engine::global()));
+    assert_works(engine);
+    pollster::block_on(tickless::sleep(MS));
+}
+
+fn poll(sleep: &mut tickless::future::Sleep) {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(sleep.poll_elapsed(&mut context).is_pending());
+}
+
+#[test]
+fn a_child_that_is_made_by_a_task_can_end_there() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let same = engine.clone();
+    let task = move || {
+        in_a_child("in a task", || {
+            assert!(same.schedule(MS, || ()).is_err());
+            assert_eq!(same.stop().err(), Some(StopError::Forked));
+            drop(same.clone());
+        });
+        sender.send(()).unwrap();
+    };
+    engine.schedule_detached(MS, task).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(()));
+    assert_works(&engine);
+}
+
+#[test]
+fn children_made_while_other_threads_use_the_engine_hang_in_nothing() {
+    let engine = Engine::builder().shards(2).build().unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let handles: Vec<Handle> =
+                        (0..100).map(|n| engine.schedule(MS * n, || ()).unwrap()).collect();
+                    handles.into_iter().for_each(|handle| _ = handle.cancel());
+                }
+            });
+        }
+        let mine: Vec<Handle> = (0..100).map(|_| engine.schedule(HOUR, || ()).unwrap()).collect();
+        for _ in 0..50 {
+            let mut mine = mine.iter();
+            in_a_child("among threads", || {
+                assert!(engine.schedule(MS, || ()).is_err());
+                assert!(mine.all(|handle| handle.state() == State::Pending));
+                // SAFETY: the child alone drops its copy, and the process ends with it.
+                drop(unsafe { std::ptr::read(&raw const engine) });
+            });
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(mine.into_iter().all(Handle::cancel));
+    });
+    assert_works(&engine);
+}

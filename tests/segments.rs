@@ -1,0 +1,83 @@
+//! Segments: what a level with a million buckets costs whoever files the first timer on it.
+
+#[path = "common/alone.rs"]
+mod alone;
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "common/random.rs"]
+mod random;
+
+use std::time::Duration;
+
+use alone::alone;
+use common::scaled;
+use counting::{Counting, bytes_here, made_here};
+use random::Random;
+use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const MS: Duration = Duration::from_millis(1);
+
+const SLOTS: u32 = 1 << 20;
+
+/// Buckets that are made at a time, and the bytes of one.
+const SEGMENT: u32 = 64;
+const BUCKET: i64 = 256;
+
+fn engine(slots: u32) -> TypedEngine<u64> {
+    let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
+    let builder =
+        Builder::new().slots(slots).reach(slots).shards(1).manual_clock(&ManualClock::new());
+    builder.build_typed(drop_all).expect("it is valid")
+}
+
+#[test]
+fn a_timer_makes_one_segment_of_its_level_and_the_next_in_it_none() {
+    let _alone = alone();
+    for slots in [64, 128, 4096, SLOTS] {
+        let engine = engine(slots);
+        // What the thread keeps of the engine, memory for a few entries, and the first segment.
+        engine.schedule_detached(MS, 0).expect("the engine runs");
+        let cost = |slot: u32| {
+            let before = (made_here(), bytes_here());
+            engine.schedule_detached(MS * slot, 0).expect("the engine runs");
+            (made_here() - before.0, bytes_here() - before.1)
+        };
+        assert_eq!(cost(SEGMENT - 1), (0, 0), "{slots}: the first segment is there");
+        let one = if slots == SEGMENT { (0, 0) } else { (1, i64::from(SEGMENT) * BUCKET) };
+        assert_eq!(cost(slots - 1), one, "{slots}: blocks and bytes of the last segment");
+        assert_eq!(cost(slots - SEGMENT), (0, 0), "{slots}: it is there by now");
+        engine.check().expect("every invariant holds");
+        assert_eq!(engine.stop().expect("nobody is inside").len(), 4);
+    }
+}
+
+#[test]
+fn timers_all_over_a_wheel_with_a_million_slots_are_found_cancelled_swept_fired_and_returned() {
+    let timers = scaled(20_000);
+    let engine = engine(SLOTS);
+    let random = &mut Random::new(16);
+    let handles: Vec<(u64, Handle<u64>)> = (0..timers)
+        .map(|_| {
+            let due_ms = 1 + random.below(1 << 22);
+            (due_ms, engine.schedule(MS * due_ms as u32, due_ms).expect("the engine runs"))
+        })
+        .collect();
+    engine.check().expect("every invariant holds");
+    assert_eq!(engine.snapshot().len() as u64, timers);
+    let (cancelled, kept): (Vec<_>, Vec<_>) =
+        handles.into_iter().partition(|(due_ms, _)| due_ms % 4 > 0);
+    let cancels = cancelled.len() as u64;
+    assert!(cancelled.into_iter().all(|(_, handle)| handle.cancel()));
+    while engine.turn(0).expect("it is driven by hand").more {}
+    engine.check().expect("every invariant holds");
+    assert!(engine.stats().dead <= (timers - cancels).max(4096) + 128, "{}", engine.stats().dead);
+    let half = 1 << 21;
+    let early = kept.iter().filter(|(due_ms, _)| *due_ms <= half).count();
+    let fired = engine.advance(MS * half as u32).expect("it is driven by hand");
+    assert_eq!(fired, early, "what is due by now, and no more");
+    assert_eq!(engine.stop().expect("nobody is inside").len(), kept.len() - early);
+}
