@@ -28,7 +28,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, stopping: &AtomicBool) {
         let mut owner = shard.owner().lock().expect("a turn does not panic");
         owner.count(Count::WokeUp, mem::take(&mut woken));
         let report = reaper.turn(&mut owner, now, usize::MAX);
-        if report.busy {
+        if report.busy || report.collects {
             continue;
         }
         shard.doorbell().publish(report.next);

@@ -6,6 +6,7 @@
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
 //! hand_over         what fired, in batches
 //! run_errand        nothing is due: cascade ahead or sweep, a chunk of it
+//! collect           nor is there an errand: memory that no reader sees any more, a few batches
 //! next_wake         when to come back
 //! ```
 //!
@@ -14,6 +15,7 @@
 use std::fmt;
 
 use crate::dispatch::Handler;
+use crate::entry;
 use crate::shard::{BATCH, Count, Owner, Pool, Shard};
 use crate::time::{Clock, Scale, Tick};
 
@@ -42,6 +44,8 @@ pub struct Report {
     pub fired: usize,
     /// There is more to do at once.
     pub busy: bool,
+    /// Nothing else is to be done at once, but memory waits that a further turn may give back.
+    pub collects: bool,
     /// When the shard wants its next turn; [`Tick::NEVER`]: when the doorbell rings.
     pub next: Tick,
 }
@@ -83,7 +87,8 @@ impl<T> Reaper<'_, T> {
         if !is_due && self.observer.is_saturated() {
             self.look_whether_caught_up(owner);
         }
-        Report { fired, busy, next }
+        let collects = !busy && entry::collect();
+        Report { fired, busy, collects, next }
     }
 
     /// Hands over what was collected. The first of it comes from a bucket that was to be opened
