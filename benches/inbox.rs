@@ -79,7 +79,9 @@ fn push_all(inbox: &Lanes<Node>, nodes: &[&Node], lanes: usize) {
 
 /// Takes what is there and looks at each node; answers how many there were.
 fn take_all(inbox: &Lanes<Node>) -> usize {
-    let taken = Walk::new(inbox.take()).map(|node| {
+    // SAFETY: the swaps make the chains this walk's own, and the nodes live for the bench.
+    let walk = unsafe { Walk::new(inbox.take()) };
+    let taken = walk.map(|node| {
         // SAFETY: the walk hands out nodes that live for the bench.
         black_box(unsafe { node.as_ref() }.number)
     });

@@ -50,8 +50,7 @@ fn a_ring_through_full_pools_is_a_ring_as_well() {
     let ring: Vec<Engine> = (0..3)
         .map(|_| {
             let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
-            let engine = Engine::builder().shards(1).build_with(pool).unwrap();
-            engine
+            Engine::builder().shards(1).build_with(pool).unwrap()
         })
         .collect();
     let (answer, answers): Answers = channel();

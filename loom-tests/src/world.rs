@@ -30,8 +30,8 @@ pub struct World {
     // The shard goes before the pool: what it gives up in its end goes there.
     /// The shard.
     pub shard: Shard<Payload>,
-    /// What threads share besides.
-    pub pool: Pool<Payload>,
+    /// What threads share besides, also with the shards beside this one.
+    pub pool: Arc<Pool<Payload>>,
     /// Who may run turns, and how that ends.
     pub ending: Ending<Payload, Handler>,
     observer: Observer,
@@ -83,12 +83,21 @@ impl World {
     /// A world with a bell, and a pool for so many shards: one for none gives every magazine
     /// back to the allocator.
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
-        World::build(geometry, bell, Pool::new(1, pool_for, None))
+        World::build(geometry, bell, Arc::new(Pool::new(1, pool_for, None)))
+    }
+
+    /// Another shard of the same engine, driven by the model as well.
+    pub fn beside(other: &World) -> Arc<World> {
+        let geometry = *other.shard.wheel().geometry();
+        let world = World::build(geometry, Bell::None, other.pool.clone());
+        world.make_levels();
+        world
     }
 
     /// As `new`, for at most `max_pending` timers at a time.
     pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
-        let world = World::build(geometry, Bell::None, Pool::new(1, 1, Some(max_pending)));
+        let world =
+            World::build(geometry, Bell::None, Arc::new(Pool::new(1, 1, Some(max_pending))));
         world.make_levels();
         world
     }
@@ -100,7 +109,7 @@ impl World {
         world
     }
 
-    fn build(geometry: Geometry, bell: Bell, pool: Pool<Payload>) -> Arc<World> {
+    fn build(geometry: Geometry, bell: Bell, pool: Arc<Pool<Payload>>) -> Arc<World> {
         let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
         let hand = ManualClock::new();
         let dropped = Arc::new(Counter::new(0));
@@ -297,6 +306,12 @@ impl Hand {
     /// The world that it reaches into.
     pub fn world(&self) -> &Arc<World> {
         &self.world
+    }
+
+    /// From now on the hand files in another shard of the same engine.
+    pub fn turn_to(&mut self, world: &Arc<World>) {
+        assert!(Arc::ptr_eq(&self.world.pool, &world.pool), "both are of one engine");
+        self.world = world.clone();
     }
 
     /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.

@@ -57,6 +57,11 @@ fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
     }
 }
 
+fn take(lanes: &Lanes<Node>) -> Walk<Node> {
+    // SAFETY: the swaps make the chains this walk's own, and nobody frees a node that was pushed.
+    unsafe { Walk::new(lanes.take()) }
+}
+
 fn assert_all(mut values: Vec<u32>, expected: &[u32]) {
     values.sort_unstable();
     assert_eq!(values, expected);
@@ -73,9 +78,9 @@ fn each_node_is_taken_once_and_with_what_is_in_it() {
                 push(&lanes, value + 2, 0);
             })
         });
-        let mut values = free(Walk::new(lanes.take()));
+        let mut values = free(take(&lanes));
         join(threads);
-        values.extend(free(Walk::new(lanes.take())));
+        values.extend(free(take(&lanes)));
         assert_all(values, &[1, 2, 3, 4]);
     });
 }
@@ -88,9 +93,9 @@ fn three_producers_on_two_lanes() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, value as usize))
         });
-        let mut values = free(Walk::new(lanes.take()));
+        let mut values = free(take(&lanes));
         join(threads);
-        values.extend(free(Walk::new(lanes.take())));
+        values.extend(free(take(&lanes)));
         assert_all(values, &[1, 2, 3]);
     });
 }
@@ -104,11 +109,11 @@ fn what_was_taken_may_be_pushed_again_at_once() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, 0))
         });
-        for node in Walk::new(lanes.take()) {
+        for node in take(&lanes) {
             // SAFETY: the walk has read its link, and the taker holds it.
             unsafe { lanes.push(node, 0) }.expect("nobody closes");
         }
         join(threads);
-        assert_all(free(Walk::new(lanes.take())), &[0, 1, 2]);
+        assert_all(free(take(&lanes)), &[0, 1, 2]);
     });
 }

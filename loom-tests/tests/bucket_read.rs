@@ -129,3 +129,48 @@ fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
         world.pass(1, 2);
     });
 }
+
+/// The producer pushes onto the list of another shard, with an entry that its own shard has let go
+/// of (in the way of `lets_go`) and on which a reader may still stand. If it found there a first
+/// entry that was freed before the reader came (nothing orders it after the other owner, who took
+/// that), it would write a link to it.
+fn come_back_under_a_reader(bound: usize, lets_go: fn(&World)) {
+    check(bound, move || {
+        let freed_from = World::with(wheel(2, 1), Bell::None, 0);
+        freed_from.make_levels();
+        let read_in = World::beside(&freed_from);
+        let [mut hand, mut producer] = [Hand::new(&freed_from), Hand::new(&read_in)];
+        let timer = hand.schedule(1, 0).unwrap();
+        let comes_back = producer.schedule(1, 0).unwrap();
+        // So that the next one goes to the first one's lane.
+        producer.schedule_detached(2, 1).unwrap();
+        let producer = {
+            let (freed_from, read_in) = (freed_from.clone(), read_in.clone());
+            thread::spawn(move || {
+                lets_go(&read_in);
+                producer.detach(comes_back);
+                producer.turn_to(&freed_from);
+                producer.schedule_detached(3, 2);
+                producer
+            })
+        };
+        // The writer goes first: see "Who goes first" in the README.
+        freed_from.turn(1);
+        hand.detach(timer);
+        hand.clear();
+        collect();
+        let reader = read_in_thread(&read_in);
+        assert!(reader.join().unwrap().len() <= 2);
+        let _producer = producer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
+    come_back_under_a_reader(2, |world| _ = world.turn(1));
+}
+
+#[test]
+fn an_entry_that_was_stopped_and_comes_back_links_to_nothing_that_was_freed_before() {
+    come_back_under_a_reader(1, |world| _ = world.stop());
+}

@@ -26,7 +26,8 @@ pub(crate) fn use_after_free() {
     let [first, last] = two_entries(&lanes);
     let ((walking, has_begun), (free, is_freed)) = (mpsc::channel(), mpsc::channel());
     let walker = thread::spawn(move || {
-        let mut walk = Walk::new(lanes.take());
+        // SAFETY: the swaps make the chains this walk's own.
+        let mut walk = unsafe { Walk::new(lanes.take()) };
         walk.next().expect("the last comes first");
         walking.send(()).unwrap();
         is_freed.recv().unwrap();
@@ -93,7 +94,8 @@ pub(crate) fn nothing() {
     let lanes = Arc::new(Lanes::new());
     two_entries(&lanes);
     let walk = move || {
-        for entry in Walk::new(lanes.take()) {
+        // SAFETY: as above.
+        for entry in unsafe { Walk::new(lanes.take()) } {
             // SAFETY: the walk has gone on to the next, and nobody else holds this one.
             unsafe { Entry::free(entry) };
         }
@@ -105,7 +107,8 @@ pub(crate) fn nothing() {
     unsafe { entry.as_ref().put_payload(circle.clone()) };
     // SAFETY: as above; it stays allocated until it is taken.
     unsafe { circle.lanes.push(entry, 0) }.expect("nobody closes");
-    for entry in Walk::new(circle.lanes.take()) {
+    // SAFETY: the swaps make the chains this walk's own.
+    for entry in unsafe { Walk::new(circle.lanes.take()) } {
         // SAFETY: the taker has the payload, once.
         drop(unsafe { entry.as_ref().take_payload() });
         // SAFETY: nobody holds it any more.

@@ -89,7 +89,8 @@ pub(crate) fn two_owners() {
     let (others, has_refiled) = (lanes.clone(), Arc::new(AtomicBool::new(false)));
     let flag = has_refiled.clone();
     let second = thread::spawn(move || {
-        for entry in Walk::new(others.take()).map(Sent) {
+        // SAFETY: it holds what it takes.
+        for entry in unsafe { Walk::new(others.take()) }.map(Sent) {
             assert_eq!(take(&entry), 1);
             // SAFETY: none, and that is the bug: another owner is at it.
             unsafe { entry.0.as_ref().put_payload(2) };
@@ -100,7 +101,9 @@ pub(crate) fn two_owners() {
     });
     wait_for(&has_refiled);
     // Its own lists are read relaxed by their owner: nothing of the other's work is acquired.
-    let found: Vec<u64> = Walk::new(lanes.take()).map(|entry| take(&Sent(entry))).collect();
+    // SAFETY: it holds what it takes.
+    let walk = unsafe { Walk::new(lanes.take()) };
+    let found: Vec<u64> = walk.map(|entry| take(&Sent(entry))).collect();
     assert_eq!(found, [2]);
     second.join().unwrap();
     free(entry);
@@ -115,7 +118,9 @@ pub(crate) fn nothing() {
     let (begin, done) = (found.clone(), is_taken.clone());
     let second = thread::spawn(move || {
         wait_for(&begin);
-        let taken: Vec<u64> = Walk::new(taker.take()).map(|entry| take(&Sent(entry))).collect();
+        // SAFETY: the swaps make the chains this walk's own.
+        let walk = unsafe { Walk::new(taker.take()) };
+        let taken: Vec<u64> = walk.map(|entry| take(&Sent(entry))).collect();
         assert_eq!(taken, [1]);
         done.store(true, Ordering::Relaxed);
     });

@@ -14,5 +14,5 @@ pub use holder::Reset;
 pub use link::Linked;
 pub use node::{Entry, Filed};
 pub use reaping::Taken;
-pub use reclaim::{Published, Reader, after_readers, read};
+pub use reclaim::{Published, Reader, after_readers, collect, read, waiting};
 pub use word::{Phase, Word};

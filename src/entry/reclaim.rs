@@ -4,34 +4,37 @@
 //! and state are atomic and readers touch nothing else; only giving memory back waits for the
 //! epoch, and it does so by whole batches.
 //!
-//! *Orderings*: BUCKET-READ, through the epoch's own fences.
+//! The collector is our own. A collector runs what was left to it in whichever call comes by next,
+//! so one that we shared would run destructors of others inside our calls, and their pins would
+//! hold our memory back.
+//!
+//! What waits is freed in proportion to what is added ([`after_readers`]), when a [`Reader`] goes,
+//! and by the reapers while nothing is due ([`collect`]). A thread that is stopped within one of
+//! these calls holds back what waits until one of them is made again.
+//!
+//! *Owner*: any thread.
+//!
+//! *Invariant*: nothing that waits here runs code of a user when it is freed.
+//!
+//! *Orderings*: BUCKET-READ, PUBLISHED, through the epoch's own fences.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/foreign.rs`, `tests/waiting.rs`.
 
+use std::cell::Cell;
 use std::fmt;
 
-use crossbeam_epoch::{self as epoch, Atomic, Owned};
+use crossbeam_epoch::{Atomic, Collector, Guard, LocalHandle, Owned};
 
-use crate::sync::Ordering;
+#[cfg(not(crossbeam_loom))]
+use crate::sync::OnceLock;
+use crate::sync::{Counter, Ordering};
+#[cfg(crossbeam_loom)]
+use crate::sync::{lazy_static, thread_local};
 
 /// While it lives, nothing that the holder may have seen is given back to the allocator.
 pub struct Reader {
-    guard: epoch::Guard,
-}
-
-/// Starts reading. Takes no lock and never waits.
-pub fn read() -> Reader {
-    Reader { guard: epoch::pin() }
-}
-
-/// Runs `free` once every [`Reader`] of now is gone: at once, or on some thread later.
-///
-/// # Safety
-/// What `free` frees is out of reach for readers that start from now on, and `free` may run on
-/// any thread at any later time, also after everything that it does not own is gone.
-pub unsafe fn after_readers<F: FnOnce()>(free: F) {
-    let guard = epoch::pin();
-    // SAFETY: passed on to the caller.
-    unsafe { guard.defer_unchecked(free) };
-    guard.flush();
+    /// There until it is dropped.
+    guard: Option<Guard>,
 }
 
 /// A value that is read without a lock and replaced as a whole.
@@ -39,7 +42,131 @@ pub struct Published<V> {
     value: Atomic<V>,
 }
 
+/// Attempts that free nothing, in a row, after which a reader is in the way: what was left to the
+/// collector is free to go once the epoch has moved on twice, which takes an attempt each.
+const ATTEMPTS: usize = 4;
+
+/// What waits for readers to leave.
+static WAITING: Counter = Counter::new(0);
+
+thread_local! {
+    /// The thread's part of the collector.
+    static HANDLE: LocalHandle = collector().register();
+}
+
+std::thread_local! {
+    /// How much the thread has freed so far, of all that waited.
+    static FREED: Cell<u64> = const { Cell::new(0) };
+    /// How much that was when the thread last flushed its bag.
+    static FREED_BEFORE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Starts reading. Takes no lock and never waits.
+pub fn read() -> Reader {
+    Reader { guard: Some(pin()) }
+}
+
+/// Runs `free` once every [`Reader`] of now is gone: at once, or on some thread later. Frees some
+/// of what waited before: more than is added here, unless a reader is in the way.
+///
+/// # Safety
+/// What `free` frees is out of reach for readers that start from now on, and `free` may run on
+/// any thread at any later time, also after everything that it does not own is gone. It runs no
+/// code of a user and does not panic.
+pub unsafe fn after_readers<F: FnOnce()>(free: F) {
+    let guard = pin();
+    // SAFETY: passed on to the caller.
+    unsafe { leave(&guard, free) };
+    flush(&guard);
+}
+
+/// Frees a few batches of what waits, unless readers are in the way. `true`: it did, and more
+/// waits.
+pub fn collect() -> bool {
+    is_anything_waiting() && (0..ATTEMPTS).any(|_| attempt()) && is_anything_waiting()
+}
+
+fn is_anything_waiting() -> bool {
+    waiting() > 0
+}
+
+/// How many batches wait for readers to leave, or for somebody to come by.
+pub fn waiting() -> u64 {
+    // ORDER: Relaxed - a number that says whether to look, and no more; also below.
+    WAITING.load(Ordering::Relaxed)
+}
+
+/// Leaves `call` to the collector, in the thread's bag, which is flushed next.
+///
+/// # Safety
+/// As [`after_readers`].
+unsafe fn leave<F: FnOnce()>(guard: &Guard, call: F) {
+    // ORDER: Relaxed - as in `waiting`.
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    let call = move || {
+        call();
+        FREED.set(FREED.get() + 1);
+        // ORDER: Relaxed - as in `waiting`.
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    };
+    // SAFETY: passed on to the caller; what is around the call touches statics.
+    unsafe { guard.defer_unchecked(call) };
+}
+
+/// Frees some of what waits. `false`: nothing.
+fn attempt() -> bool {
+    let guard = pin();
+    // The collector leaves a node of its own queue in the thread's bag for each bag that it empties.
+    // Where there are several, the bag is worth coming back for.
+    if FREED.get() > FREED_BEFORE.get() + 1 {
+        // SAFETY: it frees nothing.
+        unsafe { leave(&guard, || ()) };
+    }
+    flush(&guard)
+}
+
+/// Passes the thread's bag on, lets the epoch move on, and frees what is old enough: a bounded part
+/// of it. `false`: nothing.
+fn flush(guard: &Guard) -> bool {
+    let before = FREED.get();
+    FREED_BEFORE.set(before);
+    guard.flush();
+    FREED.get() > before
+}
+
+fn pin() -> Guard {
+    // A thread that is ending keeps no handle any more; the guard keeps this one alive.
+    HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| collector().register().pin())
+}
+
+#[cfg(not(crossbeam_loom))]
+fn collector() -> &'static Collector {
+    static COLLECTOR: OnceLock<Collector> = OnceLock::new();
+    COLLECTOR.get_or_init(Collector::new)
+}
+
+/// One for each iteration of a model.
+#[cfg(crossbeam_loom)]
+fn collector() -> &'static Collector {
+    lazy_static! {
+        static ref COLLECTOR: Collector = Collector::new();
+    }
+    &COLLECTOR
+}
+
 // === impl Reader ===
+
+/// Frees what waited for it, and for nobody else. O(n) in that.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        for _ in 0..waiting() {
+            if !collect() {
+                return;
+            }
+        }
+    }
+}
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,41 +178,55 @@ impl fmt::Debug for Reader {
 
 impl<V: Send + Sync + 'static> Published<V> {
     /// Nothing published yet.
+    ///
+    /// # Safety
+    /// Dropping a value runs no code of a user: it happens wherever memory is collected.
     #[cfg(not(crossbeam_loom))]
-    pub const fn empty() -> Published<V> {
+    pub const unsafe fn empty() -> Published<V> {
+        Published { value: Atomic::null() }
+    }
+
+    /// Nothing published yet. (The model checker's pointers are not made at compile time.)
+    ///
+    /// # Safety
+    /// Dropping a value runs no code of a user: it happens wherever memory is collected.
+    #[cfg(crossbeam_loom)]
+    pub unsafe fn empty() -> Published<V> {
         Published { value: Atomic::null() }
     }
 
     /// Calls `f` with the value of now, if there is one.
     pub fn with<R>(&self, f: impl FnOnce(Option<&V>) -> R) -> R {
-        let reader = read();
-        // ORDER: Acquire - pairs with the exchange in `update`, which publishes the value.
-        let shared = self.value.load(Ordering::Acquire, &reader.guard);
+        let guard = pin();
+        // ORDER(PUBLISHED): Acquire - pairs with the CAS in `update`, which publishes the value.
+        let shared = self.value.load(Ordering::Acquire, &guard);
         // SAFETY: a value that was loaded under a guard lives as long as the guard: `update`
         // destroys it through the epoch only.
-        f(unsafe { shared.as_ref() })
+        let result = f(unsafe { shared.as_ref() });
+        drop(guard);
+        collect();
+        result
     }
 
     /// Replaces the value by `next(old)`, and again if somebody else was faster.
     pub fn update(&self, mut next: impl FnMut(Option<&V>) -> V) {
-        let reader = read();
+        let guard = pin();
         loop {
-            // ORDER: Acquire - pairs with the exchange below.
-            let old = self.value.load(Ordering::Acquire, &reader.guard);
+            // ORDER(PUBLISHED): Acquire - pairs with the CAS below.
+            let old = self.value.load(Ordering::Acquire, &guard);
             // SAFETY: as in `with`.
             let new = Owned::new(next(unsafe { old.as_ref() }));
-            // ORDER: AcqRel - publishes the new value to `with` and to other updates.
-            let done = self.value.compare_exchange(
-                old,
-                new,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-                &reader.guard,
-            );
+            // ORDER(PUBLISHED): AcqRel - Release publishes the new value to `with` and to other
+            // updates; Acquire: the value that is replaced is ours to destroy.
+            let done =
+                self.value.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire, &guard);
             if done.is_ok() {
                 if !old.is_null() {
                     // SAFETY: it was just taken out of reach, by this thread alone.
-                    unsafe { reader.guard.defer_destroy(old) };
+                    let destroy = move || drop(unsafe { old.into_owned() });
+                    // SAFETY: as above; whoever made this says that no code of a user runs.
+                    unsafe { leave(&guard, destroy) };
+                    flush(&guard);
                 }
                 return;
             }

@@ -4,13 +4,21 @@
 //!
 //! *Invariants*: a node's link is read before the node is handed out, so that the caller may
 //! free it or push it elsewhere. A walk may be put aside and resumed, and says when it is done.
+//! Between the swap that takes a chain and the first node that is handed out lies a SeqCst fence.
+//!
+//! *Orderings*: BUCKET-READ. A reader may stand on a node that was taken under it, and follows the
+//! link that is written when the node is pushed again, perhaps on a list of another shard, whose
+//! head its pusher may have loaded long after it changed. Without the fence that link could lead
+//! to a node that was freed before the reader came; `ARCHITECTURE.md` has the argument.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read}.rs`.
 
 use std::fmt;
 use std::iter;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
-use crate::sync::{Ordering, prefetch};
+use crate::sync::{Ordering, fence, prefetch};
 
 use super::{LANES, OWN_LANES, next_of};
 
@@ -33,18 +41,26 @@ unsafe impl<N: Send> Send for Walk<N> {}
 // === impl Walk ===
 
 impl<N: Linked> Walk<N> {
-    /// A walk over chains that nobody else holds, each given by its first node or null. There
-    /// are at most as many as a bucket has.
+    /// A walk over chains, each given by its first node or null. There are at most as many as a
+    /// bucket has. The lists may be taken as the iterator goes on.
+    ///
+    /// # Safety
+    /// The caller has taken the chains out of their lists, so that nobody else takes a node of
+    /// them, and leaves them to the walk. Each node stays allocated until it is handed out.
     #[inline]
-    pub fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
+    pub unsafe fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
         let mut walk = Walk::empty();
-        walk.restart(chains);
+        // SAFETY: passed on to the caller.
+        unsafe { walk.restart(chains) };
         walk
     }
 
     /// Begins anew, as [`Walk::new`]: the walk is done and stays where it is.
+    ///
+    /// # Safety
+    /// As [`Walk::new`].
     #[inline]
-    pub fn restart(&mut self, chains: impl Iterator<Item = *mut N>) {
+    pub unsafe fn restart(&mut self, chains: impl Iterator<Item = *mut N>) {
         debug_assert!(self.is_done(), "what is left in a walk would be lost");
         self.chain = 0;
         for first in chains.filter(|first| !first.is_null()) {
@@ -52,6 +68,11 @@ impl<N: Linked> Walk<N> {
             self.cursors[self.live] = first;
             self.live += 1;
         }
+        // ORDER(BUCKET-READ): SeqCst - after the swaps, before anybody can have a node for
+        // another push: pairs with the fences of a retirement and of a reader's pin. Whoever
+        // pushes one of these nodes again finds no head that was taken away before a retirement
+        // that came before a reader who stands on it.
+        fence(Ordering::SeqCst);
     }
 
     /// A walk over nothing.
@@ -69,7 +90,8 @@ impl<N: Linked> Walk<N> {
         let rest = if self.live < CHAINS { ptr::null_mut() } else { self.cursors[chain] };
         // SAFETY: the caller holds it.
         let link = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link.
+        // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: whoever
+        // follows it sees no older link of the node behind it, which may lead to freed memory.
         link.store(rest, Ordering::Release);
         self.cursors[chain] = node.as_ptr();
         self.live = self.live.max(chain + 1);
@@ -181,7 +203,8 @@ mod tests {
     #[test]
     fn chains_hand_out_a_node_each_in_turn() {
         let nodes = nodes(9);
-        let walk = Walk::new(chains(&nodes, &[3, 0, 3, 3]).into_iter());
+        // SAFETY: the chains are the test's own, and its nodes outlive the walk.
+        let walk = unsafe { Walk::new(chains(&nodes, &[3, 0, 3, 3]).into_iter()) };
         assert_eq!(numbers(walk), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
     }
 
@@ -190,7 +213,8 @@ mod tests {
         for lengths in [&[][..], &[0], &[1], &[5], &[1, 4, 2], &[4, 1, 1], &[1, 1, 6], &[1; CHAINS]]
         {
             let nodes = nodes(lengths.iter().sum());
-            let mut walk = Walk::new(chains(&nodes, lengths).into_iter());
+            // SAFETY: the chains are the test's own, and its nodes outlive the walk.
+            let mut walk = unsafe { Walk::new(chains(&nodes, lengths).into_iter()) };
             for handed_out in 0..nodes.len() {
                 assert!(!walk.is_done());
                 assert_eq!(walk.rest().count(), nodes.len() - handed_out);
@@ -207,7 +231,8 @@ mod tests {
     fn what_is_added_is_handed_out_as_well_also_when_all_chains_are_taken() {
         let nodes = nodes(3 * CHAINS);
         let (given, added) = nodes.split_at(5);
-        let mut walk = Walk::new(chains(given, &[2, 3]).into_iter());
+        // SAFETY: the chains are the test's own, and its nodes outlive the walk.
+        let mut walk = unsafe { Walk::new(chains(given, &[2, 3]).into_iter()) };
         for (count, node) in (6..).zip(added) {
             // SAFETY: it is in no chain yet.
             unsafe { walk.add(NonNull::from(node)) };
@@ -232,7 +257,8 @@ mod tests {
     fn what_is_added_in_the_place_of_a_chain_that_ended_stands_alone() {
         let nodes = nodes(5);
         let (given, added) = nodes.split_at(3);
-        let mut walk = Walk::new(chains(given, &[1, 1, 1]).into_iter());
+        // SAFETY: the chains are the test's own, and its nodes outlive the walk.
+        let mut walk = unsafe { Walk::new(chains(given, &[1, 1, 1]).into_iter()) };
         assert!(walk.next().is_some() && walk.next().is_some());
         for (left, node) in (2..).zip(added) {
             // SAFETY: it is in no chain.

@@ -25,7 +25,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
         let owner = reaper.lock();
         owner.count(Count::WokeUp, mem::take(&mut woken));
         let Some(report) = reaper.turn_of(owner, queue, now, usize::MAX) else { return };
-        if report.busy {
+        if report.busy || report.collects {
             continue;
         }
         shard.doorbell().publish(report.next);

@@ -6,6 +6,7 @@
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
 //! hand_over         what fired, in batches
 //! run_errand        nothing is due: cascade ahead or sweep, a chunk of it
+//! collect           nor is there an errand: memory that no reader sees any more, a few batches
 //! next_wake         when to come back
 //! ```
 //!
@@ -18,9 +19,10 @@ use std::fmt;
 use std::mem;
 
 use crate::dispatch::{Handler, Queue};
+use crate::entry;
 use crate::shard::{BATCH, Count, Owner, Pool, Shard};
 use crate::sync::{AtomicBool, MutexGuard, Ordering};
-use crate::time::{Clock, Scale, Tick};
+use crate::time::{Clock, Place, Scale, Tick};
 
 use super::Observer;
 
@@ -49,6 +51,8 @@ pub struct Report {
     pub fired: usize,
     /// There is more to do at once.
     pub busy: bool,
+    /// Nothing else is to be done at once, but memory waits that a further turn may give back.
+    pub collects: bool,
     /// When the shard wants its next turn; [`Tick::NEVER`]: when the doorbell rings.
     pub next: Tick,
 }
@@ -115,10 +119,15 @@ impl<'a, T> Reaper<'a, T> {
         let is_due = self.shard.is_due(&owner, now);
         let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
-        if !is_due && self.observer.is_saturated() {
-            self.look_whether_caught_up(owner);
+        let is_quiet = !is_due && self.observer.is_saturated();
+        let first = is_quiet.then(|| owner.agenda().first());
+        // Whoever is told may do anything.
+        drop(owner);
+        if let Some(first) = first {
+            self.look_whether_caught_up(first);
         }
-        Report { fired, busy, next }
+        let collects = !busy && entry::collect();
+        Report { fired, busy, collects, next }
     }
 
     /// Hands over what was collected, without the shard's lock: the first of it comes from a bucket
@@ -164,11 +173,8 @@ impl<'a, T> Reaper<'a, T> {
     /// The time has gone on during the turn: only if nothing has become due meanwhile either is
     /// the shard on time again.
     #[cold]
-    fn look_whether_caught_up(&self, owner: MutexGuard<'a, Owner<T>>) {
+    fn look_whether_caught_up(&self, next: Option<Place>) {
         let now_ns = self.clock.now_ns();
-        let next = owner.agenda().first();
-        // Whoever is told may do anything.
-        drop(owner);
         if next.is_none_or(|place| place.expiration > self.scale.floor(now_ns)) {
             self.observer.caught_up(now_ns);
         }

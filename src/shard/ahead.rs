@@ -114,7 +114,9 @@ impl<T> Shard<T> {
             .min_by_key(|place| place.expiration)?;
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
-        Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Cascade })
+        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
+        let walk = unsafe { Walk::new(bucket.take()) };
+        Some(Errand { place, walk, kind: Kind::Cascade })
     }
 
     /// The next bucket to sweep, if a sweep is under way or asked for.
@@ -122,7 +124,9 @@ impl<T> Shard<T> {
         while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
             if let Some((place, bucket)) = self.next_unswept(owner.swept) {
                 owner.swept = (place.level, place.slot as usize + 1);
-                return Some(Errand { place, walk: Walk::new(bucket.take()), kind: Kind::Sweep });
+                // SAFETY: as in `next_cascade`.
+                let walk = unsafe { Walk::new(bucket.take()) };
+                return Some(Errand { place, walk, kind: Kind::Sweep });
             }
             owner.swept = NO_SWEEP;
         }

@@ -56,7 +56,8 @@ impl<T> Bucket<T> {
 
     /// Owner only: takes everything, and refuses every push from now on.
     pub(super) fn close(&self) -> Walk<Entry<T>> {
-        Walk::new(self.lanes.close().chain(self.own.take()))
+        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
+        unsafe { Walk::new(self.lanes.close().chain(self.own.take())) }
     }
 
     /// Each list's first entry, for a reader under a guard.

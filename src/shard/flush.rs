@@ -40,7 +40,8 @@ impl<T> Shard<T> {
         let mut flush = owner.spare.take().unwrap_or_else(empty);
         flush.place = place;
         flush.early = owner.take_errand_at(place);
-        flush.walk.restart(bucket.take());
+        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
+        unsafe { flush.walk.restart(bucket.take()) };
         owner.due = Some(flush);
         true
     }

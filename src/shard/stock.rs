@@ -109,7 +109,8 @@ fn release<T>(entries: Magazine<Memory<T>>) {
         }
     };
     // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that
-    // it touches, and freeing memory without a payload is fine on any thread.
+    // it touches, and freeing memory without a payload is fine on any thread and runs no code of
+    // a user.
     unsafe { after_readers(free) };
 }
 

@@ -7,6 +7,9 @@ pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
+/// Statics that live for an iteration of a model, and values of its threads.
+#[cfg(crossbeam_loom)]
+pub use loom::{lazy_static, thread_local};
 pub use thread::{JoinHandle, Thread};
 
 /// Loom's threads, with a way to park of their own: loom's `unpark` also lets a thread go on that
