@@ -110,8 +110,7 @@ impl<T> Reaper<'_, T> {
     #[cold]
     fn look_whether_caught_up(&self, owner: &Owner<T>) {
         let now_ns = self.clock.now_ns();
-        let next = owner.agenda().first();
-        if next.is_none_or(|place| place.expiration > self.scale.floor(now_ns)) {
+        if owner.next_opening() > self.scale.floor(now_ns) {
             self.observer.caught_up(now_ns);
         }
     }
