@@ -154,9 +154,7 @@ impl<N: Linked> Hand<N> {
     /// The node that is passed next, for the owner.
     #[inline]
     pub fn peek(&self, at: &At) -> Option<NonNull<N>> {
-        if at.live == 0 {
-            return None;
-        }
+        // Of a hand that is done, the first chain has none.
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
         NonNull::new(self.cursors[at.chain].load(Ordering::Relaxed))
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
-use crate::sync::{Ordering, prefetch};
+use crate::sync::prefetch;
 
 use super::{CHAINS, next_of};
 
@@ -90,7 +90,7 @@ impl<N> fmt::Debug for Walk<N> {
 mod tests {
     use super::super::{Lanes, OwnLanes};
     use super::*;
-    use crate::sync::AtomicPtr;
+    use crate::sync::{AtomicPtr, Ordering};
 
     struct Node {
         next: AtomicPtr<Node>,

@@ -85,10 +85,14 @@ impl Agenda {
     /// that what it holds joins the others.
     #[inline]
     pub fn first(&self) -> Option<Place> {
-        (1..=self.levels())
-            .rev()
-            .filter_map(|level| self.first_of(level))
-            .min_by_key(|place| place.expiration)
+        let mut first: Option<Place> = None;
+        for (heap, level) in self.levels.iter().zip(1..) {
+            let Some(&Reverse((expiration, slot))) = heap.peek() else { continue };
+            if first.is_none_or(|first| expiration <= first.expiration) {
+                first = Some(Place { level, slot, expiration });
+            }
+        }
+        first
     }
 
     /// Removes the first bucket, which is `first`.

@@ -90,6 +90,9 @@ impl<T> Shard<T> {
     fn cascade_on(&self, owner: &Owner<T>, level: u8) -> Option<Place> {
         let cascaded = owner.cascaded[usize::from(level) - 1];
         let armed = owner.agenda.first_of(level).filter(|place| place.expiration != cascaded);
+        if owner.rounds.is_empty() {
+            return armed;
+        }
         let firsts = [owner.rounds.first_of(level), armed].into_iter().flatten();
         firsts.min_by_key(|place| place.expiration)
     }
@@ -104,7 +107,8 @@ impl<T> Shard<T> {
             return Some(round);
         }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
-        Some(self.open_bucket(owner, place))
+        let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
+        Some(Self::open_bucket(owner, bucket, place))
     }
 
     /// Decides about one entry of a bucket that is not due: re-files what is filed for it.
@@ -124,7 +128,11 @@ impl<T> Shard<T> {
         let filed = this.filed();
         if filed.expiration != open.place.expiration {
             // SAFETY: passed on to the caller.
-            return unsafe { self.put_aside(owner, pool, open, entry, filed, None) };
+            open.hand.set_moving(entry.as_ptr());
+            // SAFETY: the hand showed it.
+            unsafe { open.hand.pass(&mut open.at, entry) };
+            // SAFETY: passed on to the caller; it was passed, and is moving.
+            return unsafe { self.put_aside(owner, pool, &open.hand, entry, filed, None) };
         }
         // SAFETY: the hand showed it.
         unsafe { open.hand.pass(&mut open.at, entry) };

@@ -13,12 +13,13 @@ use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Filed, Phase, Taken};
+use crate::inbox::Hand;
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::rounds::place_of;
 use super::sweep::Spot;
-use super::{Count, Owner, Pool, Shard};
+use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Payloads that a flush collects before they are handed over.
 pub const BATCH: usize = 256;
@@ -30,23 +31,22 @@ impl<T> Shard<T> {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
         let armed = owner.agenda.first().filter(|place| place.expiration <= now);
-        if owner.ahead.is_some() || !owner.rounds.is_empty() {
+        if owner.has_at_hand() {
             owner.due = owner.take_due_at_hand(armed, now);
         }
         if owner.due.is_none() {
             let Some(place) = armed else { return false };
             let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
             owner.cross_off(bucket, place);
-            owner.due = Some(self.open_bucket(owner, place));
+            owner.due = Some(Self::open_bucket(owner, bucket, place));
         }
         owner.opened = owner.due.as_ref().map(|open| open.place.expiration);
         true
     }
 
     /// Takes what is in a bucket into a hand.
-    pub(super) fn open_bucket(&self, owner: &mut Owner<T>, place: Place) -> Open<T> {
+    pub(super) fn open_bucket(owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) -> Open<T> {
         owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));
-        let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
         let hand = owner.spare_hand();
         hand.begin(place_of(place.level, place.slot));
         let at = bucket.take_into(&hand);
@@ -67,22 +67,27 @@ impl<T> Shard<T> {
     /// `true`: it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, pool: &Pool<T>, room: usize) -> bool {
         let Some(mut open) = owner.due.take() else { return true };
+        let (hand, mut at, place) = (&*open.hand, open.at, open.place);
         while owner.batch.len() < room {
-            let Some(entry) = open.hand.peek(&open.at) else { break };
+            let Some(entry) = hand.peek(&at) else { break };
             owner.visited();
             // SAFETY: what is in a hand is held by the owner, by its list bit.
             let filed = unsafe { entry.as_ref() }.filed();
-            // SAFETY: as above, for all of them; the hand showed it.
-            unsafe {
-                if filed.expiration > open.place.expiration {
-                    let until = Some(open.place.expiration);
-                    self.put_aside(owner, pool, &mut open, entry, filed, until);
-                } else {
-                    open.hand.pass(&mut open.at, entry);
-                    self.settle(owner, pool, entry, open.place);
-                }
+            let is_other = filed.expiration > place.expiration;
+            if is_other {
+                hand.set_moving(entry.as_ptr());
+            }
+            // SAFETY: the hand showed it.
+            unsafe { hand.pass(&mut at, entry) };
+            if is_other {
+                // SAFETY: the owner holds it; it was passed, and is moving.
+                unsafe { self.put_aside(owner, pool, hand, entry, filed, Some(place.expiration)) };
+            } else {
+                // SAFETY: the owner holds it.
+                unsafe { self.settle(owner, pool, entry, place) };
             }
         }
+        open.at = at;
         let is_done = open.at.is_done();
         if is_done {
             owner.put_away(open);
@@ -134,27 +139,25 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Passes an entry of another round of the slot, and puts it aside until that opens, unless it
-    /// is dead, or due `until` then. (No exchange: its place is unchanged.)
+    /// Puts an entry of another round of the slot aside until that opens, unless it is dead, or due
+    /// `until` then. (No exchange: its place is unchanged.)
     ///
     /// # Safety
-    /// The hand showed the entry, and the owner holds it by its list bit; it is filed at `filed`.
+    /// The owner holds the entry by its list bit and passed it in `hand`, in which it is moving; it
+    /// is filed at `filed`.
     #[cold]
     pub(super) unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
         pool: &Pool<T>,
-        open: &mut Open<T>,
+        hand: &Hand<Entry<T>>,
         entry: NonNull<Entry<T>>,
         filed: Filed,
         until: Option<Tick>,
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
-        let gone = || open.hand.set_moving(ptr::null_mut());
-        open.hand.set_moving(entry.as_ptr());
-        // SAFETY: the hand showed it.
-        unsafe { open.hand.pass(&mut open.at, entry) };
+        let gone = || hand.set_moving(ptr::null_mut());
         loop {
             let word = this.word();
             if word.phase() == Phase::Vacant && !word.owned() {
@@ -185,7 +188,7 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// Takes in a payload that fired, and its entry if no handle is left.
-    #[inline]
+    #[inline(always)]
     fn collect(
         &mut self,
         pool: &Pool<T>,

@@ -99,10 +99,22 @@ impl<T> Owner<T> {
 
     /// When the first bucket or round opens, of those that are armed or at hand: what is open is
     /// past its time. [`Tick::NEVER`]: none does.
+    #[inline]
     pub fn next_opening(&self) -> Tick {
-        let armed = self.agenda.first();
-        let at_hand = self.ahead.as_ref().map(|open| open.place);
-        let firsts = [armed, at_hand, self.rounds.first()].into_iter().flatten();
+        let armed = self.agenda.first().map_or(Tick::NEVER, |place| place.expiration);
+        if self.has_at_hand() { armed.min(self.next_at_hand()) } else { armed }
+    }
+
+    /// Whether something at hand opens in its time.
+    #[inline]
+    pub(super) fn has_at_hand(&self) -> bool {
+        self.ahead.is_some() || !self.rounds.is_empty()
+    }
+
+    #[cold]
+    fn next_at_hand(&self) -> Tick {
+        let ahead = self.ahead.as_ref().map(|open| open.place);
+        let firsts = [ahead, self.rounds.first()].into_iter().flatten();
         firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
