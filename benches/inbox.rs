@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::entry::Linked;
-use tickless::inbox::{LANES, Lanes, Walk};
+use tickless::inbox::{Hand, LANES, Lanes, OwnLanes};
 use tickless::sync::AtomicPtr;
 
 use delays::Delays;
@@ -79,13 +79,19 @@ fn push_all(inbox: &Lanes<Node>, nodes: &[&Node], lanes: usize) {
 
 /// Takes what is there and looks at each node; answers how many there were.
 fn take_all(inbox: &Lanes<Node>) -> usize {
-    // SAFETY: the swaps make the chains this walk's own, and the nodes live for the bench.
-    let walk = unsafe { Walk::new(inbox.take()) };
-    let taken = walk.map(|node| {
-        // SAFETY: the walk hands out nodes that live for the bench.
-        black_box(unsafe { node.as_ref() }.number)
-    });
-    taken.count()
+    let hand = Hand::wide();
+    let hand: &Hand<Node> = &hand;
+    hand.begin(0);
+    let mut at = hand.take(inbox, &OwnLanes::new());
+    let mut count = 0;
+    while let Some(node) = hand.peek(&at) {
+        // SAFETY: the hand is this thread's, and showed the node.
+        unsafe { hand.pass(&mut at, node) };
+        // SAFETY: the nodes live for the bench.
+        black_box(unsafe { node.as_ref() }.number);
+        count += 1;
+    }
+    count
 }
 
 fn push(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {

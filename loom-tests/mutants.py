@@ -35,6 +35,7 @@ SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/own
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
 POOL, TALLIES = "src/shard/pool.rs", "src/shard/tallies.rs"
+SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
@@ -124,10 +125,7 @@ MUTANTS = {
     "take Acquire only": ("bucket_arm", [(STACK, [with_order(TAKE_ORDER, "Acquire")])]),
     "flush skips lanes that look empty": (
         "bucket_arm",
-        [(LANES, [(
-            "self.lanes.iter().map(Stack::take)",
-            "self.lanes.iter().filter(|lane| !lane.is_empty()).map(Stack::take)",
-        )])],
+        [(HAND, [("for lane in lanes.each() {", "for lane in lanes.each().iter().filter(|lane| !lane.is_empty()) {")])],
     ),
     "expiration published before the notice is posted": (
         "bucket_arm",
@@ -143,9 +141,9 @@ MUTANTS = {
             (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
             (FLUSH, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
-                ("        owner.due = Some(flush);\n        true",
-                 "        owner.due = Some(flush);\n"
-                 "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n        true"),
+                ("        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n",
+                 "        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n"
+                 "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n"),
             ]),
         ],
     ),
@@ -174,8 +172,8 @@ MUTANTS = {
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
             (FLUSH, [(
-                "        flush.early = owner.take_errand_at(place);\n",
-                "        bucket.arm(Tick::NEVER);\n        flush.early = owner.take_errand_at(place);\n",
+                "        let at = bucket.take_into(&hand);\n",
+                "        bucket.arm(Tick::NEVER);\n        let at = bucket.take_into(&hand);\n",
             )]),
         ],
     ),
@@ -189,16 +187,15 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (FLUSH, [("        owner.due = Some(flush);\n        true",
-                      "        owner.due = Some(flush);\n        bucket.arm(Tick::NEVER);\n        true")]),
+            (FLUSH, [("        let at = bucket.take_into(&hand);\n",
+                      "        let at = bucket.take_into(&hand);\n        bucket.arm(Tick::NEVER);\n")]),
         ],
     ),
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "        if bucket.set_queued(place.expiration) {\n            owner.agenda.add(place);\n        }\n",
-            "        if bucket.is_armed_for(place.expiration) && bucket.set_queued(place.expiration) {\n"
-            "            owner.agenda.add(place);\n        }\n",
+            "        owner.note(bucket, place);\n",
+            "        if bucket.is_armed_for(place.expiration) {\n            owner.note(bucket, place);\n        }\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -234,15 +231,16 @@ MUTANTS = {
     ),
     "a flush takes the slot's later round for its own": (
         "bucket_arm",
-        [(FLUSH, [("            if deadline <= place.expiration {", "            if deadline <= place.expiration || filed.level == 1 {")])],
+        [(FLUSH, [("until.is_some_and(|until| deadline <= until)", "until.is_some_and(|until| deadline <= until || filed.level == 1)")])],
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(BUCKET, [("self.queued.load(Ordering::Relaxed) != expiration.get();", "self.queued.load(Ordering::Relaxed) == NONE;")])],
+        [(OWNER, [("            queued => self.note_other(bucket, place, queued.is_none()),", "            _ => false,")])],
     ),
     "a cascade arms a bucket and leaves it off the agenda": (
         "bucket_arm",
-        [(OWNER, [("            owner.agenda.add(place);\n            if self.clock()", "            if self.clock()")])],
+        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+                   "        if self.clock() < place.expiration {")])],
     ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
@@ -319,21 +317,6 @@ MUTANTS = {
     "re-filing without a version": (
         "reset_fire",
         [(WORD, [("Word(self.0 & !VERSION | self.next_version())", "self")])],
-    ),
-    "the place is read again after a failed re-filing": (
-        "reset_fire",
-        [(FLUSH, [
-            ("        let filed = this.filed();\n        loop {\n", "        loop {\n"),
-            ("            if filed.expiration > place.expiration {",
-             "            let filed = this.filed();\n            if filed.expiration > place.expiration {"),
-        ])],
-    ),
-    "the same while cascading ahead": (
-        "reset_fire",
-        [(AHEAD, [
-            ("        let filed = this.filed();\n        let moves = kind == Kind::Cascade && filed.expiration == place.expiration;\n        loop {\n",
-             "        loop {\n            let filed = this.filed();\n            let moves = kind == Kind::Cascade && filed.expiration == place.expiration;\n"),
-        ])],
     ),
     "re-filed place written after the exchange": (
         "reset_fire",
@@ -457,14 +440,16 @@ MUTANTS = {
                      "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::ptr::read(epoch::unprotected()) } }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(CENSUS, [("entry.next().load(Ordering::Acquire)", "entry.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(CENSUS, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+    "the reader's link is read Relaxed in a hand": (
+        "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
         "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
                                   "        let head = self.head.load(Ordering::Relaxed);")])]),
     "the link is written Relaxed": (
         "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
-        "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {")])]),
+        "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
@@ -495,6 +480,44 @@ MUTANTS = {
                    ("            shards.iter().for_each(|shard| shard.doorbell().ring());\n", "")])],
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
+    "a reader looks into no hand": (
+        "bucket_read", [(CENSUS, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
+    "a reader looks into the wide hands alone": (
+        "bucket_read", [(CENSUS, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
+    "a reader looks into the hands before it looks into the buckets": (
+        "bucket_read",
+        [(CENSUS, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
+                    "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
+                    "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
+                   ("        let (in_buckets, mut left) = (found.len(), steps);\n", "        let (in_buckets, mut left) = (found.len(), 0);\n")])]),
+    "a chain is shown in the hand when it is taken": (
+        "bucket_read",
+        [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),
+                  ("                Ok(_) => return !head.is_null(),",
+                   "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
+    "an own list is emptied Relaxed": (
+        "bucket_read", [("src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+                                              ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
+    "a cursor is written Relaxed": (
+        "bucket_read", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);")])]),
+    "a cursor is read Relaxed": (
+        "bucket_read", [(HAND, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
+    "a reader that is led astray does not begin again": (
+        "bucket_read", [(HAND, [("if now.is_null() || is_same && path.contains(&now) {", "if now.is_null() || is_same || path.contains(&now) {")])]),
+    "a chain moves to the front of where readers come from": (
+        "bucket_read", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
+    "what moves to another hand is not shown meanwhile": (
+        "bucket_read", [(FLUSH, [("            if is_other {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+    "an entry moves no more before it is there": (
+        "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
+    "a hand's link is written Relaxed": (
+        "bucket_read", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+    "the link past a dead entry is written Relaxed": (
+        "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
+    "what is swept is used again at once": (
+        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.stock.put(pool, entry);\n")])]),
+    "a place is written Relaxed": (
+        "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # STOP
     "close by take and mark": (
         "stop",
@@ -508,7 +531,7 @@ MUTANTS = {
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
             (CLOSE, [("        owner.agenda.clear();\n",
                       "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
-                      "                for entry in crate::inbox::Walk::new(bucket.take()) {\n                    // SAFETY: a mutant.\n"
+                      "                for entry in bucket.close() {\n                    // SAFETY: a mutant.\n"
                       "                    unsafe { settle(owner, pool, entry, &mut returned) };\n"
                       "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
         ],
@@ -544,8 +567,9 @@ MUTANTS = {
         "stop",
         [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.owned() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
     ),
-    "the open bucket is forgotten": ("stop", [(CLOSE, [("if let Some(mut flush) = owner.due.take() {", "if let Some(mut flush) = owner.due.take().filter(|_| pool.engine == 0) {")])]),
-    "the errand under way is forgotten": ("shard", [(CLOSE, [("if let Some(errand) = owner.errand.take() {", "if let Some(errand) = owner.errand.take().filter(|_| pool.engine == 0) {")])]),
+    "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[None, owner.ahead.take()]")])]),
+    "the errand under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[owner.due.take(), None]")])]),
+    "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| pool.engine == 0).and_then(")])]),
     "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
     "a reset's refused payload is dropped": (
         "stop",
@@ -922,13 +946,20 @@ MUTANTS = {
                    "        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n"
                    "        owner.agenda.remove(place);\n")])],
     ),
-    "a sweep pushes nothing back": (
-        "shard",
-        [(AHEAD, [("                return unsafe { self.push_back(owner, entry, filed) };", "                return if kind == Kind::Cascade { unsafe { self.push_back(owner, entry, filed) } };")])],
+    "a sweep unlinks the living": (
+        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.owned();", "let is_dead = word.phase() == Phase::Vacant;")])],
     ),
-    "an errand's entries are not flushed with their bucket": (
-        "shard", [(FLUSH, [("flush.early = owner.take_errand_at(place);", "flush.early = if pool_free() { owner.take_errand_at(place) } else { None };"),
-                           ("// === impl Owner ===", "fn pool_free() -> bool {\n    false\n}\n\n// === impl Owner ===")])],
+    "what is cascaded ahead is not flushed with its bucket": (
+        "shard", [(FLUSH, [("        if let Some(mut open) = self.ahead.take_if(is_armed) {", "        if let Some(mut open) = self.ahead.take_if(is_armed).filter(|_| false) {")])],
+    ),
+    "a sweep goes on in a bucket that was opened": (
+        "shard", [(FLUSH, [("        owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));\n", "")])],
+    ),
+    "the head of a list is unlinked by load and store": (
+        "bucket_read",
+        [(STACK, [("        self.head.compare_exchange(node, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()",
+                   "        let is_first = self.head.load(Ordering::Acquire) == node;\n"
+                   "        if is_first {\n            self.head.store(next, Ordering::Release);\n        }\n        is_first")])],
     ),
 }
 

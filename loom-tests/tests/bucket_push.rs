@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless::entry::Linked;
-use tickless::inbox::{Lanes, Walk};
+use tickless::inbox::{Hand, Lanes, OwnLanes};
 use tickless::sync::{self, AtomicPtr, Life, UnsafeCell, thread};
 
 /// A node with something in it that is not atomic.
@@ -35,31 +35,38 @@ fn push(lanes: &Lanes<Node>, value: u32, turn: usize) {
     pushed.expect("nobody closes");
 }
 
-/// Frees what was taken, and answers what was in it.
-fn free(taken: Walk<Node>) -> Vec<u32> {
-    taken
-        .map(|node| {
-            // SAFETY: the taker holds it.
-            let this = unsafe { node.as_ref() };
-            this.life.end();
-            // SAFETY: as above.
-            let value = this.value.with_mut(|value| unsafe { *value });
-            // SAFETY: it came from a box, and nobody else holds it.
-            sync::free(unsafe { Box::from_raw(node.as_ptr()) });
-            value
-        })
-        .collect()
+/// Takes everything, as an owner does: node by node.
+fn take(lanes: &Lanes<Node>, mut each: impl FnMut(NonNull<Node>)) {
+    let hand = Hand::wide();
+    let hand: &Hand<Node> = &hand;
+    hand.begin(0);
+    let mut at = hand.take(lanes, &OwnLanes::new());
+    while let Some(node) = hand.peek(&at) {
+        // SAFETY: the hand is this thread's, and showed the node.
+        unsafe { hand.pass(&mut at, node) };
+        each(node);
+    }
+}
+
+/// Takes everything, frees it, and answers what was in it.
+fn free(lanes: &Lanes<Node>) -> Vec<u32> {
+    let mut values = Vec::new();
+    take(lanes, |node| {
+        // SAFETY: the taker holds it.
+        let this = unsafe { node.as_ref() };
+        this.life.end();
+        // SAFETY: as above.
+        values.push(this.value.with_mut(|value| unsafe { *value }));
+        // SAFETY: it came from a box, and nobody else holds it.
+        sync::free(unsafe { Box::from_raw(node.as_ptr()) });
+    });
+    values
 }
 
 fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
     for thread in threads {
         thread.join().unwrap();
     }
-}
-
-fn take(lanes: &Lanes<Node>) -> Walk<Node> {
-    // SAFETY: the swaps make the chains this walk's own, and nobody frees a node that was pushed.
-    unsafe { Walk::new(lanes.take()) }
 }
 
 fn assert_all(mut values: Vec<u32>, expected: &[u32]) {
@@ -78,9 +85,9 @@ fn each_node_is_taken_once_and_with_what_is_in_it() {
                 push(&lanes, value + 2, 0);
             })
         });
-        let mut values = free(take(&lanes));
+        let mut values = free(&lanes);
         join(threads);
-        values.extend(free(take(&lanes)));
+        values.extend(free(&lanes));
         assert_all(values, &[1, 2, 3, 4]);
     });
 }
@@ -93,9 +100,9 @@ fn three_producers_on_two_lanes() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, value as usize))
         });
-        let mut values = free(take(&lanes));
+        let mut values = free(&lanes);
         join(threads);
-        values.extend(free(take(&lanes)));
+        values.extend(free(&lanes));
         assert_all(values, &[1, 2, 3]);
     });
 }
@@ -109,11 +116,11 @@ fn what_was_taken_may_be_pushed_again_at_once() {
             let lanes = lanes.clone();
             thread::spawn(move || push(&lanes, value, 0))
         });
-        for node in take(&lanes) {
-            // SAFETY: the walk has read its link, and the taker holds it.
+        take(&lanes, |node| {
+            // SAFETY: it was passed, so its link was read, and the taker holds it.
             unsafe { lanes.push(node, 0) }.expect("nobody closes");
-        }
+        });
         join(threads);
-        assert_all(free(take(&lanes)), &[0, 1, 2]);
+        assert_all(free(&lanes), &[0, 1, 2]);
     });
 }

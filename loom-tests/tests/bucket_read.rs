@@ -1,9 +1,10 @@
 //! BUCKET-READ: a reader walks the buckets under a guard, while they are flushed and their
 //! entries reused or given back to the allocator.
 //!
-//! Who races: a reader, a producer and the reaper. Asserted: the reader looks at no memory that
-//! was freed, or that is freed beside it (the checker reports both); it sees a timer that is
-//! pending throughout.
+//! Who races: a reader, a producer and the reaper, who takes buckets into its hands, puts rounds
+//! aside and sweeps lists in place. Asserted: the reader looks at no memory that was freed, or that
+//! is freed beside it (the checker reports both); it sees a timer that is pending throughout and
+//! is not re-filed, and once.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ fn collect() {
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
-    thread::spawn(move || world.census(4))
+    thread::spawn(move || world.census(9))
 }
 
 #[test]
@@ -173,4 +174,134 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
 #[test]
 fn an_entry_that_was_stopped_and_comes_back_links_to_nothing_that_was_freed_before() {
     come_back_under_a_reader(1, |world| _ = world.stop());
+}
+
+/// How many of what was found is due then.
+fn due_at(found: &[Tick], deadline: u64) -> usize {
+    found.iter().filter(|&&found| found == Tick::new(deadline)).count()
+}
+
+/// Three timers in one bucket, which is opened in a turn that fires one of them; its entry is used
+/// again at once. Of the two that wait in hand, a reader sees both.
+fn read_what_a_bounded_turn_leaves(bound: usize, reuse: fn(&mut Hand)) {
+    check(bound, move || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        // On two lanes: the second lane has one.
+        let timers = [1, 1, 1].map(|deadline| hand.schedule(deadline, 0).unwrap());
+        let reader = read_in_thread(&world);
+        world.turn_at_most(1, 1);
+        timers.into_iter().for_each(|timer| hand.detach(timer));
+        reuse(&mut hand);
+        let found = reader.join().unwrap();
+        assert!((2..=3).contains(&due_at(&found, 1)), "{found:?}");
+        assert_eq!(due_at(&world.census(9), 1), 2);
+        world.check(1);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_a_bounded_turn_leaves_in_hand() {
+    read_what_a_bounded_turn_leaves(2, |_| ());
+}
+
+#[test]
+fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
+    // In the slot of the others, a round later.
+    read_what_a_bounded_turn_leaves(2, |hand| _ = hand.schedule_detached(3, 2));
+}
+
+/// A bucket holds two rounds; the first fires, and the second is put aside for its opening.
+#[test]
+fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
+    check(2, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(1, 0);
+        // Both before and behind the first, and on both lanes.
+        hand.schedule_detached(3, 2);
+        hand.schedule_detached(3, 2);
+        let reader = read_in_thread(&world);
+        world.turn(1);
+        let found = reader.join().unwrap();
+        assert_eq!(due_at(&found, 3), 2, "{found:?}");
+        assert_eq!(world.census(9).len(), 2);
+        world.check(1);
+        world.pass(2, 3);
+    });
+}
+
+/// A coarse bucket is cascaded ahead, and holds another round as well.
+#[test]
+fn a_reader_finds_what_is_not_cascaded_with_the_others() {
+    check(2, || {
+        let world = World::new(wheel(2, 2));
+        world.make_levels();
+        let mut hand = Hand::new(&world);
+        // In slot 1 of level 2: for 2, and for 6.
+        hand.schedule_detached(3, 0);
+        hand.schedule_detached(6, 4);
+        let reader = read_in_thread(&world);
+        world.turn(2);
+        let found = reader.join().unwrap();
+        assert_eq!(due_at(&found, 6), 1, "{found:?}");
+        world.check(2);
+        assert_eq!(world.census(9).len(), 2);
+    });
+}
+
+/// A dead entry lies between two living ones, in the middle of a list or first: it is unlinked
+/// where it is, given back to the allocator, and the reader that stands on it goes on.
+fn sweep_under_a_reader(bound: usize, dead: usize) {
+    check(bound, move || {
+        // Without depots memory goes straight back.
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        // Every second goes to the same lane.
+        let mut timers = [1; 5].map(|deadline| hand.schedule(deadline, 0));
+        hand.cancel(timers[dead].take());
+        hand.clear();
+        world.shard.ask_for_sweep();
+        let reader = read_in_thread(&world);
+        world.turn_until_idle(0);
+        collect();
+        let found = reader.join().unwrap();
+        assert_eq!(due_at(&found, 1), 4, "{found:?}");
+        assert_eq!(world.census(9).len(), 4);
+        world.check(0);
+        world.turn(1);
+        timers.into_iter().for_each(|timer| hand.detach(timer));
+        hand.clear();
+    });
+}
+
+#[test]
+fn a_reader_gets_past_what_is_unlinked_in_the_middle_of_a_list() {
+    sweep_under_a_reader(2, 2);
+}
+
+#[test]
+fn a_reader_gets_past_what_is_unlinked_at_the_head_of_a_list() {
+    sweep_under_a_reader(2, 4);
+}
+
+/// The head of a list is dead, and somebody pushes on it while it is unlinked.
+#[test]
+fn what_is_pushed_while_the_head_of_a_list_is_unlinked_is_not_lost() {
+    check(3, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let [mut hand, mut other] = [Hand::new(&world), Hand::new(&world)];
+        let timer = hand.schedule(1, 0);
+        hand.cancel(timer);
+        hand.clear();
+        world.shard.ask_for_sweep();
+        // On the same lane, both: the lanes are two.
+        let push = move || ([1, 1].map(|due| other.schedule_detached(due, 0)), other);
+        let producer = thread::spawn(push);
+        world.turn_until_idle(0);
+        let (ids, _other) = producer.join().unwrap();
+        world.check(0);
+        world.pass(0, 1);
+        assert!(ids.into_iter().flatten().all(loom_tests::has_run));
+    });
 }

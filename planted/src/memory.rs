@@ -27,7 +27,7 @@ pub(crate) fn use_after_free() {
     let ((walking, has_begun), (free, is_freed)) = (mpsc::channel(), mpsc::channel());
     let walker = thread::spawn(move || {
         // SAFETY: the swaps make the chains this walk's own.
-        let mut walk = unsafe { Walk::new(lanes.take()) };
+        let mut walk = unsafe { Walk::new(lanes.close()) };
         walk.next().expect("the last comes first");
         walking.send(()).unwrap();
         is_freed.recv().unwrap();
@@ -95,7 +95,7 @@ pub(crate) fn nothing() {
     two_entries(&lanes);
     let walk = move || {
         // SAFETY: as above.
-        for entry in unsafe { Walk::new(lanes.take()) } {
+        for entry in unsafe { Walk::new(lanes.close()) } {
             // SAFETY: the walk has gone on to the next, and nobody else holds this one.
             unsafe { Entry::free(entry) };
         }
@@ -108,7 +108,7 @@ pub(crate) fn nothing() {
     // SAFETY: as above; it stays allocated until it is taken.
     unsafe { circle.lanes.push(entry, 0) }.expect("nobody closes");
     // SAFETY: the swaps make the chains this walk's own.
-    for entry in unsafe { Walk::new(circle.lanes.take()) } {
+    for entry in unsafe { Walk::new(circle.lanes.close()) } {
         // SAFETY: the taker has the payload, once.
         drop(unsafe { entry.as_ref().take_payload() });
         // SAFETY: nobody holds it any more.

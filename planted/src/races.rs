@@ -119,7 +119,7 @@ pub(crate) fn nothing() {
     let second = thread::spawn(move || {
         wait_for(&begin);
         // SAFETY: the swaps make the chains this walk's own.
-        let walk = unsafe { Walk::new(taker.take()) };
+        let walk = unsafe { Walk::new(taker.close()) };
         let taken: Vec<u64> = walk.map(|entry| take(&Sent(entry))).collect();
         assert_eq!(taken, [1]);
         done.store(true, Ordering::Relaxed);

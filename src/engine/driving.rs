@@ -204,7 +204,7 @@ impl<T: Send + 'static> TypedEngine<T> {
                 return Err(TurnError::Stopped);
             }
             shard.read_notices(&mut owner);
-            next = next.min(owner.agenda().first().map_or(Tick::NEVER, |place| place.expiration));
+            next = next.min(owner.next_opening());
         }
         Ok(core.scale.start_ns(next))
     }

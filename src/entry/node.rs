@@ -106,6 +106,13 @@ impl<T> Entry<T> {
         Filed::unpack(self.filed.load(Ordering::Relaxed))
     }
 
+    /// The same for a reader, who sees as well what its writer did before: a reader that finds an
+    /// entry elsewhere finds what was beside it in the hands of the owner.
+    pub fn filed_and_before(&self) -> Filed {
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_filed`.
+        Filed::unpack(self.filed.load(Ordering::Acquire))
+    }
+
     /// The engine that it belongs to.
     #[inline]
     pub fn engine(&self) -> u32 {
@@ -186,8 +193,10 @@ impl<T> Entry<T> {
     /// Writes down where the entry is about to sit.
     #[inline]
     pub(super) fn set_filed(&self, place: Place) {
-        // ORDER(RESET-FIRE, SEAT): Relaxed - made official by the exchange or push that follows.
-        self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);
+        // ORDER(RESET-FIRE, SEAT, BUCKET-READ): Release - for readers, who leave the chain here: it
+        // pairs with the Acquire in `filed_and_before`. For all others it is made official by the
+        // exchange or push that follows.
+        self.filed.store(Filed::of(place).pack(), Ordering::Release);
     }
 
     /// Marks memory whose payload is gone and that nobody holds as free.

@@ -29,8 +29,24 @@ impl<T> Entry<T> {
     /// The caller holds the list bit, `word` was read from this entry and is pending.
     #[inline]
     pub unsafe fn end(&self, word: Word, end: Phase) -> Option<Taken<T>> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.end_after(word, end, || ()) }
+    }
+
+    /// As [`Entry::end`]; calls `prepare` when the timer has ended, before the list lets go.
+    ///
+    /// # Safety
+    /// As [`Entry::end`].
+    #[inline]
+    pub unsafe fn end_after(
+        &self,
+        word: Word,
+        end: Phase,
+        prepare: impl FnOnce(),
+    ) -> Option<Taken<T>> {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
         if !word.owned() {
+            prepare();
             // SAFETY: without a handle the list is the only holder: the payload is ours.
             let payload = unsafe { self.take_payload() };
             self.set_free();
@@ -41,6 +57,7 @@ impl<T> Entry<T> {
         if !self.exchange(word, word.with_phase(end)) {
             return None;
         }
+        prepare();
         // SAFETY: this exchange left `Pending`, so the payload is ours, and once.
         let payload = unsafe { self.take_payload() };
         // ORDER(RELEASE): AcqRel - Release: our use of the entry is over before a handle sees

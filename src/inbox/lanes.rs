@@ -45,11 +45,16 @@ impl<N: Linked> Lanes<N> {
         unsafe { self.lanes[turn % LANES].push(node) }
     }
 
-    /// Takes everything, a chain from each lane (or null): also from one that looks empty, because
-    /// swapping it is what makes a later push see the clock (BUCKET-ARM).
+    /// The lists, to be taken: all of them, also one that looks empty, because exchanging its head
+    /// is what makes a later push see the clock (BUCKET-ARM).
     #[inline]
-    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
-        self.lanes.iter().map(Stack::take)
+    pub(super) fn each(&self) -> &[Stack<N>; LANES] {
+        &self.lanes
+    }
+
+    /// Takes `node` out of a lane, if it is the first; see [`Stack::drop_first`].
+    pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
+        self.lanes[lane].drop_first(node, next)
     }
 
     /// Takes everything and refuses every push from now on.

@@ -52,18 +52,46 @@ impl<N: Linked> OwnLanes<N> {
         head.store(node.as_ptr(), Ordering::Release);
     }
 
-    /// Takes everything: each lane's first node, or null. For the one that pushes.
+    /// Takes everything: calls `show` with each lane's first node, which shows it where readers
+    /// look next. For the one that pushes.
     #[inline]
-    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
-        self.heads.iter().map(|head| {
-            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller; a reader that finds
-            // the lane empty has nothing to see.
+    pub(super) fn take_shown(&self, mut show: impl FnMut(*mut N)) {
+        for head in &self.heads {
+            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
             let first = head.load(Ordering::Relaxed);
             if !first.is_null() {
-                head.store(ptr::null_mut(), Ordering::Relaxed);
+                show(first);
+                // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the head: who
+                // finds the lane empty finds what was shown.
+                head.store(ptr::null_mut(), Ordering::Release);
             }
+        }
+    }
+
+    /// Takes everything: each lane's first node, or null. For the one that pushes, and that has
+    /// no readers to think of: it closes.
+    #[inline]
+    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
+        // ORDER(STOP): Relaxed - one writer, which is the caller; a reader that finds the lane
+        // empty has nothing to see.
+        self.heads.iter().map(|head| {
+            let first = head.load(Ordering::Relaxed);
+            head.store(ptr::null_mut(), Ordering::Relaxed);
             first
         })
+    }
+
+    /// Takes `node` out of a lane, if it is the first; `next` comes after it. For the one that
+    /// pushes.
+    pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
+        let head = &self.heads[lane];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+        // reader's Acquire of the head: it sees the next node as it was pushed.
+        let is_first = head.load(Ordering::Relaxed) == node;
+        if is_first {
+            head.store(next, Ordering::Release);
+        }
+        is_first
     }
 
     /// Each lane's first node, for a reader under a guard.

@@ -86,6 +86,43 @@ impl<N: Linked> Stack<N> {
         head
     }
 
+    /// Takes the whole chain, having shown its first node where readers look next, and tells
+    /// whether there is one. `show` is called again if somebody pushes meanwhile.
+    ///
+    /// Only the role that also closes may call this, and not after closing.
+    #[inline]
+    pub fn take_shown(&self, mut show: impl FnMut(*mut N)) -> bool {
+        // ORDER(BUCKET-READ): Acquire, also where the exchange fails - what is shown was pushed
+        // by others.
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            debug_assert!(head != closed(), "whoever closes takes no more");
+            if !head.is_null() {
+                show(head);
+            }
+            // ORDER(BUCKET-PUSH, BUCKET-ARM, BUCKET-READ): AcqRel - as `take`, also where there
+            // is nothing to take; and who finds the list empty finds what was shown.
+            match self.head.compare_exchange(
+                head,
+                ptr::null_mut(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return !head.is_null(),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes `node` out of the list, if it is the first; `next` comes after it.
+    ///
+    /// Only the role that takes may call this: what is in the list stays in it meanwhile.
+    pub fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
+        // ORDER(BUCKET-READ): AcqRel - the next node is visible to whoever reads the head, and
+        // what was pushed before stays so; Relaxed: somebody pushed on top.
+        self.head.compare_exchange(node, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Takes the whole chain and refuses every push from now on. Closing again takes nothing.
     pub fn close(&self) -> *mut N {
         // ORDER(STOP): AcqRel - as `take`: what was pushed before is ours, what comes later is

@@ -3,8 +3,8 @@
 //! *Owner*: the thread that took the chains; it holds every node in them.
 //!
 //! *Invariants*: a node's link is read before the node is handed out, so that the caller may
-//! free it or push it elsewhere. A walk may be put aside and resumed, and says when it is done.
-//! Between the swap that takes a chain and the first node that is handed out lies a SeqCst fence.
+//! free it or push it elsewhere. Nobody reads along: what is to be seen lies in a `hand`. Between
+//! the swap that takes a chain and the first node that is handed out lies a SeqCst fence.
 //!
 //! *Orderings*: BUCKET-READ. A reader may stand on a node that was taken under it, and follows the
 //! link that is written when the node is pushed again, perhaps on a list of another shard, whose
@@ -14,16 +14,12 @@
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read}.rs`.
 
 use std::fmt;
-use std::iter;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
 use crate::sync::{Ordering, fence, prefetch};
 
-use super::{LANES, OWN_LANES, next_of};
-
-/// The most chains that a walk goes through: all of a bucket's.
-const CHAINS: usize = LANES + OWN_LANES;
+use super::{CHAINS, next_of};
 
 /// Chains on the way to be handed out, one node from each in turn.
 pub struct Walk<N> {
@@ -49,69 +45,22 @@ impl<N: Linked> Walk<N> {
     /// them, and leaves them to the walk. Each node stays allocated until it is handed out.
     #[inline]
     pub unsafe fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
-        let mut walk = Walk::empty();
-        // SAFETY: passed on to the caller.
-        unsafe { walk.restart(chains) };
-        walk
-    }
-
-    /// Begins anew, as [`Walk::new`]: the walk is done and stays where it is.
-    ///
-    /// # Safety
-    /// As [`Walk::new`].
-    #[inline]
-    pub unsafe fn restart(&mut self, chains: impl Iterator<Item = *mut N>) {
-        debug_assert!(self.is_done(), "what is left in a walk would be lost");
-        self.chain = 0;
+        let mut walk = Walk { cursors: [ptr::null_mut(); CHAINS], chain: 0, live: 0 };
         for first in chains.filter(|first| !first.is_null()) {
             prefetch(first);
-            self.cursors[self.live] = first;
-            self.live += 1;
+            walk.cursors[walk.live] = first;
+            walk.live += 1;
         }
         // ORDER(BUCKET-READ): SeqCst - after the swaps, before anybody can have a node for
-        // another push: pairs with the fences of a retirement and of a reader's pin. Whoever
-        // pushes one of these nodes again finds no head that was taken away before a retirement
-        // that came before a reader who stands on it.
+        // another push: as in `Hand::take`.
         fence(Ordering::SeqCst);
-    }
-
-    /// A walk over nothing.
-    #[inline]
-    pub fn empty() -> Walk<N> {
-        Walk { cursors: [ptr::null_mut(); CHAINS], chain: 0, live: 0 }
-    }
-
-    /// Adds a node that the walk's owner holds alone; it is handed out in its turn.
-    ///
-    /// # Safety
-    /// The caller holds the node, and leaves it to the walk.
-    pub unsafe fn add(&mut self, node: NonNull<N>) {
-        let chain = if self.live < CHAINS { self.live } else { self.chain };
-        let rest = if self.live < CHAINS { ptr::null_mut() } else { self.cursors[chain] };
-        // SAFETY: the caller holds it.
-        let link = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: whoever
-        // follows it sees no older link of the node behind it, which may lead to freed memory.
-        link.store(rest, Ordering::Release);
-        self.cursors[chain] = node.as_ptr();
-        self.live = self.live.max(chain + 1);
-        self.step(chain);
+        walk
     }
 
     /// Whether every node was handed out.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.live == 0
-    }
-
-    /// The nodes that are still to be handed out, left where they are: for checks.
-    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
-        self.cursors[..self.live].iter().flat_map(|&cursor| {
-            iter::successors(NonNull::new(cursor), |node| {
-                // SAFETY: the walk holds the node until it hands it out.
-                NonNull::new(next_of(unsafe { node.as_ref() }))
-            })
-        })
     }
 
     /// Makes it the turn of the chain after `chain`.
@@ -156,7 +105,7 @@ impl<N> fmt::Debug for Walk<N> {
 mod tests {
     use super::super::{Lanes, OwnLanes};
     use super::*;
-    use crate::sync::AtomicPtr;
+    use crate::sync::{AtomicPtr, Ordering};
 
     struct Node {
         next: AtomicPtr<Node>,
@@ -197,7 +146,7 @@ mod tests {
     #[test]
     fn a_walk_has_room_for_the_chains_of_a_bucket_and_no_more() {
         let (lanes, own) = (Lanes::<Node>::new(), OwnLanes::<Node>::new());
-        assert_eq!(lanes.take().chain(own.take()).count(), CHAINS);
+        assert_eq!(lanes.close().chain(own.take()).count(), CHAINS);
     }
 
     #[test]
@@ -215,56 +164,10 @@ mod tests {
             let nodes = nodes(lengths.iter().sum());
             // SAFETY: the chains are the test's own, and its nodes outlive the walk.
             let mut walk = unsafe { Walk::new(chains(&nodes, lengths).into_iter()) };
-            for handed_out in 0..nodes.len() {
-                assert!(!walk.is_done());
-                assert_eq!(walk.rest().count(), nodes.len() - handed_out);
-                let next = walk.next().expect("some are left");
-                // SAFETY: as in `numbers`.
-                let number = unsafe { next.as_ref() }.number;
-                assert!(!numbers(walk.rest()).contains(&number), "{number} is handed out");
-            }
+            let mut all = numbers(walk.by_ref());
             assert!(walk.is_done() && walk.next().is_none(), "{lengths:?}");
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..nodes.len()), "{lengths:?}");
         }
-    }
-
-    #[test]
-    fn what_is_added_is_handed_out_as_well_also_when_all_chains_are_taken() {
-        let nodes = nodes(3 * CHAINS);
-        let (given, added) = nodes.split_at(5);
-        // SAFETY: the chains are the test's own, and its nodes outlive the walk.
-        let mut walk = unsafe { Walk::new(chains(given, &[2, 3]).into_iter()) };
-        for (count, node) in (6..).zip(added) {
-            // SAFETY: it is in no chain yet.
-            unsafe { walk.add(NonNull::from(node)) };
-            assert_eq!(walk.live, (count - 3).min(CHAINS), "a chain of its own while there is one");
-            assert_eq!(walk.rest().count(), count);
-        }
-        // They are spread evenly: those that wait longest are not behind all others.
-        let longest = walk.cursors.iter().map(|&first| {
-            let next = |node: &NonNull<Node>| {
-                // SAFETY: as in `numbers`.
-                NonNull::new(next_of(unsafe { node.as_ref() }))
-            };
-            iter::successors(NonNull::new(first), next).count()
-        });
-        assert!(longest.max() <= Some(5));
-        let mut all = numbers(walk);
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..3 * CHAINS));
-    }
-
-    #[test]
-    fn what_is_added_in_the_place_of_a_chain_that_ended_stands_alone() {
-        let nodes = nodes(5);
-        let (given, added) = nodes.split_at(3);
-        // SAFETY: the chains are the test's own, and its nodes outlive the walk.
-        let mut walk = unsafe { Walk::new(chains(given, &[1, 1, 1]).into_iter()) };
-        assert!(walk.next().is_some() && walk.next().is_some());
-        for (left, node) in (2..).zip(added) {
-            // SAFETY: it is in no chain.
-            unsafe { walk.add(NonNull::from(node)) };
-            assert_eq!(walk.rest().count(), left);
-        }
-        assert_eq!(numbers(walk).len(), 3);
     }
 }

@@ -22,7 +22,7 @@ use crate::dispatch::{Handler, Queue};
 use crate::entry;
 use crate::shard::{BATCH, Count, Owner, Pool, Shard};
 use crate::sync::{AtomicBool, MutexGuard, Ordering};
-use crate::time::{Clock, Place, Scale, Tick};
+use crate::time::{Clock, Scale, Tick};
 
 use super::Observer;
 
@@ -120,11 +120,11 @@ impl<'a, T> Reaper<'a, T> {
         let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
         let is_quiet = !is_due && self.observer.is_saturated();
-        let first = is_quiet.then(|| owner.agenda().first());
+        let next_opening = is_quiet.then(|| owner.next_opening());
         // Whoever is told may do anything.
         drop(owner);
-        if let Some(first) = first {
-            self.look_whether_caught_up(first);
+        if let Some(next) = next_opening {
+            self.look_whether_caught_up(next);
         }
         let collects = !busy && entry::collect();
         Report { fired, busy, collects, next }
@@ -173,9 +173,9 @@ impl<'a, T> Reaper<'a, T> {
     /// The time has gone on during the turn: only if nothing has become due meanwhile either is
     /// the shard on time again.
     #[cold]
-    fn look_whether_caught_up(&self, next: Option<Place>) {
+    fn look_whether_caught_up(&self, next: Tick) {
         let now_ns = self.clock.now_ns();
-        if next.is_none_or(|place| place.expiration > self.scale.floor(now_ns)) {
+        if next > self.scale.floor(now_ns) {
             self.observer.caught_up(now_ns);
         }
     }

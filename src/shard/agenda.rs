@@ -1,14 +1,15 @@
 //! The agenda: which buckets open when, known to the shard's owner alone.
 //!
 //! One min-heap per level, because cascading ahead asks for the next bucket *of a level*. A
-//! bucket may stand in it for two expirations at once (two rounds of its ring).
+//! bucket may stand in it for several expirations at once (rounds of its ring).
 //!
 //! *Invariants*: what is in the agenda is never judged by what the bucket says of itself; only
-//! the very same pair of bucket and expiration may be left out. Such a pair may be on it more
-//! than once (a bucket remembers one of its rounds only), and all of them leave it together.
+//! the very same pair of bucket and expiration may be left out. It is left out always: no pair is
+//! on the agenda twice, so its size is bounded by the rounds for which buckets are armed. A bucket
+//! remembers one of its rounds, the agenda the others.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::time::{Place, Tick};
 
@@ -17,6 +18,11 @@ use crate::time::{Place, Tick};
 pub struct Agenda {
     /// As many levels as were ever needed: of those above, nobody asks.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
+    /// What is on it besides the round that the bucket itself remembers.
+    others: BTreeSet<(u8, u32, Tick)>,
+    /// All that is on it: to see that nothing is twice.
+    #[cfg(debug_assertions)]
+    all: BTreeSet<(u8, u32, Tick)>,
 }
 
 // === impl Agenda ===
@@ -24,11 +30,37 @@ pub struct Agenda {
 impl Agenda {
     /// An agenda with nothing on it.
     pub fn new() -> Agenda {
-        Agenda { levels: Vec::new() }
+        Agenda {
+            levels: Vec::new(),
+            others: BTreeSet::new(),
+            #[cfg(debug_assertions)]
+            all: BTreeSet::new(),
+        }
     }
 
-    /// Notes that the bucket opens at the place's expiration. O(log n) in the level's buckets.
+    /// Whether no bucket is on it for more rounds than the one that it remembers itself.
+    #[inline]
+    pub(super) fn has_no_others(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Whether the very same pair is on it, though the bucket does not remember it.
+    pub(super) fn has_other(&self, place: Place) -> bool {
+        self.others.contains(&pair(place))
+    }
+
+    /// Notes the same as `add` for a bucket that remembers another round.
+    pub(super) fn add_other(&mut self, place: Place) {
+        if self.others.insert(pair(place)) {
+            self.add(place);
+        }
+    }
+
+    /// Notes that the bucket opens at the place's expiration, which is not on the agenda yet.
+    /// O(log n) in the level's rounds.
     pub fn add(&mut self, place: Place) {
+        #[cfg(debug_assertions)]
+        assert!(self.all.insert(pair(place)), "{place:?} is on the agenda already");
         let level = usize::from(place.level);
         if self.levels.len() < level {
             self.levels.resize_with(level, BinaryHeap::new);
@@ -53,28 +85,37 @@ impl Agenda {
     /// that what it holds joins the others.
     #[inline]
     pub fn first(&self) -> Option<Place> {
-        (1..=self.levels())
-            .rev()
-            .filter_map(|level| self.first_of(level))
-            .min_by_key(|place| place.expiration)
+        let mut first: Option<Place> = None;
+        for (heap, level) in self.levels.iter().zip(1..) {
+            let Some(&Reverse((expiration, slot))) = heap.peek() else { continue };
+            if first.is_none_or(|first| expiration <= first.expiration) {
+                first = Some(Place { level, slot, expiration });
+            }
+        }
+        first
     }
 
     /// Removes the first bucket, which is `first`.
     #[inline]
     pub fn remove(&mut self, first: Place) {
         debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
-        // Left for later, each copy would open the bucket again, and each opening of a bucket
-        // that holds several rounds makes new copies: more in every round, without end.
-        let copy = Reverse((first.expiration, first.slot));
-        let level = &mut self.levels[usize::from(first.level) - 1];
-        while level.peek() == Some(&copy) {
-            level.pop();
-        }
+        #[cfg(debug_assertions)]
+        assert!(self.all.remove(&pair(first)), "{first:?} is on the agenda");
+        self.levels[usize::from(first.level) - 1].pop();
+    }
+
+    /// Forgets a round that the bucket itself did not remember, as it is removed.
+    pub(super) fn forget_other(&mut self, place: Place) {
+        let was_there = self.others.remove(&pair(place));
+        debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
     }
 
     /// Crosses everything off.
     pub fn clear(&mut self) {
         self.levels.iter_mut().for_each(BinaryHeap::clear);
+        self.others.clear();
+        #[cfg(debug_assertions)]
+        self.all.clear();
     }
 
     /// Everything on the agenda, in no order.
@@ -83,6 +124,11 @@ impl Agenda {
             heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
         })
     }
+}
+
+/// What tells one opening from another.
+fn pair(place: Place) -> (u8, u32, Tick) {
+    (place.level, place.slot, place.expiration)
 }
 
 impl Default for Agenda {
@@ -119,13 +165,26 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_one_opening_leave_together() {
+    fn a_round_that_the_bucket_does_not_remember_is_on_the_agenda_once() {
         let mut agenda = Agenda::new();
-        for place in [place(1, 5, 5), place(1, 5, 69), place(1, 5, 5), place(1, 6, 5)] {
-            agenda.add(place);
+        agenda.add(place(1, 5, 5));
+        for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {
+            agenda.add_other(other);
         }
+        assert!(agenda.has_other(place(1, 5, 69)) && !agenda.has_other(place(1, 5, 5)));
         let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut agenda, 99)).collect();
-        assert_eq!(order, [place(1, 5, 5), place(1, 6, 5), place(1, 5, 69)]);
+        assert_eq!(order, [place(1, 5, 5), place(1, 5, 69)]);
+        agenda.forget_other(place(1, 5, 69));
+        assert!(!agenda.has_other(place(1, 5, 69)) && !agenda.has_no_others());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is on the agenda already")]
+    fn an_opening_that_is_noted_twice_is_found() {
+        let mut agenda = Agenda::new();
+        agenda.add(place(1, 5, 5));
+        agenda.add(place(1, 5, 5));
     }
 
     #[test]

@@ -3,23 +3,24 @@
 //! - *Cascading ahead*: a coarse bucket that opens soon is re-filed before it opens, so that the
 //!   work is done when the first of its entries is due. Its item stays on the agenda for
 //!   whatever is pushed into it until then.
-//! - *Sweeping*: when dead entries outnumber the living, each bucket is gone through once and
-//!   what is dead in it becomes memory again; the rest is pushed back where it was. Who asks for
-//!   it while it is under way gets another.
+//! - *Sweeping* (`sweep`): when dead entries outnumber the living, each bucket is gone through once
+//!   and what is dead in it becomes memory again. Who asks for it while it is under way gets
+//!   another.
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Invariant*: an errand holds entries of one bucket; when that bucket is due, the flush goes
-//! through them first. So an errand never makes a timer late.
+//! *Invariant*: what is cascaded ahead is in a hand; when its bucket is due, the flush goes through
+//! it first. So an errand never makes a timer late.
 
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
-use crate::inbox::Walk;
 use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
-use super::{Bucket, Count, Owner, Pool, Shard};
+use super::owner::Open;
+use super::sweep::Swept;
+use super::{Count, Owner, Pool, Shard};
 
 /// Entries that an errand handles before it looks for due buckets again.
 const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
@@ -35,37 +36,22 @@ const COARSE: u8 = 3;
 /// Of so many timers that a thread files, one looks whether the reaper knows of a crowd.
 pub(super) const LOOK_OUT: usize = 1024;
 
-/// Where a sweep goes on when none is under way: at the beginning.
-pub(super) const NO_SWEEP: (u8, usize) = (0, 0);
-
-/// Entries taken out of a bucket that is not due.
-pub(super) struct Errand<T> {
-    pub(super) place: Place,
-    pub(super) walk: Walk<Entry<T>>,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Re-files what is filed for the place's expiration.
-    Cascade,
-    /// Buries the dead and pushes the rest back.
-    Sweep,
-}
-
 impl<T> Shard<T> {
     /// Does a chunk of what can be done ahead of time. `true`: there may be more.
     pub fn run_errand(&self, owner: &mut Owner<T>, pool: &Pool<T>, now: Tick) -> bool {
-        let errand = owner.errand.take().or_else(|| self.next_cascade(owner, now));
-        let Some(mut errand) = errand.or_else(|| self.next_sweep(owner, pool)) else {
-            return false;
+        let open = owner.ahead.take().or_else(|| self.next_cascade(owner, now));
+        let Some(mut open) = open else {
+            return self.sweep_some(owner, pool, CHUNK) != Swept::Nothing;
         };
-        for entry in errand.walk.by_ref().take(CHUNK) {
-            // SAFETY: the walk hands out entries that the owner holds by their list bit.
-            unsafe { self.handle(owner, pool, entry, errand.place, errand.kind) };
+        for _ in 0..CHUNK {
+            let Some(entry) = open.hand.peek(&open.at) else { break };
+            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            unsafe { self.cascade(owner, pool, &mut open, entry) };
         }
-        if !errand.walk.is_done() {
-            owner.errand = Some(errand);
+        if open.at.is_done() {
+            owner.put_away(open);
+        } else {
+            owner.ahead = Some(open);
         }
         true
     }
@@ -73,8 +59,8 @@ impl<T> Shard<T> {
     /// When the shard wants to be woken: at the first expiration, or ahead of it for a coarse
     /// bucket where many timers are pending. [`Tick::NEVER`]: not at all.
     pub fn next_wake(&self, owner: &Owner<T>, pool: &Pool<T>) -> Tick {
-        let first = owner.agenda.first().map_or(Tick::NEVER, |place| place.expiration);
-        let ahead = (COARSE..=owner.agenda.levels())
+        let first = owner.next_opening();
+        let ahead = (COARSE..=owner.levels())
             .filter_map(|level| self.cascade_on(owner, level))
             .map(|place| place.expiration.saturating_sub(self.lead(place.level)))
             .min()
@@ -100,68 +86,59 @@ impl<T> Shard<T> {
         self.wheel.geometry().width(level) / 4
     }
 
-    /// The next bucket of `level` that has not been cascaded ahead.
+    /// The next bucket or round of `level` that has not been cascaded ahead.
     fn cascade_on(&self, owner: &Owner<T>, level: u8) -> Option<Place> {
-        let place = owner.agenda.first_of(level)?;
-        (owner.cascaded[usize::from(level) - 1] != place.expiration).then_some(place)
+        let cascaded = owner.cascaded[usize::from(level) - 1];
+        let armed = owner.agenda.first_of(level).filter(|place| place.expiration != cascaded);
+        if owner.rounds.is_empty() {
+            return armed;
+        }
+        let firsts = [owner.rounds.first_of(level), armed].into_iter().flatten();
+        firsts.min_by_key(|place| place.expiration)
     }
 
-    fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Errand<T>> {
-        let place = (2..=owner.agenda.levels())
+    fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
+        let place = (2..=owner.levels())
             .filter_map(|level| self.cascade_on(owner, level))
             .filter(|place| place.expiration.saturating_sub(self.lead(place.level)) <= now)
             .filter(|place| now < place.expiration)
             .min_by_key(|place| place.expiration)?;
+        if let Some(round) = owner.open_round(place) {
+            return Some(round);
+        }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
-        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
-        let walk = unsafe { Walk::new(bucket.take()) };
-        Some(Errand { place, walk, kind: Kind::Cascade })
+        Some(Self::open_bucket(owner, bucket, place))
     }
 
-    /// The next bucket to sweep, if a sweep is under way or asked for.
-    fn next_sweep(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Option<Errand<T>> {
-        while owner.swept != NO_SWEEP || self.begin_sweep(pool) {
-            if let Some((place, bucket)) = self.next_unswept(owner.swept) {
-                owner.swept = (place.level, place.slot as usize + 1);
-                // SAFETY: as in `next_cascade`.
-                let walk = unsafe { Walk::new(bucket.take()) };
-                return Some(Errand { place, walk, kind: Kind::Sweep });
-            }
-            owner.swept = NO_SWEEP;
-        }
-        None
-    }
-
-    /// The first bucket with something in it, from `level` and `slot` on.
-    fn next_unswept(&self, (level, slot): (u8, usize)) -> Option<(Place, &Bucket<T>)> {
-        let mut existing = self.wheel.existing_from(level.max(1), slot as u32);
-        let holds = |bucket: &Bucket<T>| bucket.firsts().any(|entry| !entry.is_null());
-        let (level, slot, bucket) = existing.find(|(_, _, bucket)| holds(bucket))?;
-        Some((Place { level, slot, expiration: Tick::ZERO }, bucket))
-    }
-
-    /// Decides about one entry of a bucket that is not due.
+    /// Decides about one entry of a bucket that is not due: re-files what is filed for it.
     ///
     /// # Safety
-    /// The owner holds the entry by its list bit.
-    unsafe fn handle(
+    /// The hand showed the entry, and the owner holds it by its list bit.
+    unsafe fn cascade(
         &self,
         owner: &mut Owner<T>,
         pool: &Pool<T>,
+        open: &mut Open<T>,
         entry: NonNull<Entry<T>>,
-        place: Place,
-        kind: Kind,
     ) {
+        owner.visited();
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
-        // Read once: a re-filing that fails leaves the place behind that it was after.
         let filed = this.filed();
-        let moves = kind == Kind::Cascade && filed.expiration == place.expiration;
+        if filed.expiration != open.place.expiration {
+            // SAFETY: passed on to the caller.
+            open.hand.set_moving(entry.as_ptr());
+            // SAFETY: the hand showed it.
+            unsafe { open.hand.pass(&mut open.at, entry) };
+            // SAFETY: passed on to the caller; it was passed, and is moving.
+            return unsafe { self.put_aside(owner, pool, &open.hand, entry, filed, None) };
+        }
+        // SAFETY: the hand showed it.
+        unsafe { open.hand.pass(&mut open.at, entry) };
         loop {
             let word = this.word();
-            let vacant = word.phase() == Phase::Vacant;
-            if vacant && (moves || !word.owned()) {
+            if word.phase() == Phase::Vacant {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
                     Some(true) => return owner.bury(pool, entry),
@@ -169,12 +146,8 @@ impl<T> Shard<T> {
                     None => continue,
                 }
             }
-            if !moves {
-                // SAFETY: the owner holds it and took it from there.
-                return unsafe { self.push_back(owner, entry, filed) };
-            }
-            debug_assert!(word.deadline() >= place.expiration, "filed after it is due");
-            let next = self.wheel.geometry().place(word.deadline(), place.expiration);
+            debug_assert!(word.deadline() >= open.place.expiration, "filed after it is due");
+            let next = self.wheel.geometry().place(word.deadline(), open.place.expiration);
             // SAFETY: the owner holds it; `word` is pending.
             if unsafe { this.refile(word, next) } {
                 owner.tally.add(Count::Cascaded, 1);
@@ -182,5 +155,12 @@ impl<T> Shard<T> {
                 return unsafe { self.push(owner, entry, next) };
             }
         }
+    }
+}
+
+impl<T> Owner<T> {
+    /// How many levels may have something that opens: those from 1 to this.
+    fn levels(&self) -> u8 {
+        self.agenda.levels().max(self.rounds.levels())
     }
 }

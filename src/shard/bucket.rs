@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::inbox::{Lanes, OwnLanes, Walk};
+use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes, Walk};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Place, Tick};
 
@@ -47,11 +47,23 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: takes everything that is filed here, as chains (some of them null). All of
-    /// them are to be taken.
+    /// Owner only: takes everything that is filed here into a hand that was just begun.
     #[inline]
-    pub(super) fn take(&self) -> impl Iterator<Item = *mut Entry<T>> + '_ {
-        self.lanes.take().chain(self.own.take())
+    pub(super) fn take_into(&self, hand: &Hand<Entry<T>>) -> At {
+        hand.take(&self.lanes, &self.own)
+    }
+
+    /// Owner only: takes `entry` out of a list, if it is the first there; `next` comes after it.
+    pub(super) fn drop_first(
+        &self,
+        list: usize,
+        entry: *mut Entry<T>,
+        next: *mut Entry<T>,
+    ) -> bool {
+        match list.checked_sub(LANES) {
+            None => self.lanes.drop_first(list, entry, next),
+            Some(lane) => self.own.drop_first(lane, entry, next),
+        }
     }
 
     /// Owner only: takes everything, and refuses every push from now on.
@@ -88,39 +100,17 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: remembers that the agenda has the bucket for `expiration`. `false`: it knew.
-    pub fn set_queued(&self, expiration: Tick) -> bool {
+    /// Owner only: of the rounds for which the agenda has the bucket, the one that it remembers.
+    #[inline]
+    pub(super) fn queued(&self) -> Option<Tick> {
         // ORDER: Relaxed - only the owner's exclusion reads and writes it.
-        let is_new = self.queued.load(Ordering::Relaxed) != expiration.get();
-        if is_new {
-            // Only then, because producers read this line.
-            self.queued.store(expiration.get(), Ordering::Relaxed);
-        }
-        is_new
+        let queued = self.queued.load(Ordering::Relaxed);
+        (queued != NONE).then(|| Tick::new(queued))
     }
 
-    /// Owner only: the agenda has the bucket for `expiration` no longer.
-    pub fn clear_queued(&self, expiration: Tick) {
-        // ORDER: Relaxed - as in `set_queued`.
-        if self.queued.load(Ordering::Relaxed) == expiration.get() {
-            self.queued.store(NONE, Ordering::Relaxed);
-        }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bucket_remembers_the_last_opening_that_went_on_the_agenda() {
-        let bucket = Bucket::<()>::new(1, 5);
-        let [first, second] = [5, 69].map(Tick::new);
-        assert!(bucket.set_queued(first) && !bucket.set_queued(first));
-        assert!(bucket.set_queued(second) && !bucket.set_queued(second));
-        bucket.clear_queued(first);
-        assert!(!bucket.set_queued(second), "that one is still on it");
-        bucket.clear_queued(second);
-        assert!(bucket.set_queued(second));
+    /// Owner only: remembers this round, or none.
+    pub(super) fn set_queued(&self, expiration: Option<Tick>) {
+        // ORDER: Relaxed - as in `queued`.
+        self.queued.store(expiration.map_or(NONE, Tick::get), Ordering::Relaxed);
     }
 }

@@ -5,13 +5,22 @@
 //! an entry says at the moment, stops following a chain that left its bucket, and bounds its
 //! steps.
 //!
+//! It goes through the buckets and then through the owner's hands, as entries do (`hands`): what it
+//! does not find in a bucket because that was opened, it finds there. What it finds twice, it
+//! tells apart by where it is in memory.
+//!
 //! *Orderings*: BUCKET-READ.
+//!
+//! *Tested by*: `tests/census.rs`, `loom-tests/tests/bucket_read.rs`.
 
-use crate::entry::{Linked, Phase, Reader};
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Linked, Phase, Reader};
 use crate::sync::Ordering;
 use crate::time::Tick;
 
-use super::Shard;
+use super::rounds::place_of;
+use super::{Bucket, Shard};
 
 /// A timer that was pending when the census came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,36 +33,75 @@ pub struct Pending {
     pub shard: u32,
 }
 
+/// What a census found, and where.
+type Found<T> = (*const Entry<T>, Pending);
+
 impl<T> Shard<T> {
-    /// Calls `f` for what is pending, bucket by bucket, following at most `steps` links.
+    /// Calls `f` for what is pending, following at most `steps` links from bucket to bucket, and
+    /// as many from hand to hand.
     ///
     /// Weakly consistent: what is pending from before the census until after it, and is not
-    /// re-filed meanwhile, is seen; what comes, goes or moves may be seen or not, or twice.
-    pub fn census(&self, _reader: &Reader, mut steps: u64, mut f: impl FnMut(Pending)) {
-        let geometry = *self.wheel.geometry();
+    /// re-filed meanwhile, is seen, and once; what comes, goes or moves may be seen or not, or
+    /// twice.
+    pub fn census(&self, reader: &Reader, steps: u64, f: impl FnMut(Pending)) {
+        let mut found: Vec<Found<T>> = Vec::new();
+        let mut left = steps;
         for (level, slot, bucket) in self.wheel.existing() {
-            for first in bucket.firsts() {
-                let mut next = first;
-                while !next.is_null() && steps > 0 {
-                    steps -= 1;
-                    // SAFETY: it was reached from a bucket under the reader's guard, so it is not
-                    // given back to the allocator before the guard is gone; all that is read of it
-                    // here is atomic.
-                    let entry = unsafe { &*next };
-                    let (word, filed) = (entry.word(), entry.filed());
-                    let place = geometry.place_on(filed.expiration, filed.level.max(1));
-                    if filed.level != level || place.slot != slot {
-                        break;
-                    }
-                    if word.phase() == Phase::Pending && word.in_list() {
-                        f(Pending { deadline: word.deadline(), level, shard: self.index });
-                    }
-                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
-                    // `Stack::push`: the node behind it is visible.
-                    next = entry.next().load(Ordering::Acquire);
+            self.read_bucket(reader, bucket, place_of(level, slot), &mut left, |it| found.push(it));
+        }
+        let (in_buckets, mut left) = (found.len(), steps);
+        for hand in self.hands.iter() {
+            let see = |of, entry| self.see(of, entry, |it| found.push(it));
+            // SAFETY: the reader is the guard.
+            unsafe { hand.read(&mut left, see) };
+        }
+        if found.len() > in_buckets {
+            // What was taken out of its bucket meanwhile was seen there as well.
+            found.sort_unstable_by_key(|&(entry, _)| entry);
+            found.dedup_by_key(|&mut (entry, _)| entry);
+        }
+        found.into_iter().map(|(_, pending)| pending).for_each(f);
+    }
+
+    fn read_bucket(
+        &self,
+        _reader: &Reader,
+        bucket: &Bucket<T>,
+        of: u64,
+        left: &mut u64,
+        mut f: impl FnMut(Found<T>),
+    ) {
+        for first in bucket.firsts() {
+            let mut next = first;
+            while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
+                *left -= 1;
+                if !self.see(of, entry, &mut f) {
+                    break;
                 }
+                // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
+                // `Stack::push`: the node behind it is visible.
+                // SAFETY: it was reached from a bucket under the reader's guard, so it is not
+                // given back to the allocator before the guard is gone.
+                next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
             }
         }
+    }
+
+    /// Looks at an entry that was reached under a guard. `false`: it is not filed there any more.
+    fn see(&self, of: u64, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
+        // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
+        let this = unsafe { entry.as_ref() };
+        let (word, filed) = (this.word(), this.filed_and_before());
+        let level = filed.level.max(1);
+        let place = self.wheel.geometry().place_on(filed.expiration, level);
+        if place_of(place.level, place.slot) != of {
+            return false;
+        }
+        if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {
+            let deadline = word.deadline();
+            f((entry.as_ptr(), Pending { deadline, level, shard: self.index }));
+        }
+        true
     }
 }
 

@@ -80,6 +80,10 @@ impl<T> Shard<T> {
         self.read_notices(owner);
         let agenda: HashSet<(u8, u32, Tick)> =
             owner.agenda.iter().map(|p| (p.level, p.slot, p.expiration)).collect();
+        ensure!(
+            agenda.len() == owner.agenda.iter().count(),
+            "an opening is on the agenda more than once"
+        );
         for place in owner.agenda.iter() {
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
@@ -91,6 +95,13 @@ impl<T> Shard<T> {
             ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
             // SAFETY: what the owner has taken out and not decided about is there.
             self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
+        }
+        for (place, entry) in owner.rounds.rest() {
+            ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
+            // SAFETY: as above.
+            let entry = unsafe { entry.as_ref() };
+            let filed = self.check_entry(entry, now, &mut counted)?;
+            ensure!(filed == place, "{entry:?} waits for {place:?}");
         }
         for (level, slot, bucket) in self.wheel.existing() {
             for first in bucket.firsts() {
@@ -140,10 +151,9 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// What was taken out of its bucket and waits for a later turn.
+    /// What was taken out of its bucket and is gone through.
     fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        let due = self.due.iter().flat_map(|flush| flush.rest());
-        due.chain(self.late.rest()).chain(self.errand.iter().flat_map(|errand| errand.walk.rest()))
+        self.due.iter().chain(&self.ahead).flat_map(|open| open.hand.rest())
     }
 }
 
@@ -192,7 +202,7 @@ mod tests {
         plant(&shard, entry);
         let verdict = check(&shard, now);
         for (_, _, bucket) in shard.wheel().existing() {
-            bucket.take().for_each(drop);
+            bucket.close().for_each(drop);
         }
         // SAFETY: nothing leads to it any more.
         unsafe { Entry::free(entry) };

@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Phase};
 use crate::inbox::next_of;
 
+use super::owner::Open;
 use super::{Count, Notice, Owner, Pool, Shard};
 
 impl<T> Shard<T> {
@@ -26,27 +27,20 @@ impl<T> Shard<T> {
         let mut returned: Vec<T> = owner.batch.drain(..).map(|(_, payload)| payload).collect();
         self.wheel.close();
         self.close_notices();
-        if let Some(mut flush) = owner.due.take() {
-            while let Some(entry) = flush.next() {
-                // SAFETY: the walk hands out entries that the owner holds by their list bit.
-                unsafe { settle(owner, pool, entry, &mut returned) };
-            }
+        owner.sweep = None;
+        let open: Vec<Open<T>> =
+            [owner.due.take(), owner.ahead.take()].into_iter().flatten().collect();
+        for open in open {
+            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            unsafe { settle_all(owner, pool, open, &mut returned) };
         }
-        while let Some((_, round)) = owner.late.pop_until(None) {
-            for entry in round {
-                // SAFETY: as above.
-                unsafe { settle(owner, pool, entry, &mut returned) };
-            }
-        }
-        if let Some(errand) = owner.errand.take() {
-            for entry in errand.walk {
-                // SAFETY: as above.
-                unsafe { settle(owner, pool, entry, &mut returned) };
-            }
+        while let Some(round) = owner.rounds.first().and_then(|place| owner.open_round(place)) {
+            // SAFETY: as above.
+            unsafe { settle_all(owner, pool, round, &mut returned) };
         }
         for (_, _, bucket) in self.wheel.existing() {
             for entry in bucket.close() {
-                // SAFETY: as above.
+                // SAFETY: closing made the whole bucket the owner's.
                 unsafe { settle(owner, pool, entry, &mut returned) };
             }
         }
@@ -67,6 +61,25 @@ impl<T> Shard<T> {
             unsafe { Notice::let_go(notice) };
         }
     }
+}
+
+/// Settles what is left in a hand.
+///
+/// # Safety
+/// It is the owner's, and so is all that it holds.
+unsafe fn settle_all<T>(
+    owner: &mut Owner<T>,
+    pool: &Pool<T>,
+    mut open: Open<T>,
+    returned: &mut Vec<T>,
+) {
+    while let Some(entry) = open.hand.peek(&open.at) {
+        // SAFETY: the hand showed it.
+        unsafe { open.hand.pass(&mut open.at, entry) };
+        // SAFETY: it held it by its list bit.
+        unsafe { settle(owner, pool, entry, returned) };
+    }
+    owner.put_away(open);
 }
 
 /// Takes the payload out of a pending entry, or lets go of a vacant one.

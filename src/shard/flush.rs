@@ -9,41 +9,48 @@
 //!
 //! *Orderings*: BUCKET-ARM, CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
-use std::ptr::NonNull;
+use std::cmp::Reverse;
+use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Filed, Phase, Taken};
-use crate::inbox::Walk;
+use crate::inbox::Hand;
 use crate::time::{Place, Tick};
 
-use super::owner::Flush;
-use super::{Count, Owner, Pool, Shard};
+use super::owner::Open;
+use super::rounds::place_of;
+use super::sweep::Spot;
+use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Payloads that a flush collects before they are handed over.
 pub const BATCH: usize = 256;
 
 impl<T> Shard<T> {
-    /// Opens the first bucket that is due at `now`: its list is the owner's from here on.
+    /// Opens the first bucket or round that is due at `now`: its list is the owner's from here on.
     /// `false`: none is due.
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
-        let armed = owner.agenda.first();
-        if let Some((place, walk)) = owner.late.pop_until(armed.map(|place| place.expiration)) {
-            owner.due = Some(Box::new(Flush { place, early: None, walk }));
-            return true;
+        let armed = owner.agenda.first().filter(|place| place.expiration <= now);
+        if owner.has_at_hand() {
+            owner.due = owner.take_due_at_hand(armed, now);
         }
-        let Some(place) = armed.filter(|place| place.expiration <= now) else { return false };
-        owner.agenda.remove(place);
-        let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
-        bucket.clear_queued(place.expiration);
-        let empty = || Box::new(Flush { place, early: None, walk: Walk::empty() });
-        let mut flush = owner.spare.take().unwrap_or_else(empty);
-        flush.place = place;
-        flush.early = owner.take_errand_at(place);
-        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
-        unsafe { flush.walk.restart(bucket.take()) };
-        owner.due = Some(flush);
+        if owner.due.is_none() {
+            let Some(place) = armed else { return false };
+            let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
+            owner.cross_off(bucket, place);
+            owner.due = Some(Self::open_bucket(owner, bucket, place));
+        }
+        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);
         true
+    }
+
+    /// Takes what is in a bucket into a hand.
+    pub(super) fn open_bucket(owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) -> Open<T> {
+        owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));
+        let hand = owner.spare_hand();
+        hand.begin(place_of(place.level, place.slot));
+        let at = bucket.take_into(&hand);
+        Open { place, hand, at }
     }
 
     /// Whether a due bucket is open and not yet flushed.
@@ -53,21 +60,40 @@ impl<T> Shard<T> {
 
     /// Whether something is due at `now`, open or not.
     pub fn is_due(&self, owner: &Owner<T>, now: Tick) -> bool {
-        let is_armed = owner.agenda.first().is_some_and(|place| place.expiration <= now);
-        is_armed || owner.due.is_some() || !owner.late.is_empty()
+        owner.due.is_some() || owner.next_opening() <= now
     }
 
     /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
     /// `true`: it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, pool: &Pool<T>, room: usize) -> bool {
-        let Some(mut flush) = owner.due.take() else { return true };
+        let Some(mut open) = owner.due.take() else { return true };
+        let (hand, mut at, place) = (&*open.hand, open.at, open.place);
         while owner.batch.len() < room {
-            let Some(entry) = flush.next() else { break };
-            // SAFETY: the walk hands out entries that the owner holds by their list bit.
-            unsafe { self.settle(owner, pool, entry, flush.place) };
+            let Some(entry) = hand.peek(&at) else { break };
+            owner.visited();
+            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            let filed = unsafe { entry.as_ref() }.filed();
+            let is_other = filed.expiration > place.expiration;
+            if is_other {
+                hand.set_moving(entry.as_ptr());
+            }
+            // SAFETY: the hand showed it.
+            unsafe { hand.pass(&mut at, entry) };
+            if is_other {
+                // SAFETY: the owner holds it; it was passed, and is moving.
+                unsafe { self.put_aside(owner, pool, hand, entry, filed, Some(place.expiration)) };
+            } else {
+                // SAFETY: the owner holds it.
+                unsafe { self.settle(owner, pool, entry, place) };
+            }
         }
-        let is_done = flush.is_done();
-        *if is_done { &mut owner.spare } else { &mut owner.due } = Some(flush);
+        open.at = at;
+        let is_done = open.at.is_done();
+        if is_done {
+            owner.put_away(open);
+        } else {
+            owner.due = Some(open);
+        }
         is_done
     }
 
@@ -85,8 +111,6 @@ impl<T> Shard<T> {
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
-        // Read once: a re-filing that fails leaves the place behind that it was after.
-        let filed = this.filed();
         loop {
             let word = this.word();
             let deadline = word.deadline();
@@ -105,11 +129,6 @@ impl<T> Shard<T> {
                     None => continue,
                 }
             }
-            if filed.expiration > place.expiration {
-                // Another round of this slot. (No exchange: its place is unchanged.)
-                // SAFETY: the owner holds it and took it from there.
-                return unsafe { self.leave(owner, entry, filed) };
-            }
             let next = self.wheel.geometry().place(deadline, place.expiration);
             // SAFETY: the owner holds it; `word` is pending.
             if unsafe { this.refile(word, next) } {
@@ -120,19 +139,47 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Leaves an entry of a later round where it is filed; if that is due as well, at hand.
+    /// Puts an entry of another round of the slot aside until that opens, unless it is dead, or due
+    /// `until` then. (No exchange: its place is unchanged.)
     ///
     /// # Safety
-    /// As [`Shard::push_back`].
+    /// The owner holds the entry by its list bit and passed it in `hand`, in which it is moving; it
+    /// is filed at `filed`.
     #[cold]
-    unsafe fn leave(&self, owner: &mut Owner<T>, entry: NonNull<Entry<T>>, filed: Filed) {
-        if filed.expiration <= self.clock() {
-            let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
-            // SAFETY: passed on to the caller.
-            unsafe { owner.late.add(place, entry) };
-        } else {
-            // SAFETY: passed on to the caller.
-            unsafe { self.push_back(owner, entry, filed) };
+    pub(super) unsafe fn put_aside(
+        &self,
+        owner: &mut Owner<T>,
+        pool: &Pool<T>,
+        hand: &Hand<Entry<T>>,
+        entry: NonNull<Entry<T>>,
+        filed: Filed,
+        until: Option<Tick>,
+    ) {
+        // SAFETY: the owner holds it.
+        let this = unsafe { entry.as_ref() };
+        let gone = || hand.set_moving(ptr::null_mut());
+        loop {
+            let word = this.word();
+            if word.phase() == Phase::Vacant && !word.owned() {
+                // Nobody else holds it: it stays so.
+                gone();
+                // SAFETY: the owner holds it; `word` is vacant.
+                let mine = unsafe { this.unlink(word) };
+                debug_assert_eq!(mine, Some(true), "the dead stay dead");
+                return owner.bury(pool, entry);
+            }
+            let deadline = word.deadline();
+            let is_due = until.is_some_and(|until| deadline <= until);
+            if word.phase() == Phase::Vacant || !is_due {
+                let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
+                // SAFETY: the owner holds it, and it is filed there.
+                unsafe { owner.rounds.add(&self.hands, place, entry) };
+                return gone();
+            }
+            // SAFETY: the owner holds it; `word` is pending.
+            if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, gone) } {
+                return owner.collect(pool, entry, deadline, taken);
+            }
         }
     }
 }
@@ -141,7 +188,7 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// Takes in a payload that fired, and its entry if no handle is left.
-    #[inline]
+    #[inline(always)]
     fn collect(
         &mut self,
         pool: &Pool<T>,
@@ -162,11 +209,39 @@ impl<T> Owner<T> {
         self.stock.put(pool, entry);
     }
 
-    /// What an errand had taken out of the bucket at `place`.
-    #[inline]
-    fn take_errand_at(&mut self, place: Place) -> Option<Walk<Entry<T>>> {
-        let here = |slot: u32, level: u8| slot == place.slot && level == place.level;
-        let errand = self.errand.take_if(|errand| here(errand.place.slot, errand.place.level))?;
-        Some(errand.walk)
+    /// Takes what is at hand, if that is due before the bucket that is armed first and due, or
+    /// was taken out of that bucket.
+    #[cold]
+    fn take_due_at_hand(&mut self, armed: Option<Place>, now: Tick) -> Option<Open<T>> {
+        let is_taken_from = |open: &Open<T>, place: Place| {
+            let from = open.place;
+            open.hand.is_wide() && (from.level, from.slot) == (place.level, place.slot)
+        };
+        let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
+        if let Some(mut open) = self.ahead.take_if(is_armed) {
+            // It may hold what is filed for this opening, though it was taken for a later one.
+            let armed = armed.map_or(now, |place| place.expiration);
+            open.place.expiration = open.place.expiration.min(armed);
+            return Some(open);
+        }
+        let limit = armed.map_or(now, |place| place.expiration);
+        let ahead = self.ahead.as_ref().map(|open| open.place);
+        let candidates = [ahead, self.rounds.first()].into_iter().flatten();
+        let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
+        if first.expiration > limit {
+            return None;
+        }
+        if ahead == Some(first) {
+            return self.ahead.take();
+        }
+        self.open_round(first)
+    }
+
+    /// Takes a round that was put aside.
+    pub(super) fn open_round(&mut self, place: Place) -> Option<Open<T>> {
+        self.keep_sweep_from(Spot::Round(place));
+        let hand = self.rounds.take(place)?;
+        let at = hand.open();
+        Some(Open { place, hand, at })
     }
 }

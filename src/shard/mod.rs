@@ -6,7 +6,7 @@
 //!
 //! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
 //! the agenda exists that is not later than the entry's deadline, or whose own producer has not
-//! returned yet.
+//! returned yet; or it is at hand, where the owner looks before it looks at the agenda.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
 //! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
@@ -24,13 +24,15 @@ mod census;
 mod check;
 mod close;
 mod flush;
+mod hands;
 mod keeper;
-mod late;
 mod notice;
 mod owner;
 mod pool;
+mod rounds;
 mod seats;
 mod stock;
+mod sweep;
 mod tallies;
 mod tally;
 
@@ -44,6 +46,7 @@ pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
 pub use stock::{Stock, release_one};
+pub use sweep::Swept;
 pub use tallies::{Sums, Tallies};
 pub use tally::{Count, Tally};
 
@@ -57,6 +60,8 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Padded};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
+use hands::Hands;
+
 /// A wheel and everything around it that one reaper serves.
 pub struct Shard<T> {
     index: u32,
@@ -66,6 +71,8 @@ pub struct Shard<T> {
     notices: Padded<Stack<Notice>>,
     doorbell: Doorbell,
     sweep: AtomicBool,
+    /// What the owner took out of the buckets, in the sight of readers.
+    hands: Hands<T>,
     owner: Mutex<Owner<T>>,
 }
 
@@ -80,6 +87,7 @@ impl<T> Shard<T> {
         now: Tick,
         pool: &Pool<T>,
     ) -> Shard<T> {
+        let hands = Hands::new();
         Shard {
             index,
             wheel: Wheel::new(geometry, Bucket::new),
@@ -87,7 +95,8 @@ impl<T> Shard<T> {
             notices: Padded(Stack::new()),
             doorbell,
             sweep: AtomicBool::new(false),
-            owner: Mutex::new(Owner::new(&geometry, pool)),
+            owner: Mutex::new(Owner::new(&geometry, pool, &hands)),
+            hands,
         }
     }
 

@@ -6,31 +6,38 @@
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::depot::Magazine;
 use crate::dispatch::Queue;
-use crate::entry::{Entry, Filed};
-use crate::inbox::Walk;
+use crate::entry::Entry;
+use crate::inbox::{At, Hand};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
-use super::ahead::{Errand, NO_SWEEP};
-use super::late::Late;
-use super::{Agenda, Count, Notice, Pool, Shard, Stock, Tally};
+use super::hands::Hands;
+use super::pool::Memory;
+use super::rounds::Rounds;
+use super::sweep::{Spot, Sweep};
+use super::{Agenda, Bucket, Count, Notice, Pool, Shard, Stock, Tally};
 
 /// The part of a shard that its owner alone sees.
 pub struct Owner<T> {
     pub(super) agenda: Agenda,
-    /// The due bucket that is being flushed.
-    pub(super) due: Option<Box<Flush<T>>>,
-    /// In place of `due` while no bucket is: it is too large to be moved about.
-    pub(super) spare: Option<Box<Flush<T>>>,
-    /// What a late turn found of later rounds that are due as well.
-    pub(super) late: Late<T>,
-    /// What is done ahead of time while nothing is due.
-    pub(super) errand: Option<Errand<T>>,
+    /// The due bucket or round that is being flushed.
+    pub(super) due: Option<Open<T>>,
+    /// The bucket or round that is being cascaded ahead of its time.
+    pub(super) ahead: Option<Open<T>>,
+    /// Wide hands with nothing in them: in all there are two.
+    spare: Vec<Arc<Hand<Entry<T>>>>,
+    /// What was found in buckets that belongs to other rounds.
+    pub(super) rounds: Rounds<T>,
+    /// When the bucket was to be opened that was opened last.
+    pub(super) opened: Option<Tick>,
     /// Per level: the last bucket that was cascaded ahead of its time.
     pub(super) cascaded: Vec<Tick>,
-    /// Where the sweep under way goes on: level and slot.
-    pub(super) swept: (u8, usize),
+    /// The sweep under way.
+    pub(super) sweep: Option<Box<Sweep<T>>>,
+    /// What it unlinked and did not give back yet.
+    pub(super) swept: Magazine<Memory<T>>,
     pub(super) stock: Stock<T>,
     pub(super) tally: Arc<Tally>,
     /// Payloads that are due and not yet handed over.
@@ -38,60 +45,39 @@ pub struct Owner<T> {
     pub(super) closed: bool,
     /// Which lane is next.
     turn: usize,
+    /// Entries looked at, for tests.
+    #[cfg(test)]
+    pub(super) visits: u64,
 }
 
-/// A due bucket on the way out.
-pub(super) struct Flush<T> {
+/// A bucket or a round that the owner goes through: its entries are in a hand.
+pub(super) struct Open<T> {
     pub(super) place: Place,
-    /// What an errand had taken out of the bucket before.
-    pub(super) early: Option<Walk<Entry<T>>>,
-    pub(super) walk: Walk<Entry<T>>,
-}
-
-// === impl Flush ===
-
-impl<T> Flush<T> {
-    /// The next entry: what was taken out before comes first.
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<NonNull<Entry<T>>> {
-        if let Some(early) = &mut self.early {
-            if let Some(entry) = early.next() {
-                return Some(entry);
-            }
-            self.early = None;
-        }
-        self.walk.next()
-    }
-
-    /// Whether every entry was handed out.
-    #[inline]
-    pub(super) fn is_done(&self) -> bool {
-        self.early.as_ref().is_none_or(Walk::is_done) && self.walk.is_done()
-    }
-
-    /// What is still to come, for checks.
-    pub(super) fn rest(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        self.early.iter().flat_map(Walk::rest).chain(self.walk.rest())
-    }
+    pub(super) hand: Arc<Hand<Entry<T>>>,
+    pub(super) at: At,
 }
 
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    pub(super) fn new(geometry: &Geometry, pool: &Pool<T>) -> Owner<T> {
+    pub(super) fn new(geometry: &Geometry, pool: &Pool<T>, hands: &Hands<T>) -> Owner<T> {
         Owner {
             agenda: Agenda::new(),
             due: None,
-            spare: None,
-            late: Late::new(),
-            errand: None,
+            ahead: None,
+            spare: hands.wide().into(),
+            rounds: Rounds::new(),
+            opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
-            swept: NO_SWEEP,
+            sweep: None,
+            swept: pool.memory.magazine(),
             closed: false,
             stock: Stock::new(pool),
             tally: pool.tallies.claim(),
             batch: Queue::new(),
             turn: 0,
+            #[cfg(test)]
+            visits: 0,
         }
     }
 
@@ -108,7 +94,28 @@ impl<T> Owner<T> {
     /// When the bucket was to be opened that was opened last; `None`: there is none yet.
     #[inline]
     pub fn opened(&self) -> Option<Tick> {
-        self.due.as_ref().or(self.spare.as_ref()).map(|flush| flush.place.expiration)
+        self.opened
+    }
+
+    /// When the first bucket or round opens, of those that are armed or at hand: what is open is
+    /// past its time. [`Tick::NEVER`]: none does.
+    #[inline]
+    pub fn next_opening(&self) -> Tick {
+        let armed = self.agenda.first().map_or(Tick::NEVER, |place| place.expiration);
+        if self.has_at_hand() { armed.min(self.next_at_hand()) } else { armed }
+    }
+
+    /// Whether something at hand opens in its time.
+    #[inline]
+    pub(super) fn has_at_hand(&self) -> bool {
+        self.ahead.is_some() || !self.rounds.is_empty()
+    }
+
+    #[cold]
+    fn next_at_hand(&self) -> Tick {
+        let ahead = self.ahead.as_ref().map(|open| open.place);
+        let firsts = [ahead, self.rounds.first()].into_iter().flatten();
+        firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
     /// Counts something that the reaper did.
@@ -119,6 +126,40 @@ impl<T> Owner<T> {
     /// The armed buckets, for tests and checks.
     pub fn agenda(&self) -> &Agenda {
         &self.agenda
+    }
+
+    /// Counts an entry that is looked at, in tests.
+    #[inline]
+    pub(super) fn visited(&mut self) {
+        #[cfg(test)]
+        {
+            self.visits += 1;
+        }
+    }
+
+    /// A wide hand with nothing in it. Two are enough: one is due, one is cascaded ahead.
+    #[inline]
+    pub(super) fn spare_hand(&mut self) -> Arc<Hand<Entry<T>>> {
+        self.spare.pop().expect("no more than two buckets are open")
+    }
+
+    /// Takes in the hand of what was gone through.
+    #[inline]
+    pub(super) fn put_away(&mut self, open: Open<T>) {
+        debug_assert!(open.at.is_done(), "what is left in a hand would be lost");
+        if open.hand.is_wide() {
+            self.spare.push(open.hand);
+        } else {
+            self.rounds.put_away(open.hand);
+        }
+    }
+
+    /// What is at that spot is about to be taken.
+    #[inline]
+    pub(super) fn keep_sweep_from(&mut self, spot: Spot) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.leave(spot);
+        }
     }
 }
 
@@ -159,11 +200,9 @@ impl<T> Shard<T> {
     }
 
     /// Puts a bucket on the agenda, unless the very same item is there.
-    pub(super) fn note(&self, owner: &mut Owner<T>, place: Place) {
+    fn note(&self, owner: &mut Owner<T>, place: Place) {
         let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
-        if bucket.set_queued(place.expiration) {
-            owner.agenda.add(place);
-        }
+        owner.note(bucket, place);
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.
@@ -175,28 +214,52 @@ impl<T> Shard<T> {
         owner.turn = owner.turn.wrapping_add(1);
         // SAFETY: passed on to the caller.
         unsafe { bucket.own.push(entry, owner.turn) };
-        if bucket.set_queued(place.expiration) {
-            owner.agenda.add(place);
-            if self.clock() < place.expiration {
-                // The agenda covers it: producers may rely on the bucket.
-                bucket.arm(place.expiration);
+        if owner.note(bucket, place) && self.clock() < place.expiration {
+            // The agenda covers it: producers may rely on the bucket.
+            bucket.arm(place.expiration);
+        }
+    }
+}
+
+impl<T> Owner<T> {
+    /// Puts a bucket on the agenda. `false`: the very same item is there.
+    #[inline]
+    fn note(&mut self, bucket: &Bucket<T>, place: Place) -> bool {
+        match bucket.queued() {
+            Some(queued) if queued == place.expiration => false,
+            None if self.agenda.has_no_others() => {
+                bucket.set_queued(Some(place.expiration));
+                self.agenda.add(place);
+                true
             }
+            queued => self.note_other(bucket, place, queued.is_none()),
         }
     }
 
-    /// Pushes an entry that the owner holds back where it was.
-    ///
-    /// # Safety
-    /// The owner holds the entry by its list bit and took it from the bucket of `filed`.
-    pub(super) unsafe fn push_back(
-        &self,
-        owner: &mut Owner<T>,
-        entry: NonNull<Entry<T>>,
-        filed: Filed,
-    ) {
-        let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
-        // SAFETY: passed on to the caller; the entry still says that it is filed there.
-        unsafe { self.push(owner, entry, place) };
+    /// The same for a bucket that is on the agenda for another round, or may be.
+    #[cold]
+    fn note_other(&mut self, bucket: &Bucket<T>, place: Place, is_free: bool) -> bool {
+        if self.agenda.has_other(place) {
+            return false;
+        }
+        if is_free {
+            bucket.set_queued(Some(place.expiration));
+            self.agenda.add(place);
+        } else {
+            self.agenda.add_other(place);
+        }
+        true
+    }
+
+    /// Takes a bucket off the agenda, which is the first on it.
+    #[inline]
+    pub(super) fn cross_off(&mut self, bucket: &Bucket<T>, first: Place) {
+        self.agenda.remove(first);
+        if bucket.queued() == Some(first.expiration) {
+            bucket.set_queued(None);
+        } else {
+            self.agenda.forget_other(first);
+        }
     }
 }
 

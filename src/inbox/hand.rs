@@ -1,0 +1,311 @@
+//! A hand: chains that their owner took out of lists, goes through side by side without waiting
+//! for memory, and leaves in the sight of readers.
+//!
+//! *Owner*: one role fills, passes and gives, and holds every node in it. Anyone reads, under a
+//! guard. A node comes into a hand from a list, and leaves it for good or for another hand.
+//!
+//! *Invariants*: a node's link is read before the node is passed, so that the owner may free it
+//! or push it elsewhere. Chains are full from the front while they are gone through, and move only
+//! to the front. What is passed is out of reach for readers that come later.
+//!
+//! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes it out of its list, so
+//! a reader that finds the list empty finds the chain here. It passes a node before it writes the
+//! node's link, so a reader that was led astray finds that the cursor is beyond what it knows, and
+//! begins again from there. A node on its way to another hand is `moving` meanwhile.
+//!
+//! A reader may also follow the link that is written when a node is pushed again, perhaps on a list
+//! of another shard, whose head its pusher may have loaded long after it changed. Without the fence
+//! in `take` that link could lead to a node that was freed before the reader came;
+//! `ARCHITECTURE.md` has the argument.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,shard}.rs`.
+
+use std::array;
+use std::fmt;
+use std::iter;
+use std::ptr::{self, NonNull};
+
+use crate::entry::Linked;
+use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch};
+
+use super::{LANES, Lanes, OWN_LANES, OwnLanes, next_of};
+
+/// The chains of a hand that a bucket's lists fit into.
+pub const CHAINS: usize = LANES + OWN_LANES;
+
+/// The chains of a hand for what is put aside: there may be many such hands.
+const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
+
+/// Chains in the hand of an owner.
+pub struct Hand<N, C: ?Sized = [AtomicPtr<N>]> {
+    /// Where its nodes were filed, in the owner's words.
+    of: AtomicU64,
+    /// How often it was begun.
+    begun: AtomicU64,
+    /// A node that leaves it for another hand.
+    moving: AtomicPtr<N>,
+    /// The next node of each chain, or null.
+    cursors: C,
+}
+
+/// Where the owner stands in a hand.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Whose turn it is.
+    chain: usize,
+    /// How many chains have nodes left: the first ones.
+    live: usize,
+}
+
+// === impl Hand ===
+
+impl<N, const C: usize> Hand<N, [AtomicPtr<N>; C]> {
+    fn empty() -> Self {
+        Hand {
+            of: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            moving: AtomicPtr::new(ptr::null_mut()),
+            cursors: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+}
+
+impl<N> Hand<N, [AtomicPtr<N>; CHAINS]> {
+    /// An empty hand that has room for what a bucket holds.
+    pub fn wide() -> Self {
+        Hand::empty()
+    }
+}
+
+impl<N> Hand<N, [AtomicPtr<N>; FEW_CHAINS]> {
+    /// An empty hand for what is put aside.
+    pub fn narrow() -> Self {
+        Hand::empty()
+    }
+}
+
+impl<N: Linked> Hand<N> {
+    /// Whether it has room for what a bucket holds.
+    #[inline]
+    pub fn is_wide(&self) -> bool {
+        self.cursors.len() >= CHAINS
+    }
+
+    /// Begins anew, with nothing in it: from now on its nodes come from `of`.
+    #[inline]
+    pub fn begin(&self, of: u64) {
+        debug_assert!(self.chains().next().is_none(), "what is left in a hand would be lost");
+        // ORDER(BUCKET-READ): Relaxed - published by the next store. Relaxed - one writer.
+        self.of.store(of, Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed) + 1;
+        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: who reads a cursor of
+        // this time reads this too.
+        self.begun.store(begun, Ordering::Release);
+    }
+
+    /// Takes everything out of the lists of a bucket. The hand is wide, and was just begun.
+    #[inline]
+    pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
+        let mut live = 0;
+        let show = |live: usize, first: *mut N| {
+            prefetch(first);
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: it
+            // sees the node as it was pushed.
+            self.cursors[live].store(first, Ordering::Release);
+        };
+        for lane in lanes.each() {
+            live += usize::from(lane.take_shown(|first| show(live, first)));
+        }
+        own.take_shown(|first| {
+            show(live, first);
+            live += 1;
+        });
+        // ORDER(BUCKET-READ): SeqCst - after the lists were taken, before anybody can have a node
+        // for another push: pairs with the fences of a retirement and of a reader's pin. Whoever
+        // pushes one of these nodes again finds no head that was taken away before a retirement
+        // that came before a reader who stands on it.
+        fence(Ordering::SeqCst);
+        At { chain: 0, live }
+    }
+
+    /// Puts a node on the chain that `turn` picks. Not while the hand is gone through.
+    ///
+    /// # Safety
+    /// The caller is the hand's owner, holds the node alone (for the link's sake), and leaves it
+    /// here.
+    pub unsafe fn give(&self, node: NonNull<N>, turn: usize) {
+        let cursor = &self.cursors[turn % self.cursors.len()];
+        // SAFETY: the caller holds it, so it is there.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
+        // cursor - pairs with the reader's Acquire of the link and of the cursor.
+        next.store(cursor.load(Ordering::Relaxed), Ordering::Release);
+        cursor.store(node.as_ptr(), Ordering::Release);
+    }
+
+    /// Begins to go through what was given. For the owner.
+    pub fn open(&self) -> At {
+        let mut live = 0;
+        for chain in 0..self.cursors.len() {
+            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+            let first = self.cursors[chain].load(Ordering::Relaxed);
+            if first.is_null() {
+                continue;
+            }
+            prefetch(first);
+            if live < chain {
+                self.move_chain(first, chain, live);
+            }
+            live += 1;
+        }
+        At { chain: 0, live }
+    }
+
+    /// The node that is passed next, for the owner.
+    #[inline]
+    pub fn peek(&self, at: &At) -> Option<NonNull<N>> {
+        // Of a hand that is done, the first chain has none.
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+        NonNull::new(self.cursors[at.chain].load(Ordering::Relaxed))
+    }
+
+    /// Passes the node that `peek` showed: readers that come later do not find it here.
+    ///
+    /// # Safety
+    /// The caller is the hand's owner, and got the node from `peek` at the same place.
+    #[inline]
+    pub unsafe fn pass(&self, at: &mut At, node: NonNull<N>) {
+        let chain = at.chain;
+        // SAFETY: the hand holds the node until it is passed.
+        let next = next_of(unsafe { node.as_ref() });
+        prefetch(next);
+        if next.is_null() {
+            // The last chain takes the place of the one that ended.
+            at.live -= 1;
+            // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+            let last = self.cursors[at.live].load(Ordering::Relaxed);
+            self.move_chain(last, at.live, chain);
+        } else {
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: it
+            // sees that node as it was pushed, which the owner has acquired.
+            self.cursors[chain].store(next, Ordering::Release);
+        }
+        at.chain = if chain + 1 < at.live { chain + 1 } else { 0 };
+    }
+
+    /// Moves the chain that begins at `first` to the front. Readers come from the back, and so
+    /// they find it in one of the two places.
+    #[inline]
+    fn move_chain(&self, first: *mut N, from: usize, to: usize) {
+        if from != to {
+            // ORDER(BUCKET-READ): Release, here and below - as in `pass`; and who finds the old
+            // place empty finds the chain in the new one.
+            self.cursors[to].store(first, Ordering::Release);
+        }
+        self.cursors[from].store(ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Says that `node`, which is passed next, leaves for another hand; with null, that it is
+    /// there, or that the owner is about to end it.
+    pub fn set_moving(&self, node: *mut N) {
+        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that finds the
+        // node passed finds it moving, and one that finds it moving no more finds it where it
+        // went.
+        self.moving.store(node, Ordering::Release);
+    }
+
+    /// Takes the first node out of a chain, if it is `node`. For the owner, and not while the hand
+    /// is gone through.
+    pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
+        let cursor = &self.cursors[chain];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
+        let is_first = cursor.load(Ordering::Relaxed) == node;
+        if is_first {
+            cursor.store(next, Ordering::Release);
+        }
+        is_first
+    }
+
+    /// The first node of each chain, with its number, for the owner.
+    pub fn chains(&self) -> impl Iterator<Item = (usize, NonNull<N>)> + '_ {
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
+        let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Relaxed));
+        let firsts = self.cursors.iter().map(first).enumerate();
+        firsts.filter_map(|(chain, first)| Some((chain, first?)))
+    }
+
+    /// The nodes that are still to be passed, left where they are: for checks of the owner.
+    pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
+        self.chains().flat_map(|(_, first)| {
+            iter::successors(Some(first), |node| {
+                // SAFETY: the hand holds the node until it is passed.
+                NonNull::new(next_of(unsafe { node.as_ref() }))
+            })
+        })
+    }
+
+    /// Shows `visit` each node that is here throughout, and perhaps others, some of them twice.
+    /// Follows at most `steps` links, and no chain beyond a node at which `visit` answers `false`:
+    /// it was told where the nodes of the hand were filed.
+    ///
+    /// # Safety
+    /// The caller has a guard under which what the owner lets go of stays allocated.
+    pub unsafe fn read(&self, steps: &mut u64, mut visit: impl FnMut(u64, NonNull<N>) -> bool) {
+        let mut path = Vec::new();
+        for cursor in self.cursors.iter().rev() {
+            while *steps > 0 {
+                // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; Relaxed: `of`
+                // is published by it.
+                let begun = self.begun.load(Ordering::Acquire);
+                let of = self.of.load(Ordering::Relaxed);
+                // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor.
+                let mut next = cursor.load(Ordering::Acquire);
+                if next.is_null() {
+                    break;
+                }
+                path.clear();
+                while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {
+                    *steps -= 1;
+                    path.push(next);
+                    if !visit(of, node) {
+                        break;
+                    }
+                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of whoever wrote it.
+                    // SAFETY: it was reached under the caller's guard.
+                    next = unsafe { node.as_ref() }.next().load(Ordering::Acquire);
+                }
+                // ORDER(BUCKET-READ): Acquire - a link that was written after its node was passed
+                // brings the cursor along. From where this stands, no link was written before.
+                let now = cursor.load(Ordering::Acquire);
+                // ORDER(BUCKET-READ): Relaxed - brought along by the cursor.
+                let is_same = self.begun.load(Ordering::Relaxed) == begun;
+                if now.is_null() || is_same && path.contains(&now) {
+                    break;
+                }
+            }
+        }
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
+        if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
+            visit(self.of.load(Ordering::Relaxed), node);
+        }
+    }
+}
+
+// === impl At ===
+
+impl At {
+    /// Whether every node was passed.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.live == 0
+    }
+}
+
+impl<N, C: ?Sized> fmt::Debug for Hand<N, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hand").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

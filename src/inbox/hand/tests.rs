@@ -1,0 +1,177 @@
+//! Of one thread: what the owner is shown, and what a reader finds in between.
+
+use super::*;
+
+struct Node {
+    next: AtomicPtr<Node>,
+    number: usize,
+}
+
+impl Linked for Node {
+    fn next(&self) -> &AtomicPtr<Node> {
+        &self.next
+    }
+}
+
+type Wide = Hand<Node, [AtomicPtr<Node>; CHAINS]>;
+
+fn nodes(n: usize) -> Vec<Node> {
+    let node = |number| Node { next: AtomicPtr::new(ptr::null_mut()), number };
+    (0..n).map(node).collect()
+}
+
+fn number(node: NonNull<Node>) -> usize {
+    // SAFETY: the test's nodes outlive its hands.
+    unsafe { node.as_ref() }.number
+}
+
+/// The node that is passed next, passed.
+fn pass(hand: &Hand<Node>, at: &mut At) -> Option<NonNull<Node>> {
+    let node = hand.peek(at)?;
+    // SAFETY: it is the test's hand, and it showed the node.
+    unsafe { hand.pass(at, node) };
+    Some(node)
+}
+
+/// What a reader finds in so many steps, in order.
+fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
+    let mut found = Vec::new();
+    let visit = |of, node| {
+        assert_eq!(of, 7, "the reader is told where its nodes were");
+        found.push(number(node));
+        true
+    };
+    // SAFETY: nothing is freed.
+    unsafe { hand.read(&mut steps, visit) };
+    found.sort_unstable();
+    found
+}
+
+/// A hand with these many nodes in its lists, the first of them in the shared ones.
+fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
+    let (lanes, own) = (Lanes::new(), OwnLanes::new());
+    let mut rest = nodes.iter();
+    for (lane, &length) in lengths.iter().enumerate() {
+        for node in rest.by_ref().take(length).map(NonNull::from) {
+            match lane.checked_sub(LANES) {
+                // SAFETY: it is in no list, and outlives this one.
+                None => unsafe { lanes.push(node, lane) }.unwrap(),
+                // SAFETY: as above.
+                Some(own_lane) => unsafe { own.push(node, own_lane) },
+            }
+        }
+    }
+    hand.begin(7);
+    let at = hand.take(&lanes, &own);
+    assert!(lanes.firsts().chain(own.firsts()).all(|first| first.is_null()));
+    at
+}
+
+#[test]
+fn chains_are_passed_a_node_each_in_turn() {
+    let (hand, nodes) = (Wide::wide(), nodes(9));
+    let hand: &Hand<Node> = &hand;
+    let mut at = take(hand, &nodes, &[3, 0, 3, 0, 3]);
+    let order = iter::from_fn(|| pass(hand, &mut at)).map(number);
+    assert_eq!(order.collect::<Vec<_>>(), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
+}
+
+#[test]
+fn every_node_is_passed_once_and_a_reader_finds_those_that_are_left() {
+    let hand = Wide::wide();
+    let hand: &Hand<Node> = &hand;
+    let all = [1; CHAINS];
+    for lengths in [&[][..], &[0], &[1], &[5], &[1, 4, 2], &[4, 1, 1], &[1, 1, 6], &all] {
+        let nodes = nodes(lengths.iter().sum());
+        let mut at = take(hand, &nodes, lengths);
+        let mut left: Vec<usize> = (0..nodes.len()).collect();
+        while let Some(node) = pass(hand, &mut at) {
+            left.retain(|&other| other != number(node));
+            assert_eq!(read(hand, 1 << 10), left, "{lengths:?}");
+            let mut rest: Vec<usize> = hand.rest().map(number).collect();
+            rest.sort_unstable();
+            assert_eq!(rest, left, "{lengths:?}");
+        }
+        assert!(left.is_empty() && at.is_done(), "{lengths:?}");
+    }
+}
+
+#[test]
+fn a_reader_follows_no_more_links_than_it_may() {
+    let (hand, nodes) = (Wide::wide(), nodes(5));
+    let hand: &Hand<Node> = &hand;
+    let mut at = take(hand, &nodes, &[3, 2]);
+    for steps in 0..7 {
+        assert_eq!(read(hand, steps).len() as u64, steps.min(5));
+    }
+    while pass(hand, &mut at).is_some() {}
+}
+
+#[test]
+fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
+    let nodes = nodes(12);
+    let narrow = Hand::<Node, [AtomicPtr<Node>; FEW_CHAINS]>::narrow();
+    let hand: &Hand<Node> = &narrow;
+    assert!(!hand.is_wide());
+    hand.begin(7);
+    for (turn, node) in nodes.iter().enumerate() {
+        // SAFETY: it is in no list, and outlives the hand.
+        unsafe { hand.give(NonNull::from(node), turn) };
+    }
+    assert_eq!(hand.chains().count(), FEW_CHAINS);
+    // The first of chain 1 goes, and both of chain 4: the chains close up.
+    let first = |number: usize| ptr::from_ref(&nodes[number]).cast_mut();
+    assert!(!hand.drop_first(1, first(1), ptr::null_mut()), "others are before it");
+    assert!(hand.drop_first(1, first(11), first(6)));
+    assert!(
+        hand.drop_first(4, first(9), first(4)) && hand.drop_first(4, first(4), ptr::null_mut())
+    );
+    assert!(hand.drop_first(0, first(10), first(5)) && hand.drop_first(0, first(5), first(0)));
+    assert!(hand.drop_first(0, first(0), ptr::null_mut()));
+    let mut at = hand.open();
+    assert_eq!(read(hand, 99), [1, 2, 3, 6, 7, 8]);
+    let mut all: Vec<usize> = iter::from_fn(|| pass(hand, &mut at)).map(number).collect();
+    all.sort_unstable();
+    assert_eq!(all, [1, 2, 3, 6, 7, 8]);
+}
+
+/// A reader is thrown off its chain by a node that was passed and pushed elsewhere, and begins
+/// again where the owner stands.
+#[test]
+fn a_reader_that_is_led_astray_finds_what_is_left() {
+    let (hand, nodes, other) = (Wide::wide(), nodes(5), nodes(1));
+    let hand: &Hand<Node> = &hand;
+    let mut at = take(hand, &nodes, &[5]);
+    let (mut found, mut steps) = (Vec::new(), 99);
+    let visit = |_, node: NonNull<Node>| {
+        if found.is_empty() {
+            // While the reader stands on the first, it is passed, and leads elsewhere.
+            let passed = pass(hand, &mut at).expect("there are five");
+            assert_eq!(passed, node);
+            // SAFETY: the test's nodes live.
+            let link = unsafe { passed.as_ref() }.next();
+            // ORDER: Relaxed - one thread.
+            link.store(ptr::from_ref(&other[0]).cast_mut(), Ordering::Relaxed);
+        }
+        found.push(node);
+        true
+    };
+    // SAFETY: nothing is freed.
+    unsafe { hand.read(&mut steps, visit) };
+    for node in &nodes[..4] {
+        assert!(found.contains(&NonNull::from(node)), "{}", node.number);
+    }
+    while pass(hand, &mut at).is_some() {}
+}
+
+#[test]
+fn what_moves_to_another_hand_is_seen_meanwhile() {
+    let (hand, nodes) = (Wide::wide(), nodes(1));
+    let hand: &Hand<Node> = &hand;
+    let mut at = take(hand, &nodes, &[1]);
+    hand.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
+    pass(hand, &mut at);
+    assert_eq!(read(hand, 1), [0]);
+    hand.set_moving(ptr::null_mut());
+    assert!(read(hand, 1).is_empty());
+}

@@ -1,0 +1,253 @@
+//! Sweeping: what is dead in the buckets becomes memory again, where it is.
+//!
+//! Only the owner unlinks, so it may walk each list in place: a dead entry leaves when the link
+//! before it is led past it, and no living entry is touched. A sweep may pause anywhere, also
+//! inside a bucket; if that is opened meanwhile, the sweep goes on with the next.
+//!
+//! *Owner*: the shard's owner, whoever that is at the moment: all that a sweep knows is in it.
+//!
+//! *Invariant*: what a sweep unlinks is given back through the epoch, and its link stays as it
+//! is until then: a reader that stands on it gets to the end of the list.
+//!
+//! *Orderings*: BUCKET-READ, SEAT, RELEASE.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/census.rs`.
+
+use std::mem;
+use std::ptr::{self, NonNull};
+
+use crate::entry::{Entry, Linked, Phase};
+use crate::inbox::{CHAINS, Hand, next_of};
+use crate::sync::{Arc, Ordering, prefetch};
+use crate::time::{Place, Tick};
+
+use super::pool::Memory;
+use super::stock::{MAGAZINE, release};
+use super::{Bucket, Count, Owner, Pool, Shard};
+
+/// Buckets that a sweep looks into per entry that it may visit: most are empty.
+const LOOKS: usize = 4;
+
+/// What became of a chunk of sweeping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// Nobody wants a sweep.
+    Nothing,
+    /// So many entries were visited, and there are more to visit.
+    Some(usize),
+    /// So many entries were visited, and they were the last.
+    All(usize),
+}
+
+/// A sweep under way.
+pub(super) struct Sweep<T> {
+    /// The bucket or round that the lists are of.
+    spot: Spot,
+    /// The hand of the round that the lists are of.
+    hand: Option<Arc<Hand<Entry<T>>>>,
+    lists: [List<T>; CHAINS],
+    /// Whose turn it is.
+    turn: usize,
+    /// How many lists have entries left: the first ones.
+    live: usize,
+}
+
+/// What is swept at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// A bucket: level and slot.
+    Bucket(u8, u32),
+    /// A round at hand.
+    Round(Place),
+}
+
+/// Where a sweep stands in a list.
+struct List<T> {
+    /// Which list of its bucket or hand it is.
+    number: usize,
+    /// The entry before, which stays; null: there is none.
+    before: *mut Entry<T>,
+    /// The entry that is visited next.
+    next: *mut Entry<T>,
+}
+
+impl<T> Clone for List<T> {
+    fn clone(&self) -> List<T> {
+        *self
+    }
+}
+
+impl<T> Copy for List<T> {}
+
+// SAFETY: what it points to is held by the owner, by its list bit; sending the one sends the
+// other.
+unsafe impl<T: Send> Send for Sweep<T> {}
+
+// === impl Sweep ===
+
+impl<T> Sweep<T> {
+    fn begin() -> Box<Sweep<T>> {
+        let list = List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
+        let spot = Spot::Bucket(1, 0);
+        Box::new(Sweep { spot, hand: None, lists: [list; CHAINS], turn: 0, live: 0 })
+    }
+
+    /// What is at that spot is about to be taken: the sweep has no business there any more.
+    #[inline]
+    pub(super) fn leave(&mut self, spot: Spot) {
+        if self.spot == spot {
+            self.live = 0;
+        }
+    }
+
+    /// Begins with lists of a spot, each given by its number and its first entry.
+    fn enter(&mut self, spot: Spot, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
+        (self.spot, self.turn, self.live) = (spot, 0, 0);
+        for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
+            prefetch(next);
+            self.lists[self.live] = List { number, before: ptr::null_mut(), next };
+            self.live += 1;
+        }
+    }
+
+    /// Goes on to the next list, which has an entry left or makes place for the last.
+    fn step(&mut self, is_done: bool) {
+        if is_done {
+            self.live -= 1;
+            self.lists[self.turn] = self.lists[self.live];
+        }
+        self.turn = if self.turn + 1 < self.live { self.turn + 1 } else { 0 };
+    }
+}
+
+impl<T> Shard<T> {
+    /// Goes on with the sweep under way, or begins one that is wanted, and visits at most so many
+    /// entries; it looks into a few times as many buckets.
+    pub fn sweep_some(&self, owner: &mut Owner<T>, pool: &Pool<T>, visits: usize) -> Swept {
+        let mut sweep = match owner.sweep.take() {
+            Some(sweep) => sweep,
+            None if !owner.closed && self.begin_sweep(pool) => {
+                let mut sweep = Sweep::begin();
+                self.look_into(&mut sweep, 1, 0);
+                sweep
+            }
+            None => return Swept::Nothing,
+        };
+        let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
+        let mut is_all = false;
+        while visited < visits && !is_all {
+            if sweep.live > 0 {
+                // SAFETY: the lists are of a bucket or a round that was not taken since.
+                unsafe { self.visit(owner, pool, &mut sweep) };
+                visited += 1;
+            } else if looks > 0 {
+                looks -= 1;
+                is_all = !self.find_next(owner, &mut sweep);
+            } else {
+                break;
+            }
+        }
+        owner.release_swept(pool);
+        if is_all {
+            return Swept::All(visited);
+        }
+        owner.sweep = Some(sweep);
+        Swept::Some(visited)
+    }
+
+    /// Looks into what comes next. `false`: nothing does.
+    fn find_next(&self, owner: &Owner<T>, sweep: &mut Sweep<T>) -> bool {
+        sweep.hand = None;
+        let after = match sweep.spot {
+            Spot::Bucket(level, slot) => {
+                if self.look_into(sweep, level, slot + 1) {
+                    return true;
+                }
+                // Before all rounds.
+                Place { level: 1, slot: 0, expiration: Tick::ZERO }
+            }
+            Spot::Round(place) => place,
+        };
+        let Some((place, hand)) = owner.rounds.next_after(after) else { return false };
+        sweep.enter(Spot::Round(place), hand.chains().map(|(i, first)| (i, first.as_ptr())));
+        sweep.hand = Some(hand);
+        true
+    }
+
+    /// Begins with the first bucket that exists from `level` and `slot` on. `false`: there is none.
+    fn look_into(&self, sweep: &mut Sweep<T>, level: u8, slot: u32) -> bool {
+        let Some((level, slot, bucket)) = self.wheel.existing_from(level, slot).next() else {
+            return false;
+        };
+        sweep.enter(Spot::Bucket(level, slot), bucket.firsts().enumerate());
+        true
+    }
+
+    fn bucket_at(&self, level: u8, slot: u32) -> Option<&Bucket<T>> {
+        self.wheel.get(Place { level, slot, expiration: Tick::ZERO })
+    }
+
+    /// Visits one entry: unlinks it if it is dead.
+    ///
+    /// # Safety
+    /// The sweep has an entry left, and its lists were not taken since it began with them.
+    unsafe fn visit(&self, owner: &mut Owner<T>, pool: &Pool<T>, sweep: &mut Sweep<T>) {
+        let list = sweep.lists[sweep.turn];
+        let entry = NonNull::new(list.next).expect("a live list has an entry");
+        // SAFETY: what is in a list is held by the owner, by its list bit.
+        let this = unsafe { entry.as_ref() };
+        let next = next_of(this);
+        prefetch(next);
+        owner.visited();
+        let word = this.word();
+        let is_dead = word.phase() == Phase::Vacant && !word.owned();
+        if is_dead && self.lead_past(sweep, list, next) {
+            // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
+            let mine = unsafe { this.unlink(word) };
+            debug_assert_eq!(mine, Some(true), "the dead stay dead");
+            owner.bury_swept(pool, entry);
+        } else {
+            sweep.lists[sweep.turn].before = list.next;
+        }
+        sweep.lists[sweep.turn].next = next;
+        sweep.step(next.is_null());
+    }
+
+    /// Leads the link before an entry to the one behind it. `false`: others were pushed before it
+    /// since, and it stays for the next sweep.
+    fn lead_past(&self, sweep: &Sweep<T>, list: List<T>, next: *mut Entry<T>) -> bool {
+        // SAFETY: what stays in a list is held by the owner, by its list bit.
+        if let Some(before) = unsafe { list.before.as_ref() } {
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: it sees
+            // the next entry as it was pushed, which the owner has acquired.
+            before.next().store(next, Ordering::Release);
+            return true;
+        }
+        match (sweep.spot, &sweep.hand) {
+            (Spot::Bucket(level, slot), _) => {
+                let bucket = self.bucket_at(level, slot).expect("it holds the entry");
+                bucket.drop_first(list.number, list.next, next)
+            }
+            (Spot::Round(_), Some(hand)) => hand.drop_first(list.number, list.next, next),
+            (Spot::Round(_), None) => false,
+        }
+    }
+}
+
+impl<T> Owner<T> {
+    /// Takes in the memory of a dead entry on which readers may stand.
+    fn bury_swept(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        self.tally.add(Count::Buried, 1);
+        self.swept.push(Memory(entry));
+        if self.swept.len() == MAGAZINE {
+            self.release_swept(pool);
+        }
+    }
+
+    /// Gives what was swept back to the allocator, once no reader stands on it.
+    fn release_swept(&mut self, pool: &Pool<T>) {
+        if !self.swept.is_empty() {
+            release(mem::replace(&mut self.swept, pool.memory.magazine()));
+        }
+    }
+}
