@@ -272,7 +272,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("        if report.busy {", "        shard.doorbell().retract();\n        if report.busy {"),
+            (THREAD, [("        if report.busy || report.collects {", "        shard.doorbell().retract();\n        if report.busy || report.collects {"),
                       ("        let until = reaper", "        shard.doorbell().retract();\n        let until = reaper")]),
         ],
     ),
@@ -436,8 +436,7 @@ MUTANTS = {
         "bucket_read", [(STOCK, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
     "the reader looks without a guard": (
         "bucket_read",
-        [(RECLAIM, [("    Reader { guard: epoch::pin() }",
-                     "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::ptr::read(epoch::unprotected()) } }")])],
+        [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
         "bucket_read", [(CENSUS, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),

@@ -147,7 +147,7 @@ impl Life {
     }
 }
 
-thread_local! {
+std::thread_local! {
     /// What was freed and waits for the end of the iteration, so that a late look finds its
     /// `Life` there and not somebody else's bytes.
     static FREED: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
