@@ -78,7 +78,7 @@ pub use engine::{
 #[cfg(feature = "metrics")]
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{Metrics, MetricsPublisher};
-pub use error::{BuildError, ResetError, ScheduleError, StopError, TurnError};
+pub use error::{BindError, BuildError, ResetError, ScheduleError, StopError, TurnError};
 #[cfg(not(any(loom, shuttle)))]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};

@@ -219,7 +219,7 @@ fn who_asks_is_told_of_each_panic_with_what_it_said() {
         of_callback.lock().unwrap().push((panic.shard, message, panic.payload.is::<Planned>()));
     };
     let engine = builder.on_panic(tell).build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     // The hook that prints panics is left out of it.
     engine.schedule_detached(MS, || panic::resume_unwind(Box::new("a text"))).unwrap();
     let owned = || panic::resume_unwind(Box::new(format!("a text of {}", 2)));
@@ -240,7 +240,7 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
     };
     let builder = Engine::builder().shards(2).thread_name("keeper").on_slow_task(MS, tell);
     let engine = builder.build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let task = || {
         let begun = std::time::Instant::now();
         while begun.elapsed() < MS * 2 {}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
-use tickless::doorbell::Bell;
+use tickless::doorbell::{Bell, Hook};
 use tickless::sync::{AtomicBool, Ordering, thread};
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
@@ -64,7 +64,7 @@ fn whoever_returned_needs_nobody_else_to_ring() {
         let bell = {
             let rung = rung.clone();
             // ORDER: Release - pairs with the Acquire below.
-            Bell::Hook(Box::new(move || rung.store(true, Ordering::Release)))
+            Bell::Hook(Hook::new(move || rung.store(true, Ordering::Release)))
         };
         let world = World::with(wheel(2, 1), bell, 1);
         world.make_levels();

@@ -13,6 +13,7 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::leftover::Leftover;
+use super::local;
 use super::registry::ENGINES;
 use super::slot::Slot;
 
@@ -31,6 +32,8 @@ pub(super) struct Core<T> {
     /// Threads of reapers.
     reapers: AtomicUsize,
     routed: AtomicUsize,
+    /// What only those needed who had the engine is gone.
+    dismantled: AtomicBool,
 }
 
 // === impl Core ===
@@ -56,6 +59,7 @@ impl<T: Send + 'static> Core<T> {
             abandoned: AtomicBool::new(false),
             reapers: AtomicUsize::new(0),
             routed: AtomicUsize::new(0),
+            dismantled: AtomicBool::new(false),
         });
         ENGINES.enter(core.id(), &core);
         core
@@ -111,6 +115,7 @@ impl<T> Core<T> {
         // ORDER(STOP): Release - pairs with the Acquire loads of the reapers; the ring after it
         // ends their sleep. The swap makes one stopper ring, also where a hook stops again.
         if !self.stopping.swap(true, Ordering::Release) {
+            local::count_stop();
             self.shards.iter().for_each(|shard| shard.doorbell().ring());
         }
     }
@@ -147,7 +152,28 @@ impl<T> Core<T> {
             // else takes the handler.
             let handler = unsafe { self.handler.take() };
             contained(|| drop(handler));
+            // SAFETY: an abandoned engine is nobody's, and its last reaper is here.
+            unsafe { self.dismantle() };
         }
+    }
+
+    /// Lets go of all that threads which have used the engine need no more. Handles find the engine
+    /// gone from here on, unless their thread keeps a part of it.
+    ///
+    /// # Safety
+    /// Nobody has the engine, and no reaper serves it any more.
+    pub(super) unsafe fn dismantle(&self) {
+        // ORDER: Relaxed - so that it leaves the registry once; the callers come one after another.
+        if self.dismantled.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        ENGINES.leave(self.id());
+        for shard in &self.shards {
+            let mut owner = shard.owner().lock().expect("a turn does not panic");
+            // SAFETY: who has no engine files by its number, as a reader, or not at all.
+            unsafe { shard.dismantle(&mut owner) };
+        }
+        self.pool.dismantle();
     }
 
     /// The reaper of shard number `index`.
@@ -166,25 +192,14 @@ impl<T> Core<T> {
         }
     }
 
-    /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
-    /// living outnumbered until now.
-    #[inline]
-    pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
-        if shard.is_some() {
-            self.ask_littered_for_sweep();
-        }
-    }
-
-    #[cold]
-    fn ask_littered_for_sweep(&self) {
-        let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
-        littered.for_each(Shard::ask_for_sweep);
-    }
 }
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        ENGINES.leave(self.id());
+        // ORDER: Relaxed - nobody else is left.
+        if !self.dismantled.load(Ordering::Relaxed) {
+            ENGINES.leave(self.id());
+        }
         for shard in &self.shards {
             // Closed already, unless the engine was never finished.
             drop(Leftover::new(self.close(shard)));

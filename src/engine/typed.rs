@@ -177,6 +177,8 @@ impl<T: Send + 'static> Drop for Inner<T> {
             self.core.abandon();
         } else {
             drop(Leftover::new(self.stop()));
+            // SAFETY: this was the last of the engine, and its reapers' threads have been joined.
+            unsafe { self.core.dismantle() };
         }
     }
 }

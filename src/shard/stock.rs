@@ -101,7 +101,7 @@ fn give_away<T>(pool: &Pool<T>, magazine: &mut Magazine<Memory<T>>) {
 }
 
 /// Gives entries that nobody holds back to the allocator, once no reader can see them.
-fn release<T>(entries: Magazine<Memory<T>>) {
+pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
     let free = move || {
         for Memory(entry) in *entries {
             // SAFETY: nobody holds it, and every reader that could have seen it is gone.
@@ -114,7 +114,7 @@ fn release<T>(entries: Magazine<Memory<T>>) {
 }
 
 /// Gives one entry that nobody holds back to the allocator.
-pub fn release_one<T>(entry: NonNull<Entry<T>>) {
+pub(super) fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
 }
 

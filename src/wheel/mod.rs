@@ -4,15 +4,16 @@
 //!
 //! *Owner*: anyone looks up and creates; the shard's owner closes.
 //!
-//! *Invariants*: a level is never removed while the wheel lives. After `close`, a level that
-//! does not exist never will.
+//! *Invariants*: a level is never removed while the wheel lives, but by `dismantle`. After `close`,
+//! a level that does not exist never will.
 //!
-//! *Orderings*: STOP (the table of levels is closed too).
+//! *Orderings*: STOP (the table of levels is closed too), DISMANTLE.
 
 use std::fmt;
 use std::ptr;
 
-use crate::sync::{AtomicPtr, Ordering};
+use crate::entry::after_readers;
+use crate::sync::{AtomicPtr, Ordering, free_slice};
 use crate::time::{Geometry, Place};
 
 /// A table of levels, each a ring of buckets `B`.
@@ -69,7 +70,8 @@ impl<B> Wheel<B> {
     /// The ring of `level` (from 1), if it exists.
     #[inline]
     pub fn level(&self, level: u8) -> Option<&[B]> {
-        // ORDER: Acquire - pairs with the exchange in `make_level`: the buckets are made.
+        // ORDER(DISMANTLE): Acquire - pairs with the exchange in `make_level`: the buckets are made;
+        // and with the swap in `dismantle`, whose mark is found or whose epoch waits for us.
         self.ring(self.levels[usize::from(level) - 1].load(Ordering::Acquire))
     }
 
@@ -89,6 +91,28 @@ impl<B> Wheel<B> {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
+        }
+    }
+
+    /// Gives the memory of all levels back, once no reader can see them.
+    ///
+    /// # Safety
+    /// The wheel is closed. Nobody uses a bucket but readers, who have been readers since before they
+    /// looked it up.
+    pub unsafe fn dismantle(&self) {
+        for level in &self.levels {
+            // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for whoever finds
+            // the mark: he does no more than that.
+            let first = level.swap(never(), Ordering::AcqRel);
+            if first.is_null() || first == never() {
+                continue;
+            }
+            let ring = ptr::slice_from_raw_parts_mut(first, self.geometry.slots() as usize);
+            // SAFETY: as in `ring`; the swap made it ours alone.
+            let ring = unsafe { Box::from_raw(ring) };
+            // SAFETY: new readers find the mark. Buckets may be dropped on any thread: closed as
+            // they are, they hold nothing of anybody's.
+            unsafe { after_readers(move || free_slice(ring)) };
         }
     }
 
