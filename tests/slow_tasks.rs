@@ -4,14 +4,18 @@
 mod planned;
 
 use std::panic;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use planned::{Planned, panic_as_planned, quietly};
+use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask, TypedEngine};
 
 const MS: Duration = Duration::from_millis(1);
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a callback was told.
 type Log<T> = Arc<Mutex<Vec<T>>>;
@@ -204,6 +208,27 @@ fn a_handler_that_panics_before_it_takes_anything_is_nobodys_time() {
     assert_eq!(engine.advance(MS), Ok(3));
     assert!(locked(&log).is_empty());
     assert_eq!((engine.stats().slow, engine.stats().panicked), (0, 3));
+}
+
+#[test]
+fn who_is_told_of_a_payload_that_was_slow_to_hand_over_may_ask_the_pool() {
+    for full in [Full::Block, Full::RunInline, Full::Drop] {
+        let pool = Pool::builder(full).threads(1).queue_bound(4).build().unwrap();
+        let monitor = pool.monitor();
+        let (told, tells) = mpsc::channel();
+        // Each is slow.
+        let tell = move |_: &SlowTask| told.send(monitor.stats().queued).unwrap();
+        let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+        let engine = builder.on_slow_task(Duration::ZERO, tell).build_with(pool).unwrap();
+        let (done, is_done) = mpsc::channel();
+        let hand_over = move || {
+            (0..20).for_each(|_| engine.schedule_detached(MS, || ()).unwrap());
+            done.send(engine.advance(MS)).unwrap();
+        };
+        thread::spawn(hand_over);
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok(Ok(20)), "{full:?}");
+        assert!(tells.try_iter().all(|queued| queued <= 4));
+    }
 }
 
 // === panics ===

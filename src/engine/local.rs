@@ -105,7 +105,7 @@ pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
 
 /// An engine says of itself from now on that it is stopping.
 pub(super) fn count_stop() {
-    // ORDER: Release - pairs with the Acquire in `take_stopped`: whoever sees the count sees what
+    // ORDER: Release - pairs with the Acquire in `find`: whoever sees the count sees what
     // the engine says of itself.
     STOPS.fetch_add(1, Ordering::Release);
 }
@@ -135,7 +135,9 @@ fn find<T: Send + 'static>(
             // The thread is ending and keeps nothing any more.
             Err(_) => return Some(Lent::spare(Local::new(core()?))),
         }
-        let stopped = LOCALS.with(|locals| locals.borrow_mut().take_stopped(number));
+        // ORDER: Acquire - pairs with the Release in `count_stop`.
+        let stops = STOPS.load(Ordering::Acquire);
+        let stopped = LOCALS.with(|locals| locals.borrow_mut().take_stopped(number, stops));
         // Dropped only here: it may run code of the user, which may come back to this file.
         drop(stopped);
         // Had that code used other engines, this one would not be the current one.
@@ -163,11 +165,9 @@ impl Locals {
         Locals { kept, stops: 0, left_over: None }
     }
 
-    /// Takes out what the thread has of engines that stopped, but for the one in use. O(1) where none
-    /// was stopped since the last time.
-    fn take_stopped(&mut self, in_use: u32) -> Vec<Kept> {
-        // ORDER: Acquire - pairs with the Release in `count_stop`.
-        let stops = STOPS.load(Ordering::Acquire);
+    /// Takes out what the thread has of engines that stopped, but for the one in use. `stops` have been
+    /// counted; O(1) where it is as many as the last time.
+    fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
         let mut over = Vec::new();
         if mem::replace(&mut self.stops, stops) != stops {
             let is_over = |kept: &Kept| kept.get().is_stopped();
@@ -353,5 +353,58 @@ impl<T> Drop for Local<T> {
 impl<T> fmt::Debug for Local<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    /// A thread's part of an engine that only says whether it was stopped.
+    struct Part {
+        number: u32,
+        is_stopped: Rc<Cell<bool>>,
+        questions: Rc<Cell<u32>>,
+    }
+
+    impl AnyLocal for Part {
+        fn number(&self) -> u32 {
+            self.number
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.questions.set(self.questions.get() + 1);
+            self.is_stopped.get()
+        }
+    }
+
+    #[test]
+    fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
+        let questions = Rc::new(Cell::new(0));
+        let mut locals = Locals::new();
+        let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
+        for (number, is_stopped) in stopped.iter().enumerate() {
+            let (is_stopped, questions) = (is_stopped.clone(), questions.clone());
+            let part = Part { number: number as u32, is_stopped, questions };
+            let part: *mut dyn AnyLocal = Box::into_raw(Box::new(part));
+            let kept = Kept(NonNull::new(part).unwrap());
+            locals.kept.insert(number as u32, kept);
+        }
+        let mut take = |in_use, stops| {
+            let taken = locals.take_stopped(in_use, stops);
+            let mut numbers: Vec<_> = taken.iter().map(|kept| kept.get().number()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        (0..1000).for_each(|in_use| assert!(take(in_use, 0).is_empty()));
+        assert_eq!(questions.take(), 0);
+        stopped[7..10].iter().for_each(|is_stopped| is_stopped.set(true));
+        assert_eq!(take(8, 3), [7, 9], "one is in use");
+        assert!(questions.take() >= 1000);
+        assert!(take(8, 3).is_empty());
+        assert_eq!(take(0, 3), [8], "it goes when it is no longer");
+        (0..1000).for_each(|in_use| assert!(take(in_use, 3).is_empty()));
+        assert_eq!(questions.take(), 0);
     }
 }

@@ -149,10 +149,10 @@ impl<T> Shard<T> {
         // SAFETY: passed on to the caller.
         unsafe { bucket.lanes.push(entry, turn) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
-        if bucket.is_armed_for(place.expiration) && self.clock() < place.expiration {
-            return Ok(false);
+        if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {
+            return Ok(self.announce(bucket, place));
         }
-        Ok(self.announce(bucket, place))
+        Ok(false)
     }
 
     /// Whether a notice waits to be read.

@@ -17,6 +17,7 @@ use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
+use super::load::{Load, Quietly};
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
@@ -276,7 +277,7 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 
 impl<T: Send + 'static> Inner<T> {
     /// Takes a batch. What is left in it will be dropped by whoever has it, and is counted here.
-    fn take_all(&self, batch: &mut impl ExactSizeIterator<Item = T>) {
+    fn take_all(&self, batch: &mut impl Load<Item = T>) {
         self.feed(batch);
         if batch.len() > 0 {
             self.crew.queue.count_dropped(batch.len());
@@ -284,12 +285,15 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Hands payloads over, as long as the pool takes any.
-    fn feed(&self, payloads: &mut impl ExactSizeIterator<Item = T>) -> Pushed {
+    fn feed(&self, payloads: &mut impl Load<Item = T>) -> Pushed {
         loop {
-            let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
+            payloads.begin_lap();
+            let mut pushed = self.crew.queue.push(&mut Quietly(payloads), Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
                 // It may be a worker of another pool, whose reapers wait for this one.
-                pushed = step_aside(|| self.crew.queue.push(payloads, Patience::Waits));
+                payloads.begin_lap();
+                let rest = &mut Quietly(payloads);
+                pushed = step_aside(|| self.crew.queue.push(rest, Patience::Waits));
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;
