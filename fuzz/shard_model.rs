@@ -153,7 +153,8 @@ impl Pair {
 
     fn schedule(&mut self, keeper: bool, deadline: Tick, now: Tick, owned: bool) {
         let (keeper, number) = (&mut self.keepers[usize::from(keeper)], self.scheduled);
-        let entry = keeper.schedule::<false>(&self.pool, &self.shard, deadline, || now, number, owned);
+        let entry =
+            keeper.schedule::<false>(&self.pool, &self.shard, deadline, || now, number, owned);
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::scaled;
-use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine};
+use tickless::{
+    Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use counting::{Counting, free_what_waits_for_readers, live};
+use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, Handle, ManualClock};
 
 #[global_allocator]
@@ -88,8 +88,10 @@ fn what_idle_threads_keep_of_an_engine_that_ended_is_small() {
     };
     // The first round is for what the process makes once and keeps.
     in_a_thread(64, true, true);
+    assert!(made_here() > 0, "the allocator that counts is in use");
     for slots in [64, 1 << 14] {
-        for (is_stopped, is_manual) in [(true, true), (false, true), (true, false), (false, false)] {
+        for (is_stopped, is_manual) in [(true, true), (false, true), (true, false), (false, false)]
+        {
             let [kept, left] = in_a_thread(slots, is_stopped, is_manual);
             assert!(kept <= 3 * KEPT_AT_MOST, "{slots} slots: idle threads keep {kept} bytes");
             assert!(left.abs() < 1024, "{slots} slots: {left} bytes are left");

@@ -288,7 +288,9 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { shard::take(timer.entry, &mut self.lend()) }) else { return false };
+        let Some(payload) = (unsafe { shard::take(timer.entry, &mut self.lend()) }) else {
+            return false;
+        };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
         payload.meets(Fate::Cancelled);
         true

@@ -67,7 +67,7 @@ fn a_reset_to_an_earlier_time_is_in_time_or_gives_the_payload_back() {
 
 #[test]
 fn an_announcement_ends_before_the_wheel_is_gone_or_finds_it_gone() {
-    check(2, || {
+    check(1, || {
         let rung = Arc::new(AtomicBool::new(false));
         let hook = {
             let rung = rung.clone();
@@ -88,7 +88,7 @@ fn an_announcement_ends_before_the_wheel_is_gone_or_finds_it_gone() {
 
 #[test]
 fn seats_that_are_given_up_while_the_depots_go_are_freed() {
-    check(2, || {
+    check(1, || {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         let timers = [(); 3].map(|()| hand.schedule(1, 0).unwrap());

@@ -37,7 +37,12 @@ pub struct Depot<I> {
 impl<I> Depot<I> {
     /// Room for `magazines` of `size` items each.
     pub fn new(magazines: usize, size: usize) -> Depot<I> {
-        Depot { full: Rack::new(magazines), empty: Rack::new(magazines), size, closed: AtomicBool::new(false) }
+        Depot {
+            full: Rack::new(magazines),
+            empty: Rack::new(magazines),
+            size,
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// An empty magazine.

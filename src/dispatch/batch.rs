@@ -165,7 +165,8 @@ impl<'a, T> Batch<'a, T> {
         }
     }
 
-    /// The next payload and its deadline's tick. Calls nobody, so that it may be called under a lock.
+    /// The next payload and its deadline's tick. Calls nobody, so that it may be called under a
+    /// lock.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn pop_quietly(&mut self) -> Option<(Tick, T)> {
         self.queue.pop_front()

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::sync::assert_outside;
 
-/// Whether `f`, foreign code, returned. What it panicked with ends here, even if that panics in its turn.
+/// Whether `f`, foreign code, returned. What it panicked with ends here, even if that panics in its
+/// turn.
 #[track_caller]
 pub fn contained(f: impl FnOnce()) -> bool {
     contained_or(f, |_| ())

@@ -1,9 +1,9 @@
 //! What is handed over to a pool: payloads that may be taken under a lock.
 //!
-//! *Invariant*: taking one through [`Quietly`] calls no foreign code. Who is told of slow payloads is
-//! told between two pushes.
+//! *Invariant*: taking one through [`Quietly`] calls no foreign code. Who is told of slow payloads
+//! is told between two pushes.
 
-use std::{fmt, iter};
+use std::{fmt, option};
 
 use super::dues::Dues;
 use super::{Batch, Due};
@@ -12,8 +12,8 @@ use super::{Batch, Due};
 pub(super) trait Load: ExactSizeIterator {
     /// The next payload; calls nobody.
     fn next_quietly(&mut self) -> Option<Self::Item>;
-    /// From here on the time is that of the payload that comes next. May tell who wants to know that
-    /// the last was slow.
+    /// From here on the time is that of the payload that comes next. May tell who wants to know
+    /// that the last was slow.
     fn begin_lap(&mut self);
 }
 
@@ -41,7 +41,7 @@ impl<T> Load for Dues<'_, T> {
     }
 }
 
-impl<T> Load for iter::Once<T> {
+impl<T> Load for option::IntoIter<T> {
     fn next_quietly(&mut self) -> Option<T> {
         self.next()
     }

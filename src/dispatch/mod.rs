@@ -15,9 +15,9 @@
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
-//! `task` a closure; `load` is what a lock may take; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
-//! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside`
-//! keeps threads from waiting for each other.
+//! `task` a closure; `load` is what a lock may take; `pool`, `channel` and `runtime` hand over to
+//! other threads, `monitor` reads what they counted; `slow` finds out which payloads take long.
+//! `contained` ends panics; `aside` keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;

@@ -3,8 +3,8 @@
 //!
 //! A hook may use the engine, and so may ring again. A call inside of itself could go on for ever,
 //! so it is left out, and made up for after the call where it is needed: if the loop published a
-//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or
-//! if whoever rang insists (a stop, a sweep). Where no sleep was published meanwhile the loop has its
+//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or if
+//! whoever rang insists (a stop, a sweep). Where no sleep was published meanwhile the loop has its
 //! turn still before it, and finds everything then. So each further call needs a turn in between.
 //!
 //! *Owner*: anyone calls; the loop counts its sleeps as it publishes them.

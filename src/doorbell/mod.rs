@@ -4,8 +4,8 @@
 //! due before that. Of several such producers each rings, until the reaper is awake: if one rang
 //! for all, their timers would wait for that one thread.
 //!
-//! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code: it
-//! is left to a moment at which nothing of the thread's is lent, and called by `call_hook`.
+//! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
+//! it is left to a moment at which nothing of the thread's is lent, and called by `call_hook`.
 //!
 //! *Owner*: the reaper calls `publish`, `retract` and `sleep`; anyone rings.
 //!

@@ -191,7 +191,6 @@ impl<T> Core<T> {
             observer: &self.observers[index],
         }
     }
-
 }
 
 impl<T> Drop for Core<T> {

@@ -3,8 +3,8 @@
 //! The engine that the thread used last is found with one comparison, any other in a table. What a
 //! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
 //! it did not use last, or when it ends. It is not much: what is large of an engine goes with the
-//! last who has it (see `shard/dismantle.rs`). Stops are counted, so that a thread looks for stopped
-//! engines only where there may be some.
+//! last who has it (see `shard/dismantle.rs`). Stops are counted, so that a thread looks for
+//! stopped engines only where there may be some.
 //!
 //! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no foreign
 //! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. What may
@@ -13,10 +13,8 @@
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
@@ -28,6 +26,7 @@ use crate::sync::{Arc, AtomicU64, Ordering, Section};
 use crate::time::{Tick, Watch};
 
 use super::core::Core;
+use super::kept::{AnyLocal, Kept, Locals};
 use super::registry::ENGINES;
 
 /// One thread's part of one engine.
@@ -50,28 +49,6 @@ pub(super) struct Lent<T> {
 
 /// The thread's keepers, for who ends a handle.
 pub(super) struct Keepers;
-
-/// A `Local` whose payload type is forgotten.
-trait AnyLocal {
-    fn number(&self) -> u32;
-    fn is_stopped(&self) -> bool;
-}
-
-/// A boxed `Local`, by a pointer that may be copied to `CURRENT`.
-struct Kept(NonNull<dyn AnyLocal>);
-
-/// All that a thread keeps, by the engines' numbers.
-struct Locals {
-    kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
-    /// The stops that were counted when the thread last looked.
-    stops: u64,
-    /// An engine that had stopped then, and was in use.
-    left_over: Option<u32>,
-}
-
-/// Numbers are given out in turn: multiplied, they are as good as any hash.
-#[derive(Default)]
-struct ByNumber(u64);
 
 /// How many engines were told to stop.
 static STOPS: AtomicU64 = AtomicU64::new(0);
@@ -127,7 +104,7 @@ fn find<T: Send + 'static>(
     loop {
         let known = LOCALS.try_with(|locals| {
             let locals = locals.borrow();
-            locals.kept.get(&number).map(|kept| kept.0.as_ptr().cast())
+            locals.get(number).map(|kept| kept.as_ptr().cast())
         });
         match known {
             Ok(Some(local)) => CURRENT.set((number, local)),
@@ -149,54 +126,16 @@ fn find<T: Send + 'static>(
 
 fn keep<T: Send + 'static>(local: Box<Local<T>>) {
     let number = local.core.id();
-    let local: *mut Local<T> = Box::into_raw(local);
-    // SAFETY: a box is never null.
-    let kept = Kept(unsafe { NonNull::new_unchecked(local as *mut dyn AnyLocal) });
-    let before = LOCALS.with(|locals| locals.borrow_mut().kept.insert(number, kept));
-    debug_assert!(before.is_none(), "a thread has one part of each engine");
+    let kept = Kept::new(local);
+    let local = kept.as_ptr();
+    LOCALS.with(|locals| locals.borrow_mut().keep(kept));
     CURRENT.set((number, local.cast()));
 }
 
-// === impl Locals ===
-
-impl Locals {
-    const fn new() -> Locals {
-        let kept = HashMap::with_hasher(BuildHasherDefault::new());
-        Locals { kept, stops: 0, left_over: None }
-    }
-
-    /// Takes out what the thread has of engines that stopped, but for the one in use. `stops` have been
-    /// counted; O(1) where it is as many as the last time.
-    fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
-        let mut over = Vec::new();
-        if mem::replace(&mut self.stops, stops) != stops {
-            let is_over = |kept: &Kept| kept.get().is_stopped();
-            self.left_over = self.kept.get(&in_use).filter(|kept| is_over(kept)).map(|_| in_use);
-            let ended = self.kept.iter().filter(|(number, kept)| **number != in_use && is_over(kept));
-            let ended: Vec<u32> = ended.map(|(number, _)| *number).collect();
-            over.extend(ended.iter().filter_map(|number| self.kept.remove(number)));
-        } else if self.left_over.is_some_and(|number| number != in_use) {
-            let number = self.left_over.take();
-            over.extend(number.and_then(|number| self.kept.remove(&number)));
-        }
-        over
-    }
-}
-
-// === impl ByNumber ===
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // The golden ratio: the high bits, which tell slots apart, get something of all others.
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+/// What the thread keeps of engine `number` is about to go.
+pub(super) fn forget(number: u32) {
+    if CURRENT.get().0 == number {
+        CURRENT.set(NOBODY);
     }
 }
 
@@ -276,29 +215,6 @@ impl<T> DerefMut for Lent<T> {
     }
 }
 
-// === impl Kept ===
-
-impl Kept {
-    fn get(&self) -> &dyn AnyLocal {
-        // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
-        // has it lent (see the file's invariants).
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if CURRENT.get().0 == self.get().number() {
-            CURRENT.set(NOBODY);
-        }
-        // SAFETY: it came from a box, and the copy of the pointer is gone.
-        let local = unsafe { Box::from_raw(self.0.as_ptr()) };
-        // It may be the last of its engine, and the engine's handler goes with it: what that
-        // panics with is not for this thread, which may be ending.
-        contained(|| drop(local));
-    }
-}
-
 // === impl Local ===
 
 impl<T> Local<T> {
@@ -312,8 +228,8 @@ impl<T> Local<T> {
         self.keeper.bind(&self.core.pool, shard)
     }
 
-    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers as
-    /// [`Keeper::schedule`]; `PINS` is for who does not hold the engine.
+    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers
+    /// as [`Keeper::schedule`]; `PINS` is for who does not hold the engine.
     #[inline(always)]
     pub(super) fn schedule<const PINS: bool>(
         &mut self,
@@ -353,58 +269,5 @@ impl<T> Drop for Local<T> {
 impl<T> fmt::Debug for Local<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::rc::Rc;
-
-    /// A thread's part of an engine that only says whether it was stopped.
-    struct Part {
-        number: u32,
-        is_stopped: Rc<Cell<bool>>,
-        questions: Rc<Cell<u32>>,
-    }
-
-    impl AnyLocal for Part {
-        fn number(&self) -> u32 {
-            self.number
-        }
-
-        fn is_stopped(&self) -> bool {
-            self.questions.set(self.questions.get() + 1);
-            self.is_stopped.get()
-        }
-    }
-
-    #[test]
-    fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
-        let questions = Rc::new(Cell::new(0));
-        let mut locals = Locals::new();
-        let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
-        for (number, is_stopped) in stopped.iter().enumerate() {
-            let (is_stopped, questions) = (is_stopped.clone(), questions.clone());
-            let part = Part { number: number as u32, is_stopped, questions };
-            let part: *mut dyn AnyLocal = Box::into_raw(Box::new(part));
-            let kept = Kept(NonNull::new(part).unwrap());
-            locals.kept.insert(number as u32, kept);
-        }
-        let mut take = |in_use, stops| {
-            let taken = locals.take_stopped(in_use, stops);
-            let mut numbers: Vec<_> = taken.iter().map(|kept| kept.get().number()).collect();
-            numbers.sort_unstable();
-            numbers
-        };
-        (0..1000).for_each(|in_use| assert!(take(in_use, 0).is_empty()));
-        assert_eq!(questions.take(), 0);
-        stopped[7..10].iter().for_each(|is_stopped| is_stopped.set(true));
-        assert_eq!(take(8, 3), [7, 9], "one is in use");
-        assert!(questions.take() >= 1000);
-        assert!(take(8, 3).is_empty());
-        assert_eq!(take(0, 3), [8], "it goes when it is no longer");
-        (0..1000).for_each(|in_use| assert!(take(in_use, 3).is_empty()));
-        assert_eq!(questions.take(), 0);
     }
 }

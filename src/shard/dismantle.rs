@@ -11,8 +11,8 @@
 //! *Owner*: who ended the engine.
 //!
 //! *Orderings*: DISMANTLE. A mark takes the place of each ring in the wheel's table (AcqRel), and
-//! then the epoch has the ring. A reader who found the ring before the mark (Acquire) is waited for;
-//! one who comes later finds the mark, and his push is refused, as after any stop.
+//! then the epoch has the ring. A reader who found the ring before the mark (Acquire) is waited
+//! for; one who comes later finds the mark, and his push is refused, as after any stop.
 //!
 //! *Tested by*: `loom-tests/tests/dismantle.rs`, `tests/freed_early.rs`.
 

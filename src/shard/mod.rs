@@ -128,9 +128,9 @@ impl<T> Shard<T> {
         self.wheel.geometry().place(deadline, now.max(self.clock()))
     }
 
-    /// Files an entry that was armed for `place`, and sees to it that the reaper hears of it. `true`:
-    /// the rest of the announcement, which begins with a call of a hook, is left to the caller, who
-    /// ends it by [`Shard::end_announcement`].
+    /// Files an entry that was armed for `place`, and sees to it that the reaper hears of it.
+    /// `true`: the rest of the announcement, which begins with a call of a hook, is left to the
+    /// caller, who ends it by [`Shard::end_announcement`].
     ///
     /// # Errors
     /// The shard is closed; the entry is the caller's as before.

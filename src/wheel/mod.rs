@@ -70,8 +70,8 @@ impl<B> Wheel<B> {
     /// The ring of `level` (from 1), if it exists.
     #[inline]
     pub fn level(&self, level: u8) -> Option<&[B]> {
-        // ORDER(DISMANTLE): Acquire - pairs with the exchange in `make_level`: the buckets are made;
-        // and with the swap in `dismantle`, whose mark is found or whose epoch waits for us.
+        // ORDER(DISMANTLE): Acquire - pairs with the exchange in `make_level`: the buckets are
+        // made; and with the swap in `dismantle`, whose mark is found or whose epoch waits for us.
         self.ring(self.levels[usize::from(level) - 1].load(Ordering::Acquire))
     }
 
@@ -96,9 +96,8 @@ impl<B> Wheel<B> {
 
     /// Gives the memory of all levels back, once no reader can see them.
     ///
-    /// # Safety
-    /// The wheel is closed. Nobody uses a bucket but readers, who have been readers since before they
-    /// looked it up.
+    /// # Safety The wheel is closed. Nobody uses a bucket but readers, who have been readers since
+    /// before they looked it up.
     pub unsafe fn dismantle(&self) {
         for level in &self.levels {
             // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for whoever finds

@@ -11,7 +11,7 @@ mod error;
 pub mod queue;
 mod stats;
 
-use std::{fmt, iter};
+use std::fmt;
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
-        let mut payload = iter::once(payload);
+        let mut payload = Some(payload).into_iter();
         let pushed = self.inner.feed(&mut payload);
         match payload.next() {
             None => Ok(()),

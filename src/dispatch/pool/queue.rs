@@ -106,8 +106,8 @@ impl<T> Queue<T> {
         Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What
-    /// is left is left in `items`, whose `next` is called under the lock, and calls no foreign code.
+    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What is
+    /// left is left in `items`, whose `next` is called under the lock, and calls no foreign code.
     pub fn push(&self, items: &mut impl ExactSizeIterator<Item = T>, patience: Patience) -> Pushed {
         let mut state = self.lock();
         let mut has_waited = false;
