@@ -76,7 +76,7 @@ fn turns(threads: usize, how: How) -> Duration {
     let engine = builder.build().expect("it is valid");
     on_threads(threads, TIMERS, |thread, timers, start| {
         let shard = thread as usize;
-        engine.bind_thread(shard);
+        engine.bind_thread(shard).unwrap();
         let _handles = schedule(&engine, timers, thread + 1, how);
         start.wait();
         let began = Instant::now();

@@ -30,7 +30,7 @@ thread_local! {
 
 /// A thread's event loop: to the last beat, and the visit. Answers how many turns that took.
 fn serve(engine: &TypedEngine<u32>, shard: usize) -> Result<u32, Box<dyn std::error::Error>> {
-    engine.bind_thread(shard);
+    engine.bind_thread(shard).unwrap();
     let mut beats_left = vec![BEATS; SESSIONS as usize];
     for session in 0..SESSIONS {
         // Spread over the first interval, so that not all beat at once.
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let threads: Vec<_> = (0..cores).map(spawn).collect();
         // A visit on each shard: from another thread, so the loop may be asleep for longer.
         for shard in 0..cores {
-            engine.bind_thread(shard);
+            engine.bind_thread(shard).unwrap();
             engine.schedule_detached(EVERY / 4, VISIT).expect("the engine runs");
         }
         let join = |thread: ScopedJoinHandle<'_, u32>| thread.join().expect("it does not panic");

@@ -201,7 +201,7 @@ impl Case {
     ) {
         assert_eq!(engine.shards(), self.shards().unwrap_or(engine.shards()));
         if !self.has_threads() {
-            engine.bind_thread(engine.shards() - 1);
+            engine.bind_thread(engine.shards() - 1).unwrap();
         }
         let max = self.max_pending.unwrap_or(u64::MAX).min(3);
         let mut handles = Vec::new();

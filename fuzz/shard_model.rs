@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::reaper::{Observer, Reaper};
-use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::shard::{self, Keeper, Moved, Pool, Shard};
 use tickless::sync::AtomicBool;
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
@@ -127,7 +128,7 @@ impl Pair {
             Op::Detach { keeper, pick } => {
                 let Some((_, entry)) = self.pick(pick) else { return };
                 // SAFETY: the handle is given up here.
-                unsafe { self.keepers[usize::from(keeper)].let_go(&self.pool, entry) };
+                unsafe { shard::let_go(entry, &mut self.lend(keeper.into())) };
             }
             Op::Turn { now, at_most } => self.turn(self.at(now), at_most),
         }
@@ -148,10 +149,16 @@ impl Pair {
         Some(self.handles.swap_remove(at))
     }
 
+    fn lend(&mut self, keeper: usize) -> (&mut Keeper<usize>, &Pool<usize>, &[Shard<usize>]) {
+        (&mut self.keepers[keeper], &self.pool, slice::from_ref(&self.shard))
+    }
+
     fn schedule(&mut self, keeper: bool, deadline: Tick, now: Tick, owned: bool) {
         let (keeper, number) = (&mut self.keepers[usize::from(keeper)], self.scheduled);
-        let entry = keeper.schedule(&self.pool, &self.shard, deadline, || now, number, owned);
-        let entry = entry.expect("the shard is open");
+        let entry =
+            keeper.schedule::<false>(&self.pool, &self.shard, deadline, || now, number, owned);
+        let (entry, deferred) = entry.expect("the shard is open");
+        assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;
         self.file(number, deadline, now);
         if owned {
@@ -168,11 +175,11 @@ impl Pair {
 
     fn cancel(&mut self, keeper: bool, pick: u16) {
         let Some((number, entry)) = self.pick(pick) else { return };
-        let keeper = &mut self.keepers[usize::from(keeper)];
+        let mut keeper = self.lend(keeper.into());
         // SAFETY: the handle is given up here.
-        let cancelled = unsafe { keeper.cancel(&self.pool, entry) };
+        let payload = unsafe { shard::take(entry, &mut keeper) };
         let was_pending = self.pending.remove(&number).is_some();
-        assert_eq!(cancelled.payload, was_pending.then_some(number));
+        assert_eq!(payload, was_pending.then_some(number));
     }
 
     fn reset(&mut self, keeper: bool, pick: u16, deadline: Tick, now: Tick) {
@@ -248,10 +255,10 @@ impl Pair {
         assert!(returned.iter().eq(self.pending.keys()), "{returned:?}");
         for (_, entry) in std::mem::take(&mut self.handles) {
             // SAFETY: the handle is given up here.
-            unsafe { self.keepers[0].let_go(&self.pool, entry) };
+            unsafe { shard::let_go(entry, &mut self.lend(0)) };
         }
         for keeper in &mut self.keepers {
-            keeper.clear(&self.pool);
+            let _ = keeper.clear(&self.pool);
             keeper.hand_back(&self.pool);
         }
     }

@@ -44,7 +44,8 @@ QUEUE = "src/dispatch/pool/queue.rs"
 CYCLE, PULSE = "src/periodic/cycle.rs", "src/periodic/pulse.rs"
 GATE, TURNS = "src/keyed/gate.rs", "src/keyed/turns.rs"
 ENDING = "src/reaper/ending.rs"
-DOORBELL, THREAD, RACK = "src/doorbell/mod.rs", "src/reaper/thread.rs", "src/depot/rack.rs"
+DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
+THREAD, RACK = "src/reaper/thread.rs", "src/depot/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = (
@@ -56,6 +57,7 @@ EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
 )
 
+RING = "        if self.doorbell.ring_before(place.expiration) {\n            return true;\n        }\n"
 ANNOUNCE = "        let notice = bucket.notice(place);\n"
 SHOW_NOTICES = [
     (BUCKET, [("    notices: [Notice; 2],", "    pub(super) notices: [Notice; 2],")]),
@@ -130,7 +132,7 @@ MUTANTS = {
     "expiration published before the notice is posted": (
         "bucket_arm",
         [(SHARD, [
-            ("        bucket.arm(place.expiration);\n", ""),
+            ("        bucket.arm(place.expiration);\n        false\n", "        false\n"),
             ("        let notice = bucket.notice(place);\n",
              "        bucket.arm(place.expiration);\n        let notice = bucket.notice(place);\n"),
         ])],
@@ -247,13 +249,12 @@ MUTANTS = {
         "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
-        "Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n    }", "Ordering::Relaxed);\n    }")])]),
+        "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
     "wake-up time read before the notice is posted": (
         "doorbell",
         [(SHARD, [
-            ("        self.doorbell.ring_before(place.expiration);\n", ""),
-            ("        let notice = bucket.notice(place);\n",
-             "        self.doorbell.ring_before(place.expiration);\n        let notice = bucket.notice(place);\n"),
+            (RING, ""),
+            ("        let notice = bucket.notice(place);\n", RING + "        let notice = bucket.notice(place);\n"),
         ])],
     ),
     "no look at the notices before the sleep": (
@@ -283,15 +284,35 @@ MUTANTS = {
     ),
     "one producer rings for all": (
         "doorbell",
-        [(DOORBELL, [("        self.ring();\n        true\n",
+        [(DOORBELL, [("        self.ring_but_hooks()\n    }\n\n    /// Rings whatever",
                       "        let first = self\n            .wakes_at\n"
                       "            .compare_exchange(wakes_at, AWAKE, Ordering::Relaxed, Ordering::Relaxed)\n"
-                      "            .is_ok();\n        if first {\n            self.ring();\n        }\n        first\n")])],
+                      "            .is_ok();\n        first && self.ring_but_hooks()\n    }\n\n    /// Rings whatever")])],
     ),
     "expiration published before the ring": (
         "doorbell",
-        [(SHARD, [("        self.doorbell.ring_before(place.expiration);\n        bucket.arm(place.expiration);\n",
-                   "        bucket.arm(place.expiration);\n        self.doorbell.ring_before(place.expiration);\n")])],
+        [(SHARD, [(RING + "        bucket.arm(place.expiration);\n", "        bucket.arm(place.expiration);\n" + RING)])],
+    ),
+    "expiration published before the hook is called": (
+        "doorbell",
+        [(SHARD, [(RING, RING.replace("return true", "bucket.arm(place.expiration);\n            return true"))])],
+    ),
+    "expiration published inside of the hook that is to be called": (
+        "doorbell",
+        [(SHARD, [("        if !self.doorbell.call_hook() {", "        if !self.doorbell.call_hook() && place.level == 0 {")])],
+    ),
+    "a hook that was rung inside of its call is not called again": (
+        "doorbell",
+        [(HOOK, [("self.sleeps.load(Ordering::Relaxed) == before,", "self.sleeps.load(Ordering::Relaxed) >= before,")])],
+    ),
+    "a sleep is counted after the fence": (
+        "doorbell",
+        [(DOORBELL, [
+            ("        if let Some(hook) = self.hook() {\n            hook.count_sleep();\n        }\n"
+             "        fence(Ordering::SeqCst);\n",
+             "        fence(Ordering::SeqCst);\n"
+             "        if let Some(hook) = self.hook() {\n            hook.count_sleep();\n        }\n"),
+        ])],
     ),
     # CANCEL-FIRE
     "fire by load and store": (
@@ -365,9 +386,9 @@ MUTANTS = {
         "seat",
         [(KEEPER, [
             ("        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n", ""),
-            ("            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n",
+            ("            self.tally.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
              "            // SAFETY: a mutant.\n            unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"
-             "            self.tally.add(Count::Seated, 1);\n            return Ok(entry);\n        }\n"
+             "            self.tally.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
              "        // SAFETY: a mutant.\n        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"),
         ])],
     ),
@@ -574,6 +595,25 @@ MUTANTS = {
         "stop",
         [(KEEPER, [("                Moved::Stopped(payload)\n", "                drop(payload);\n                Moved::Gone\n")])],
     ),
+    # DISMANTLE
+    "who files by number is no reader": ("dismantle", [(KEEPER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),
+    "who moves a timer to an earlier time is no reader": (
+        "dismantle",
+        [(KEEPER, [("        let _reader = read();\n        // The new entry", "        // The new entry")])],
+    ),
+    "who ends an announcement is no reader": (
+        "dismantle",
+        [(SHARD, [("        let _reader = read();\n", ""), ("use crate::entry::{Entry, read};", "use crate::entry::Entry;")])],
+    ),
+    "a ring goes without waiting for readers": (
+        "dismantle",
+        [(WHEEL, [("            unsafe { after_readers(move || free_slice(ring)) };", "            free_slice(ring);"),
+                  ("use crate::entry::after_readers;\n", "")])],
+    ),
+    "no mark in place of a ring that goes": (
+        "dismantle",
+        [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
+    ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
         "suspended",
@@ -581,14 +621,13 @@ MUTANTS = {
             ("        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n",
              "        let is_first = self.notices.is_empty();\n"
              "        // SAFETY: the notice was claimed for us alone and stays where it is until it is read.\n"),
-            ("        self.doorbell.ring_before(place.expiration);\n",
-             "        if is_first {\n            self.doorbell.ring_before(place.expiration);\n        }\n"),
+            (RING, RING.replace("if self", "if is_first && self")),
         ])],
     ),
     "who files relies on a notice that another is about to post": (
         "suspended",
         [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
-                             "            return;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+                             "            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
     ),
     "who files waits until another's notice is published": (
         "suspended",

@@ -82,7 +82,9 @@ pub use engine::{
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use engine::{Metrics, MetricsPublisher};
-pub use error::{BuildError, ResetError, ScheduleError, ScheduleReason, StopError, TurnError};
+pub use error::{
+    BindError, BuildError, ResetError, ScheduleError, ScheduleReason, StopError, TurnError,
+};
 #[cfg(not(any(loom, shuttle)))]
 #[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};

@@ -167,11 +167,11 @@ fn a_reaper_that_waits_holds_up_no_other_shard() {
             .for_each(|task| if is_first { &to_first } else { &others_pool }.submit(task).unwrap());
     });
     let engine = engine.unwrap();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     for _ in 0..10 {
         engine.schedule_detached(MS, || ()).unwrap();
     }
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let (sender, receiver) = mpsc::channel();
     engine.schedule_detached(MS, move || sender.send(()).unwrap()).unwrap();
     clock.advance(MS);

@@ -37,14 +37,14 @@ fn a_slow_task_delays_no_timer_of_any_shard() {
     let pool = pool(2);
     let engine = Engine::builder().shards(SHARDS).build_with(pool.clone()).unwrap();
     let (slow, task) = Slow::task();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     slow.has_begun();
 
     // Timers on every shard, that of the slow task included, while it goes on.
     let (sender, receiver) = mpsc::channel();
     for shard in 0..SHARDS {
-        engine.bind_thread(shard);
+        engine.bind_thread(shard).unwrap();
         for n in 1..=EACH {
             let (engine_of_task, sender) = (engine.clone(), sender.clone());
             let deadline = engine.now() + MS * n;
@@ -73,10 +73,10 @@ fn a_slow_task_delays_no_timer_by_as_much_as_a_tick() {
     let builder = Engine::builder().shards(SHARDS).manual_clock(&ManualClock::new());
     let engine = builder.build_with(pool.clone()).unwrap();
     let (slow, task) = Slow::task();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     engine.schedule_detached(MS, task).unwrap();
     for n in 0..300_u32 {
-        engine.bind_thread(n as usize % SHARDS);
+        engine.bind_thread(n as usize % SHARDS).unwrap();
         engine.schedule_detached(MS * (1 + n / 3), || ()).unwrap();
     }
     assert_eq!(engine.advance(MS), Ok(4));

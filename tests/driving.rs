@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::scaled;
-use tickless::{Batch, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine};
+use tickless::{
+    Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -135,7 +137,7 @@ fn the_hook_is_called_when_an_earlier_timer_arrives_and_only_then() {
     let me = thread::current().id();
     let called = || std::mem::take(&mut *calls.lock().unwrap());
 
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     engine.schedule_detached(SECOND, || ()).unwrap();
     assert_eq!(called(), [], "before its first turn a shard is awake");
     let turn = engine.turn(1).unwrap();
@@ -200,7 +202,7 @@ fn a_hook_may_use_the_engine_that_calls_it() {
 fn a_thread_that_is_bound_to_a_shard_schedules_there() {
     let (engine, _clock) = manual(4);
     for shard in [2, 0, 3] {
-        engine.bind_thread(shard);
+        engine.bind_thread(shard).unwrap();
         engine.schedule_detached(SECOND, || ()).unwrap();
         let there = engine.snapshot().iter().filter(|timer| timer.shard == shard).count();
         assert_eq!(there, 1);
@@ -209,9 +211,14 @@ fn a_thread_that_is_bound_to_a_shard_schedules_there() {
 }
 
 #[test]
-#[should_panic = "shard 4 of 4"]
-fn binding_to_a_shard_that_is_not_there_panics() {
-    manual(4).0.bind_thread(4);
+fn binding_to_a_shard_that_is_not_there_is_an_error() {
+    let (engine, _clock) = manual(4);
+    engine.bind_thread(3).unwrap();
+    let error = engine.bind_thread(4).unwrap_err();
+    assert_eq!(error, BindError::NoSuchShard { shard: 4, shards: 4 });
+    assert_eq!(error.to_string(), "there is no shard 4: the engine has 4");
+    engine.schedule_detached(SECOND, || ()).unwrap();
+    assert!(engine.snapshot().iter().all(|timer| timer.shard == 3), "it stays where it was");
 }
 
 #[test]
@@ -229,7 +236,7 @@ fn shards_are_driven_by_threads_of_their_own_at_the_same_time() {
     for shard in 0..SHARDS {
         let (engine, done) = (engine.clone(), done.clone());
         thread::spawn(move || {
-            engine.bind_thread(shard);
+            engine.bind_thread(shard).unwrap();
             let mut fired = 0;
             for n in 0..each {
                 engine.schedule_detached(Duration::from_micros(n % 5000), n).unwrap();

@@ -102,7 +102,7 @@ fn an_engine_whose_last_clone_goes_inside_a_task_drops_payloads_that_panic() {
         let (alive, receiver) = mpsc::channel();
         for n in 0..100 {
             let bomb = Bomb { item: book.item(HOUR), _alive: Some(alive.clone()) };
-            engine.bind_thread(n % 2);
+            engine.bind_thread(n % 2).unwrap();
             engine.schedule_detached(HOUR, move || bomb.item.run()).unwrap();
         }
         drop(alive);

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::reaper::{Observer, Reaper, Report};
-use tickless::shard::{Keeper, Pool, Shard};
+use tickless::shard::{self, Keeper, Pool, Shard};
 use tickless::sync::{AtomicBool, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
@@ -41,7 +42,9 @@ impl Bench {
 
     fn insert(&mut self, task: u64, deadline: Tick, now: Tick) -> Filed {
         let Bench { pool, shard, keeper, .. } = self;
-        let entry = keeper.schedule(pool, shard, deadline, || now, task, true).unwrap();
+        let filed = keeper.schedule::<false>(pool, shard, deadline, || now, task, true);
+        let (entry, deferred) = filed.unwrap();
+        assert!(deferred.is_nothing(), "there is no hook");
         self.entries.insert(task, entry);
         self.entry(task).filed()
     }
@@ -116,10 +119,11 @@ impl Drop for Bench {
     fn drop(&mut self) {
         drop(self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.pool));
         for &entry in self.entries.values() {
+            let shards = slice::from_ref(&self.shard);
             // SAFETY: the bench had the handle, and is going.
-            unsafe { self.keeper.let_go(&self.pool, entry) };
+            unsafe { shard::let_go(entry, &mut (&mut self.keeper, &self.pool, shards)) };
         }
-        self.keeper.clear(&self.pool);
+        assert!(self.keeper.clear(&self.pool).is_nothing());
     }
 }
 

@@ -44,11 +44,11 @@ fn a_task_schedules_on_the_engine_that_runs_it() {
 #[test]
 fn a_task_schedules_on_whichever_shard_its_thread_is_bound_to() {
     let (engine, _clock) = manual(3);
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let inner = engine.clone();
     let task = move || {
         for shard in 0..3 {
-            inner.bind_thread(shard);
+            inner.bind_thread(shard).unwrap();
             inner.schedule_detached(HOUR, || ()).unwrap();
         }
     };

@@ -52,7 +52,7 @@ fn manual(shards: usize) -> (Engine, ManualClock) {
 
 /// A story in which each number becomes another.
 fn live(engine: &Engine, clock: &ManualClock) {
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let mut handles: Vec<_> = (1..=6).map(|n| engine.schedule(MS * n, || ()).unwrap()).collect();
     for handle in handles.drain(..4) {
         assert!(handle.cancel());
@@ -139,7 +139,7 @@ fn each_lateness_is_published_once_in_seconds_and_by_shard() {
             assert!(*value >= *expected && *value <= *expected * 1.0625, "{values:?}");
         }
     };
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     (1..=3).for_each(|n| engine.schedule_detached(MS * n, || ()).unwrap());
     engine.schedule_detached(MS * 3, || ()).unwrap();
     clock.advance(MS * 3);

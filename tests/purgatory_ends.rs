@@ -190,7 +190,7 @@ fn the_last_clone_may_go_in_a_callback_on_its_own_engines_thread() {
             begin.send(()).unwrap();
             ended.recv_timeout(PATIENCE).unwrap();
         };
-        purgatory.engine().bind_thread(0);
+        purgatory.engine().bind_thread(0).unwrap();
         purgatory.engine().schedule_detached(Duration::ZERO, busy).unwrap();
         begun.recv_timeout(PATIENCE).unwrap();
         let ticket = wait(&purgatory, &op, &[1, 2], MS);

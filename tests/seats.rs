@@ -184,9 +184,9 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
 #[test]
 fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancelled() {
     let engine = manual_shards(2);
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let first = schedule_many(&engine, HOUR, scaled(20_000));
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let second = schedule_many(&engine, HOUR, scaled(30_000));
     cancel_all(first);
     settle(&engine);
@@ -203,11 +203,11 @@ fn what_a_bound_thread_schedules_is_in_its_shard_whatever_it_or_others_cancelled
     let shards = |engine: &TypedEngine<u64>| -> [usize; 2] {
         [0, 1].map(|shard| engine.snapshot().iter().filter(|timer| timer.shard == shard).count())
     };
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let mut before = schedule_many(&engine, HOUR, 300);
     let after = before.split_off(150);
     cancel_all(before);
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     cancel_all(after);
     assert_eq!(shards(&engine), [0, 0]);
     let kept = schedule_many(&engine, HOUR, 300);
@@ -218,11 +218,11 @@ fn what_a_bound_thread_schedules_is_in_its_shard_whatever_it_or_others_cancelled
     assert_eq!(shards(&engine), [0, 300]);
     assert!(engine.stats().seated > seated, "it uses the seats of its own shard");
     thread::scope(|scope| scope.spawn(|| cancel_all(kept)).join().unwrap());
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let foreign = schedule_many(&engine, HOUR, 40);
     assert_eq!(shards(&engine), [40, 0], "what others left may be of any shard");
     cancel_all(foreign);
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let seated = engine.stats().seated;
     let _kept = schedule_many(&engine, HOUR, 300);
     assert_eq!(shards(&engine), [0, 300]);
@@ -236,7 +236,7 @@ fn shards_without_dead_entries_are_not_asked_to_sweep() {
     let builder = Builder::new().shards(3).manual_clock(&ManualClock::new());
     let hook = move |shard| sender.send(shard).unwrap();
     let engine = builder.on_earlier(hook).build_typed(drop_all).unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let handles = schedule_many(&engine, HOUR, scaled(50_000));
     settle(&engine);
     rung.try_iter().for_each(drop);

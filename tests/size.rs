@@ -48,7 +48,7 @@ fn ten_million_pending_timers_are_held_fired_cancelled_and_returned() {
     let random = &mut Random::new(1);
     let mut timers: Vec<Timer> = Vec::new();
     for n in 0..many {
-        engine.bind_thread(n as usize % 2);
+        engine.bind_thread(n as usize % 2).unwrap();
         // Within three hours, of which one goes by.
         let delay = MS * random.below(3 * 3_600_000) as u32;
         match n % 4 {
@@ -79,7 +79,7 @@ fn millions_of_timers_that_are_due_at_one_time_fire_then_and_not_before() {
     for delay in [HOUR, Duration::ZERO] {
         let timers: Vec<Timer> = (0..many)
             .map(|n| {
-                engine.bind_thread(n as usize % 2);
+                engine.bind_thread(n as usize % 2).unwrap();
                 book.schedule(&engine, delay).unwrap()
             })
             .collect();
@@ -143,7 +143,7 @@ fn a_clock_that_leaps_by_hours_skips_nothing_on_any_level() {
         let mut timers: Vec<Timer> = Vec::new();
         for _ in 0..leaps {
             for n in 0..EACH {
-                engine.bind_thread(n as usize % 2);
+                engine.bind_thread(n as usize % 2).unwrap();
                 // Of every length from a microsecond to a year, so that all levels have some.
                 let longest_us = 1 << (1 + random.below(44));
                 let delay = Duration::from_micros(random.below(longest_us));

@@ -4,14 +4,18 @@
 mod planned;
 
 use std::panic;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use planned::{Planned, panic_as_planned, quietly};
+use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask, TypedEngine};
 
 const MS: Duration = Duration::from_millis(1);
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a callback was told.
 type Log<T> = Arc<Mutex<Vec<T>>>;
@@ -206,6 +210,27 @@ fn a_handler_that_panics_before_it_takes_anything_is_nobodys_time() {
     assert_eq!((engine.stats().slow, engine.stats().panicked), (0, 3));
 }
 
+#[test]
+fn who_is_told_of_a_payload_that_was_slow_to_hand_over_may_ask_the_pool() {
+    for full in [Full::Block, Full::RunInline, Full::Drop] {
+        let pool = Pool::builder(full).threads(1).queue_bound(4).build().unwrap();
+        let monitor = pool.monitor();
+        let (told, tells) = mpsc::channel();
+        // Each is slow.
+        let tell = move |_: &SlowTask| told.send(monitor.stats().queued).unwrap();
+        let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+        let engine = builder.on_slow_task(Duration::ZERO, tell).build_with(pool).unwrap();
+        let (done, is_done) = mpsc::channel();
+        let hand_over = move || {
+            (0..20).for_each(|_| engine.schedule_detached(MS, || ()).unwrap());
+            done.send(engine.advance(MS)).unwrap();
+        };
+        thread::spawn(hand_over);
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok(Ok(20)), "{full:?}");
+        assert!(tells.try_iter().all(|queued| queued <= 4));
+    }
+}
+
 // === panics ===
 
 #[test]
@@ -219,7 +244,7 @@ fn who_asks_is_told_of_each_panic_with_what_it_said() {
         of_callback.lock().unwrap().push((panic.shard, message, panic.payload.is::<Planned>()));
     };
     let engine = builder.on_panic(tell).build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     // The hook that prints panics is left out of it.
     engine.schedule_detached(MS, || panic::resume_unwind(Box::new("a text"))).unwrap();
     let owned = || panic::resume_unwind(Box::new(format!("a text of {}", 2)));
@@ -240,7 +265,7 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
     };
     let builder = Engine::builder().shards(2).thread_name("keeper").on_slow_task(MS, tell);
     let engine = builder.build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let task = || {
         let begun = std::time::Instant::now();
         while begun.elapsed() < MS * 2 {}

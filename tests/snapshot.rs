@@ -45,7 +45,7 @@ fn a_snapshot_shows_each_timer_with_its_deadline_level_and_shard() {
             let bits = random.below(30);
             let ticks = random.below(1 << bits);
             let shard = n as usize % 2;
-            engine.bind_thread(shard);
+            engine.bind_thread(shard).unwrap();
             engine.schedule_detached(MS * ticks as u32, n).unwrap();
             let level = geometry.place(Tick::new(ticks), Tick::ZERO).level;
             expected.push((Some(zero + MS * ticks as u32), level, shard));

@@ -262,7 +262,7 @@ fn a_driven_engine_that_stopped_takes_no_turns_and_fires_nothing() {
 #[test]
 fn what_a_bounded_turn_left_of_a_bucket_is_returned() {
     let (engine, _clock) = manual();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let fates = Fates::new(500);
     for number in 0..500 {
         engine.schedule_detached(Duration::ZERO, fates.token(number)).unwrap();
@@ -275,7 +275,7 @@ fn what_a_bounded_turn_left_of_a_bucket_is_returned() {
 #[test]
 fn what_a_sweep_has_taken_out_is_returned() {
     let (engine, _clock) = manual();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let fates = Fates::new(20_000);
     let far = |number| engine.schedule(HOUR, fates.token(number)).unwrap();
     let mut handles: Vec<_> = (0..20_000).map(far).collect();
@@ -302,7 +302,10 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     };
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
-    let entry = keeper.schedule(&pool, &shard, far, || Tick::ZERO, fates.token(0), true).unwrap();
+    let now = || Tick::ZERO;
+    let filed = keeper.schedule::<false>(&pool, &shard, far, now, fates.token(0), true);
+    let (entry, deferred) = filed.unwrap();
+    assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
     let moved = unsafe { keeper.reset(&pool, &shard, entry, Tick::new(5), close) };
@@ -310,9 +313,8 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let Moved::Stopped(token) = moved else { panic!("it moved after all") };
     assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
     // Its room is free again, so that this is refused for the right reason.
-    let now = || Tick::ZERO;
-    let refused = keeper.schedule(&pool, &shard, far, now, fates.token(1), true).unwrap_err();
-    assert!(refused.is_stopped());
+    let refused = keeper.schedule::<false>(&pool, &shard, far, now, fates.token(1), true);
+    assert!(refused.unwrap_err().is_stopped());
     assert_eq!(pool.tallies.pending(), 0);
-    keeper.clear(&pool);
+    assert!(keeper.clear(&pool).is_nothing());
 }

@@ -57,7 +57,7 @@ fn what_waits_behind_a_task_that_is_stuck_comes_with_the_next_stop() {
 fn only_shards_that_run_a_task_count_as_running() {
     let engine = Builder::new().shards(4).driver(Driver::Caller).build().unwrap();
     let (slow, task) = Slow::task();
-    engine.bind_thread(2);
+    engine.bind_thread(2).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     let same = engine.clone();
     let caller = thread::spawn(move || while same.turn(2).is_ok_and(|turn| turn.fired == 0) {});

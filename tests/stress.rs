@@ -226,15 +226,15 @@ fn while_the_tasks_of_one_shard_block_the_other_goes_on_and_nobody_waits_for_it(
     let engine = builder.build_typed(handler).unwrap();
     let many = scaled(5000);
     let book = Book::new(1 + 4 * many);
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     book.schedule_detached(&engine, Duration::ZERO).unwrap();
     wait_until("the task that blocks is handed over", || engine.stats().fired == 1);
     let soon = |n: u64| Duration::from_micros(n % 1000);
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     (0..2 * many).for_each(|n| book.schedule_detached(&engine, soon(n)).unwrap());
     wait_until("the other shard fires", || engine.stats().fired == 1 + 2 * many);
     // Of the blocked shard: scheduled, cancelled and reset as ever, and fired by nobody.
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let timers: Vec<_> = (0..2 * many).map(|n| book.schedule(&engine, soon(n)).unwrap()).collect();
     for (n, mut timer) in timers.into_iter().enumerate() {
         assert!(if n % 2 == 0 { timer.cancel() } else { timer.reset(soon(7)) });

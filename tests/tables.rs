@@ -17,10 +17,10 @@ fn manual(shards: usize) -> (Engine, ManualClock) {
 /// Timers on two shards, of which each kind of due time has some.
 fn full() -> Snapshot {
     let (engine, clock) = manual(2);
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     engine.schedule_detached(MS * 3, || ()).unwrap();
     clock.advance(MS * 10);
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let spans = [1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
     for (n, ms) in (1..).zip(spans) {
         for _ in 0..n {

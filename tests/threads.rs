@@ -31,7 +31,7 @@ fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> 
             let name = thread::current().name().map(String::from);
             sender.send((name, allowed_cpus())).unwrap();
         };
-        engine.bind_thread(shard);
+        engine.bind_thread(shard).unwrap();
         engine.schedule_detached(Duration::ZERO, tell).unwrap();
         receiver.recv_timeout(PATIENCE).unwrap()
     };

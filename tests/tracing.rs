@@ -83,7 +83,7 @@ fn builder(clock: &ManualClock) -> Builder {
 fn a_batch_is_a_span_around_what_its_tasks_say() {
     let clock = ManualClock::new();
     let engine = builder(&clock).build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let lines = recorded(|| {
         for _ in 0..2 {
             let task = || tracing::info!(target: "tickless_tests", "ready");
@@ -100,7 +100,7 @@ fn a_batch_is_a_span_around_what_its_tasks_say() {
 fn a_slow_task_is_a_warning() {
     let clock = ManualClock::new();
     let engine = builder(&clock).slow_threshold(MS * 20).build().unwrap();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let lines = recorded(|| {
         for for_ms in [19, 250] {
             let clock = clock.clone();
@@ -118,7 +118,7 @@ fn a_slow_task_is_a_warning() {
 #[test]
 fn a_panic_is_an_error_with_its_message_where_it_has_one() {
     let engine = builder(&ManualClock::new()).build().unwrap();
-    engine.bind_thread(1);
+    engine.bind_thread(1).unwrap();
     let lines = recorded(|| {
         engine.schedule_detached(MS, || panic::resume_unwind(Box::new("no tea"))).unwrap();
         engine.schedule_detached(MS * 2, || panic_as_planned()).unwrap();
@@ -134,7 +134,7 @@ fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
     let clock = ManualClock::new();
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
     let engine = builder(&clock).saturation(MS * 500).build_typed(handler).unwrap();
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     let lines = recorded(|| {
         for n in 0..20 {
             engine.schedule_detached(MS, n).unwrap();

@@ -107,7 +107,7 @@ impl Stage {
             }
             Call::Detach { pick } => drop(self.pick(pick)),
             Call::Bind { shard } => {
-                self.engine.bind_thread(usize::from(shard) % self.engine.shards());
+                self.engine.bind_thread(usize::from(shard) % self.engine.shards()).unwrap();
             }
         }
     }

@@ -9,7 +9,7 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{self, Entry};
 use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
-use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::shard::{self, Deferred, Keeper, Moved, Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
@@ -244,6 +244,25 @@ impl World {
         returned(self.ending.stop(slice::from_ref(&self.shard), &self.pool))
     }
 
+    /// Gives back what only those need who have the engine, as its last user does.
+    ///
+    /// # Safety
+    /// From here on nobody files or looks at the wheel but as a reader.
+    pub unsafe fn dismantle(&self) {
+        let mut owner = self.shard.owner().lock().expect("a turn does not panic");
+        // SAFETY: passed on to the caller.
+        unsafe { self.shard.dismantle(&mut owner) };
+        drop(owner);
+        self.pool.dismantle();
+    }
+
+    /// Does what a hand's keeper has left to be done.
+    fn finish(&self, deferred: Deferred) {
+        if !deferred.is_nothing() {
+            deferred.run(slice::from_ref(&self.shard), &self.pool);
+        }
+    }
+
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
     fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
@@ -316,23 +335,21 @@ impl Hand {
 
     /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.
     pub fn schedule(&mut self, deadline: u64, now: u64) -> Option<Timer> {
-        self.file(deadline, now, true)
+        self.file::<false>(deadline, now, true)
     }
 
     /// The same without a handle. `None`: refused; else the payload's number.
     pub fn schedule_detached(&mut self, deadline: u64, now: u64) -> Option<usize> {
-        self.file(deadline, now, false).map(|timer| timer.id)
+        self.file::<false>(deadline, now, false).map(|timer| timer.id)
     }
 
     /// Cancels, if there is a timer. `true`: the payload came back.
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let cancelled = unsafe { self.keeper.cancel(&self.world.pool, timer.entry) };
-        if cancelled.sweep.is_some() {
-            self.world.shard.ask_for_sweep();
-        }
-        let Some(payload) = cancelled.payload else { return false };
+        let Some(payload) = (unsafe { shard::take(timer.entry, &mut self.lend()) }) else {
+            return false;
+        };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
         payload.meets(Fate::Cancelled);
         true
@@ -347,7 +364,10 @@ impl Hand {
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
-            Moved::To { entry: other, .. } => *entry = other,
+            Moved::To { entry: other, deferred } => {
+                *entry = other;
+                self.world.finish(deferred);
+            }
             Moved::Gone => {
                 book.moved(*id, from);
                 return false;
@@ -365,22 +385,34 @@ impl Hand {
     pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
         let Some(timer) = timer.into() else { return };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        unsafe { self.keeper.let_go(&self.world.pool, timer.entry) };
+        unsafe { shard::let_go(timer.entry, &mut self.lend()) };
     }
 
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
-        if self.keeper.clear(&self.world.pool).is_some() {
-            self.world.shard.ask_for_sweep();
-        }
+        let deferred = self.keeper.clear(&self.world.pool);
+        self.world.finish(deferred);
     }
 
-    fn file(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
+    /// As `schedule`, for who does not hold the engine.
+    pub fn schedule_by_number(&mut self, deadline: u64, now: u64) -> Option<Timer> {
+        self.file::<true>(deadline, now, true)
+    }
+
+    fn lend(&mut self) -> (&mut Keeper<Payload>, &Pool<Payload>, &[Shard<Payload>]) {
+        (&mut self.keeper, &self.world.pool, slice::from_ref(&self.world.shard))
+    }
+
+    fn file<const PINS: bool>(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
         let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
-        match self.keeper.schedule(pool, shard, due, || Tick::new(now), payload, owned) {
-            Ok(entry) => Some(Timer { entry, id }),
+        let now = || Tick::new(now);
+        match self.keeper.schedule::<PINS>(pool, shard, due, now, payload, owned) {
+            Ok((entry, deferred)) => {
+                self.world.finish(deferred);
+                Some(Timer { entry, id })
+            }
             Err(error) => {
                 error.into_payload().meets(Fate::Refused);
                 None

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
-use tickless::doorbell::Bell;
-use tickless::sync::{AtomicBool, Ordering, thread};
+use tickless::doorbell::{Bell, Hook};
+use tickless::sync::{AtomicBool, Mutex, Ordering, park, thread};
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
 /// stands at zero; `before` is there already. What is due must fire.
@@ -64,7 +64,7 @@ fn whoever_returned_needs_nobody_else_to_ring() {
         let bell = {
             let rung = rung.clone();
             // ORDER: Release - pairs with the Acquire below.
-            Bell::Hook(Box::new(move || rung.store(true, Ordering::Release)))
+            Bell::Hook(Hook::new(move || rung.store(true, Ordering::Release)))
         };
         let world = World::with(wheel(2, 1), bell, 1);
         world.make_levels();
@@ -75,6 +75,49 @@ fn whoever_returned_needs_nobody_else_to_ring() {
         let _two = two.join().unwrap();
         assert!(rung.load(Ordering::Acquire));
         let _one = one.join().unwrap();
+    });
+}
+
+/// A hook that first wakes the loop and then schedules: what it schedules after the loop's turn is
+/// told as well. A wake-up that is lost leaves the loop waiting.
+#[test]
+fn what_a_hook_schedules_is_heard_wherever_the_loop_stands() {
+    check(3, || {
+        let inside = Arc::new(Mutex::new(None::<(thread::Thread, Option<Hand>)>));
+        let hook = {
+            let inside = inside.clone();
+            Hook::new(move || {
+                let inside = &mut *inside.lock().unwrap();
+                let Some((sleeper, hand)) = inside else { return };
+                sleeper.unpark();
+                if let Some(mut hand) = hand.take() {
+                    // Rings again, from inside of this call.
+                    hand.schedule_detached(0, 0);
+                }
+            })
+        };
+        let world = World::with(wheel(2, 1), Bell::Hook(hook), 1);
+        world.make_levels();
+        world.shard.doorbell().publish(Tick::NEVER);
+        let [mut hand, other] = [Hand::new(&world), Hand::new(&world)];
+        let sleeper = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let mut fired = 0;
+                while fired < 2 {
+                    if !world.shard.has_notices() {
+                        park(None);
+                    }
+                    world.shard.doorbell().retract();
+                    let report = world.turn(0).unwrap();
+                    fired += report.fired;
+                    world.shard.doorbell().publish(report.next);
+                }
+            })
+        };
+        *inside.lock().unwrap() = Some((sleeper.thread().clone(), Some(other)));
+        hand.schedule_detached(0, 0).unwrap();
+        sleeper.join().unwrap();
     });
 }
 

@@ -6,7 +6,7 @@
 //! stopper gets to the end.
 
 use loom_tests::{Fate, Hand, World, check, drops_are_returns, fate, has_run, on_thread, wheel};
-use tickless::doorbell::Bell;
+use tickless::doorbell::{Bell, Hook};
 use tickless::sync::{Arc, OnceLock, park, thread};
 
 /// A world with so many timers that are due at 1, of which the reaper knows.
@@ -105,7 +105,7 @@ fn a_caller_that_sleeps_between_turns_hears_of_the_end() {
         let caller = Arc::new(OnceLock::<thread::Thread>::new());
         let sleeper = caller.clone();
         let hook = move || sleeper.get().expect("it was spawned first").unpark();
-        let world = World::with(wheel(2, 1), Bell::Hook(Box::new(hook)), 1);
+        let world = World::with(wheel(2, 1), Bell::Hook(Hook::new(hook)), 1);
         world.make_levels();
         let turner = on_thread(&world, |world| {
             while let Some(report) = world.turn(0) {

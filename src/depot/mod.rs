@@ -18,6 +18,8 @@ use std::mem;
 
 use rack::Rack;
 
+use crate::sync::{AtomicBool, Ordering};
+
 /// A batch of items on its way between threads. Its box is what the depot's slots hold.
 pub type Magazine<I> = Box<Vec<I>>;
 
@@ -27,6 +29,7 @@ pub struct Depot<I> {
     empty: Rack<Vec<I>>,
     /// Items in a full magazine.
     size: usize,
+    closed: AtomicBool,
 }
 
 // === impl Depot ===
@@ -34,7 +37,12 @@ pub struct Depot<I> {
 impl<I> Depot<I> {
     /// Room for `magazines` of `size` items each.
     pub fn new(magazines: usize, size: usize) -> Depot<I> {
-        Depot { full: Rack::new(magazines), empty: Rack::new(magazines), size }
+        Depot {
+            full: Rack::new(magazines),
+            empty: Rack::new(magazines),
+            size,
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// An empty magazine.
@@ -45,6 +53,9 @@ impl<I> Depot<I> {
     /// Leaves what is in `magazine` for others and makes it an empty one. `false`: the depot is
     /// full, and the magazine is as it was.
     pub fn leave(&self, magazine: &mut Magazine<I>) -> bool {
+        if self.is_closed() {
+            return false;
+        }
         let full = mem::replace(magazine, self.magazine());
         let Err(full) = self.full.put(full) else { return true };
         let empty = mem::replace(magazine, full);
@@ -63,13 +74,29 @@ impl<I> Depot<I> {
 
     /// Keeps an empty magazine for the next who needs one.
     pub fn keep_empty(&self, empty: Magazine<I>) {
-        // Where there is no room for it, the allocator takes it back.
-        let _ = self.empty.put(empty);
+        if !self.is_closed() {
+            // Where there is no room for it, the allocator takes it back.
+            let _ = self.empty.put(empty);
+        }
     }
 
-    /// Everything that was left here, by the last owner of the depot.
-    pub fn drain(&mut self) -> impl Iterator<Item = I> {
+    /// Everything that was left here and not fetched.
+    pub fn drain(&self) -> impl Iterator<Item = I> {
         self.full.drain().flat_map(|magazine| magazine.into_iter())
+    }
+
+    /// Takes no magazine from here on, and answers as [`Depot::drain`]. (A thread that is in the
+    /// midst of leaving one may leave it still: it stays until the depot goes.)
+    pub fn close(&self) -> impl Iterator<Item = I> {
+        // ORDER: Relaxed - a magazine that is left all the same is no harm.
+        self.closed.store(true, Ordering::Relaxed);
+        self.empty.drain().for_each(drop);
+        self.drain()
+    }
+
+    fn is_closed(&self) -> bool {
+        // ORDER: Relaxed - as in `close`.
+        self.closed.load(Ordering::Relaxed)
     }
 }
 
@@ -99,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_full_depot_leaves_the_magazine_as_it_is() {
-        let mut depot = Depot::new(2, 1);
+        let depot = Depot::new(2, 1);
         assert!(depot.leave(&mut Box::new(vec![1])));
         assert!(depot.leave(&mut Box::new(vec![2])));
         let mut third = Box::new(vec![3]);
@@ -108,6 +135,16 @@ mod tests {
         let mut left: Vec<_> = depot.drain().collect();
         left.sort_unstable();
         assert_eq!(left, [1, 2]);
+    }
+
+    #[test]
+    fn a_closed_depot_gives_all_back_and_takes_no_more() {
+        let depot = Depot::new(2, 1);
+        assert!(depot.leave(&mut Box::new(vec![1])));
+        assert!(depot.close().eq([1]));
+        let mut late = Box::new(vec![2]);
+        assert!(!depot.leave(&mut late));
+        assert_eq!((*late, depot.drain().count()), (vec![2], 0));
     }
 
     #[test]

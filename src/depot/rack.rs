@@ -72,8 +72,8 @@ impl<V> Rack<V> {
         None
     }
 
-    /// Takes everything.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Box<V>> {
+    /// Takes everything that is there now.
+    pub(super) fn drain(&self) -> impl Iterator<Item = Box<V>> {
         self.places.iter().filter_map(|place| {
             // ORDER(DEPOT): Acquire - as in `take`.
             let value = place.swap(ptr::null_mut(), Ordering::Acquire);

@@ -116,7 +116,7 @@ impl<'a, T> Batch<'a, T> {
     /// ```
     pub fn next_due(&mut self) -> Option<Due<T>> {
         let (tick, payload) = self.pop()?;
-        Some(Due { payload, deadline: instant_of(self.clock, self.scale, tick) })
+        Some(self.due(tick, payload))
     }
 
     /// How many payloads are left; fewer can be taken if the engine is stopped meanwhile.
@@ -165,6 +165,27 @@ impl<'a, T> Batch<'a, T> {
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The time of the payload that comes next begins: for who takes several at once, without a lap
+    /// for each.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(super) fn begin_lap(&mut self) {
+        if self.stopwatch.is_some() {
+            self.lap();
+        }
+    }
+
+    /// The next payload and its deadline's tick. Calls nobody, so that it may be called under a
+    /// lock.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(super) fn pop_quietly(&mut self) -> Option<(Tick, T)> {
+        self.queue.pop_front()
+    }
+
+    /// A payload with its deadline as callers tell time.
+    pub(super) fn due(&self, tick: Tick, payload: T) -> Due<T> {
+        Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
 
     #[inline]

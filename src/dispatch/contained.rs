@@ -5,13 +5,19 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Whether `f` returned. What it panicked with ends here, even if that panics in its turn.
+use crate::sync::assert_outside;
+
+/// Whether `f`, foreign code, returned. What it panicked with ends here, even if that panics in its
+/// turn.
+#[track_caller]
 pub fn contained(f: impl FnOnce()) -> bool {
     contained_or(f, |_| ())
 }
 
 /// As [`contained`], where `tell` is shown what was thrown.
+#[track_caller]
 pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
+    assert_outside();
     let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
     forget_if_it_panics(|| tell(&*panic));
     forget_if_it_panics(|| drop(panic));

@@ -15,9 +15,10 @@
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
-//! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
-//! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside`
-//! and `waits` keep threads from waiting for each other; `process` knows a process from its children.
+//! `task` a closure; `load` is what a lock may take; `pool`, `channel` and `runtime` hand over to
+//! other threads, `monitor` reads what they counted; `slow` finds out which payloads take long.
+//! `contained` ends panics; `aside` and `waits` keep threads from waiting for each other; `process`
+//! knows a process from its children.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;
@@ -28,6 +29,8 @@ mod contained;
 #[cfg(not(any(loom, shuttle)))]
 mod dues;
 mod handler;
+#[cfg(not(any(loom, shuttle)))]
+mod load;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
 #[cfg(not(any(loom, shuttle)))]

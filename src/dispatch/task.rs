@@ -4,6 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
+use crate::sync::assert_outside;
+
 /// Words that a closure may capture without being boxed.
 const INLINE_WORDS: usize = 3;
 
@@ -100,6 +102,7 @@ impl Task {
     /// ```
     #[inline]
     pub fn run(self) {
+        assert_outside();
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the data holds the closure that the vtable was made for; `ManuallyDrop` keeps
         // it from being dropped again after `run` has consumed it.
@@ -111,6 +114,7 @@ impl Drop for Task {
     #[inline]
     fn drop(&mut self) {
         if let Some(drop) = self.vtable.drop {
+            assert_outside();
             // SAFETY: the data still holds the closure: `run` never gets here.
             unsafe { drop(self.data.as_mut_ptr().cast()) };
         }

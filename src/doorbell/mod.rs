@@ -4,6 +4,9 @@
 //! due before that. Of several such producers each rings, until the reaper is awake: if one rang
 //! for all, their timers would wait for that one thread.
 //!
+//! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
+//! it is left to a moment at which nothing of the thread's is lent, and called by `call_hook`.
+//!
 //! *Owner*: the reaper calls `publish`, `retract` and `sleep`; anyone rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
@@ -12,7 +15,9 @@
 //! finds the notice before it parks; if the reaper's, the producer reads the wake-up time and
 //! rings.
 //!
-//! *Tested by*: `loom-tests/tests/doorbell.rs`.
+//! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/hooks.rs`.
+
+mod hook;
 
 use std::fmt;
 use std::time::Duration;
@@ -20,6 +25,8 @@ use std::time::Duration;
 use crate::os::Alarm;
 use crate::sync::{AtomicU64, Ordering, Padded, Thread, fence, park};
 use crate::time::Tick;
+
+pub use hook::Hook;
 
 /// Published while the reaper is awake: nothing is due before it, so nobody rings.
 const AWAKE: u64 = 0;
@@ -39,7 +46,7 @@ pub enum Bell {
     /// The reaper's thread, where its sleep has to count the time that the machine is suspended.
     Alarm(Alarm),
     /// Whatever the caller's own loop sleeps on.
-    Hook(Box<dyn Fn() + Send + Sync>),
+    Hook(Hook),
 }
 
 // === impl Doorbell ===
@@ -58,8 +65,9 @@ impl Doorbell {
     }
 
     /// Rings if `due` comes before the reaper wakes by itself. Whoever calls this has posted
-    /// what is due before.
+    /// what is due before. `true`: a hook is to be called, which is left to the caller.
     #[inline]
+    #[must_use = "a hook waits to be called"]
     pub fn ring_before(&self, due: Tick) -> bool {
         // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
@@ -68,12 +76,26 @@ impl Doorbell {
         if due.get() >= wakes_at {
             return false;
         }
-        self.ring();
-        true
+        self.ring_but_hooks()
     }
 
-    /// Rings whatever the hour. A ring that comes before the sleep cuts the sleep short.
+    /// Rings whatever the hour. A ring that comes before the sleep cuts the sleep short. A hook is
+    /// called here and now; of one that is being called on this thread already, once more after
+    /// that.
     pub fn ring(&self) {
+        if self.ring_but_hooks() {
+            self.hook().map(Hook::insist);
+        }
+    }
+
+    /// Calls the hook that a ring has left to its caller. `false`: this thread is inside a call of
+    /// it, which will see to it.
+    pub fn call_hook(&self) -> bool {
+        self.hook().is_some_and(Hook::call)
+    }
+
+    /// Wakes whoever can be woken from anywhere. `true`: a hook is to be called instead.
+    fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
             Bell::Thread(place) => {
@@ -82,7 +104,15 @@ impl Doorbell {
                 }
             }
             Bell::Alarm(alarm) => alarm.ring(),
-            Bell::Hook(hook) => hook(),
+            Bell::Hook(_) => return true,
+        }
+        false
+    }
+
+    fn hook(&self) -> Option<&Hook> {
+        match &self.bell {
+            Bell::Hook(hook) => Some(hook),
+            _ => None,
         }
     }
 
@@ -91,6 +121,9 @@ impl Doorbell {
     pub fn publish(&self, wakes_at: Tick) {
         // ORDER(DOORBELL): Relaxed store, SeqCst fence - pairs with the fence in `ring_before`.
         self.wakes_at.store(wakes_at.get(), Ordering::Relaxed);
+        if let Some(hook) = self.hook() {
+            hook.count_sleep();
+        }
         fence(Ordering::SeqCst);
     }
 
@@ -140,11 +173,14 @@ mod tests {
         let ring = move || {
             hook.fetch_add(1, Ordering::Relaxed);
         };
-        let doorbell = Doorbell::new(Bell::Hook(Box::new(ring)));
+        let doorbell = Doorbell::new(Bell::Hook(Hook::new(ring)));
         assert!(!doorbell.ring_before(Tick::ZERO), "nobody sleeps yet");
         doorbell.publish(Tick::new(7));
         assert!(doorbell.ring_before(Tick::new(6)));
+        assert_eq!(rings.load(Ordering::Relaxed), 0, "the hook is left to the caller");
+        assert!(doorbell.call_hook());
         assert!(doorbell.ring_before(Tick::new(6)), "each rings until the reaper is awake");
+        assert!(doorbell.call_hook());
         assert!(!doorbell.ring_before(Tick::new(7)) && !doorbell.ring_before(Tick::NEVER));
         doorbell.retract();
         assert!(!doorbell.ring_before(Tick::new(6)), "it is awake");

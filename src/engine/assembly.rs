@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::dispatch::{Handler, Inline, Task, contained};
-use crate::doorbell::{Bell, Doorbell};
+use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
 use crate::os::{self, Alarm};
 use crate::reaper;
@@ -13,7 +13,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::Core;
 use super::driving::inside;
-use super::{Builder, Driver, Engine, TypedEngine, local, registry};
+use super::{Builder, Driver, Engine, TypedEngine, registry};
 
 // === impl Builder: building ===
 
@@ -130,9 +130,10 @@ impl Builder {
             _ if has_threads => Bell::Thread(OnceLock::new()),
             Some(hook) => {
                 let hook = hook.clone();
-                let call = move || local::set_aside(|| hook(shard));
-                // A hook that panics must not leave a half-scheduled timer behind.
-                Bell::Hook(Box::new(move || _ = contained(&call)))
+                // Whoever rings it has scheduled a timer, and is to have its handle.
+                Bell::Hook(Hook::new(move || {
+                    contained(|| hook(shard));
+                }))
             }
             None => Bell::None,
         }))

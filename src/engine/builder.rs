@@ -228,7 +228,12 @@ impl Builder {
     /// turn nothing calls it: that turn is to come before the first sleep.
     ///
     /// It is also called when a shard has much to tidy up after cancelled timers, and when the
-    /// engine stops, so that a caller that sleeps finds out. It may use the engine.
+    /// engine stops, so that a caller that sleeps finds out.
+    ///
+    /// The hook may use the engine in every way, and others too: schedule, cancel and reset, bind
+    /// its thread, stop it. For what it schedules on the same shard it is not called again inside
+    /// of itself: the caller that it wakes finds that. If the shard had a turn meanwhile, which may
+    /// have missed it, the hook is called once more when it has returned.
     ///
     /// ```
     /// # use {std::sync::mpsc, std::time::Duration, tickless::{Builder, ManualClock}};

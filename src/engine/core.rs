@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Handler, Party, Queue, contained, work_for};
 use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
 use crate::shard::{Pool, Shard};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::leftover::Leftover;
+use super::local;
 use super::registry::ENGINES;
 
 /// An engine's handler. Whoever drops it works for the engine meanwhile: the handler may wait for
@@ -36,6 +37,8 @@ pub(super) struct Core<T> {
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
     routed: AtomicUsize,
+    /// What only those needed who had the engine is gone.
+    dismantled: AtomicBool,
 }
 
 // === impl Owned ===
@@ -69,6 +72,7 @@ impl<T: Send + 'static> Core<T> {
             scale,
             ending,
             routed: AtomicUsize::new(0),
+            dismantled: AtomicBool::new(false),
         });
         ENGINES.enter(core.id(), &core);
         core
@@ -121,11 +125,32 @@ impl<T> Core<T> {
     /// Stops without waiting, and answers what was pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
         let pending = self.ending.stop(&self.shards, &self.pool);
+        local::count_stop();
         for observer in &self.observers {
             // What is still due never will be handed over.
             observer.caught_up(self.clock.now_ns());
         }
         pending
+    }
+
+    /// Lets go of all that threads which have used the engine need no more. Handles find the engine
+    /// gone from here on, unless their thread keeps a part of it.
+    ///
+    /// # Safety
+    /// Nobody has the engine, and it was stopped.
+    pub(super) unsafe fn dismantle(&self) {
+        // ORDER: Relaxed - so that it leaves the registry once; the callers come one after another.
+        if self.dismantled.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        ENGINES.leave(self.id());
+        for shard in &self.shards {
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+            // SAFETY: who has no engine files by its number, as a reader, or not at all. Whoever
+            // still has a role finds the shard closed, under this lock, and looks no further.
+            unsafe { shard.dismantle(&mut owner) };
+        }
+        self.pool.dismantle();
     }
 
     /// The reaper of shard number `index`, for whoever has its role; and the role's queue.
@@ -146,26 +171,14 @@ impl<T> Core<T> {
         };
         (reaper, queue)
     }
-
-    /// If a shard ought to sweep, asks it and all others that have dead entries: those that the
-    /// living outnumbered until now.
-    #[inline]
-    pub(super) fn ask_for_sweep(&self, shard: Option<u32>) {
-        if shard.is_some() {
-            self.ask_littered_for_sweep();
-        }
-    }
-
-    #[cold]
-    fn ask_littered_for_sweep(&self) {
-        let littered = self.shards.iter().filter(|shard| self.pool.has_unswept(shard.index()));
-        littered.for_each(Shard::ask_for_sweep);
-    }
 }
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        ENGINES.leave(self.id());
+        // ORDER: Relaxed - nobody else is left.
+        if !self.dismantled.load(Ordering::Relaxed) {
+            ENGINES.leave(self.id());
+        }
         // Stopped already, unless the engine was never finished.
         drop(Leftover::new(self.stop()));
         drop(Leftover::new(self.ending.abandon()));

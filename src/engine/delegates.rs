@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::error::{StopError, TurnError};
+use crate::error::{BindError, StopError, TurnError};
 
 use super::{Engine, Snapshot, Stats, Stopped, Turn};
 
@@ -126,16 +126,16 @@ impl Engine {
     /// # use std::time::Duration;
     /// # use tickless::{Driver, Engine};
     /// let engine = Engine::builder().driver(Driver::Caller).shards(2).build()?;
-    /// engine.bind_thread(1);
+    /// engine.bind_thread(1)?;
     /// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
     /// assert!(engine.snapshot().iter().all(|timer| timer.shard == 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn bind_thread(&self, shard: usize) {
-        self.as_typed().bind_thread(shard);
+    /// # Errors
+    /// As [`TypedEngine::bind_thread`](crate::TypedEngine::bind_thread).
+    pub fn bind_thread(&self, shard: usize) -> Result<(), BindError> {
+        self.as_typed().bind_thread(shard)
     }
 
     /// What the engine has counted so far: [`TypedEngine::stats`](crate::TypedEngine::stats).

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
-use crate::shard::{Moved, release_one};
+use crate::shard::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::{Moment, Tick, saturating_ns};
 
 use super::CancelOnDrop;
 use super::core::Core;
-use super::local::{self, Lent, Local};
+use super::local::{self, Keepers, Lent, Local};
 
 /// The caller's end of a timer: cancel it, move it, ask how it is.
 ///
@@ -43,12 +43,6 @@ pub struct Handle<T: Send + 'static = Task> {
 }
 
 const _: () = assert!(size_of::<Option<Handle>>() == size_of::<usize>(), "a handle is a word");
-
-/// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
-struct Vacated<T: Send + 'static> {
-    entry: NonNull<Entry<T>>,
-    opens: Tick,
-}
 
 /// What a timer is at the moment.
 ///
@@ -109,12 +103,9 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(self) -> bool {
-        let Some(vacated) = self.vacate() else { return false };
-        // Dropped in place, and before the seat is kept: what it drops may use the engine. If it
-        // panics, the seat is kept all the same.
-        // SAFETY: vacating made the payload ours, and it is dropped once.
-        unsafe { vacated.entry.as_ref().drop_payload() };
-        true
+        let Some(entry) = ManuallyDrop::new(self).entry() else { return false };
+        // SAFETY: this was the handle, and the thread's keepers are by engines.
+        unsafe { shard::cancel(entry, &mut Keepers) }
     }
 
     /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
@@ -129,9 +120,9 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn take(self) -> Option<T> {
-        let vacated = self.vacate()?;
-        // SAFETY: vacating made the payload ours, and it is taken once.
-        Some(unsafe { vacated.entry.as_ref().take_payload() })
+        let entry = ManuallyDrop::new(self).entry()?;
+        // SAFETY: as in `cancel`.
+        unsafe { shard::take(entry, &mut Keepers) }
     }
 
     /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
@@ -248,7 +239,7 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// When the timer is due (or was, if it has fired): its deadline rounded up to the tick.
-    /// `None`: never, or its engine is gone.
+    /// `None`: never, or its engine has stopped.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -265,7 +256,8 @@ impl<T: Send + 'static> Handle<T> {
         let entry = unsafe { entry.as_ref() };
         let deadline = entry.word().deadline();
         let local: Lent<T> = local::of_number(entry.engine())?;
-        local.core.instant_of(deadline)
+        // Whether the engine is still somewhere depends on what threads keep: they are not asked.
+        if local.core.is_stopping() { None } else { local.core.instant_of(deadline) }
     }
 
     /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.
@@ -289,21 +281,6 @@ impl<T: Send + 'static> Handle<T> {
         (self.entry != NonNull::dangling()).then_some(self.entry)
     }
 
-    /// Ends the handle: cancels, or lets go if it is too late for that.
-    #[inline]
-    fn vacate(self) -> Option<Vacated<T>> {
-        let entry = ManuallyDrop::new(self).entry()?;
-        // SAFETY: this is the handle.
-        match unsafe { entry.as_ref().vacate() } {
-            Some(opens) => Some(Vacated { entry, opens }),
-            None => {
-                // SAFETY: this was the handle.
-                unsafe { let_go(entry) };
-                None
-            }
-        }
-    }
-
     #[inline]
     fn move_to(
         &mut self,
@@ -323,9 +300,9 @@ impl<T: Send + 'static> Handle<T> {
         // SAFETY: this is the handle; what becomes of it is done below.
         match unsafe { keeper.reset(&core.pool, shard, entry, deadline, now) } {
             Moved::Here => Ok(true),
-            Moved::To { entry, sweep } => {
-                core.ask_for_sweep(sweep);
+            Moved::To { entry, deferred } => {
                 self.entry = entry;
+                local.give_back(deferred);
                 Ok(true)
             }
             Moved::Stopped(payload) => {
@@ -341,47 +318,9 @@ impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry() {
             // SAFETY: the handle is going.
-            unsafe { let_go(entry) };
+            unsafe { shard::let_go(entry, &mut Keepers) };
         }
     }
-}
-
-impl<T: Send + 'static> Drop for Vacated<T> {
-    #[inline]
-    fn drop(&mut self) {
-        let Vacated { entry, opens } = *self;
-        // SAFETY: whoever vacated the entry holds it.
-        let number = unsafe { entry.as_ref() }.engine();
-        let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
-            // The engine is gone; an entry that outlived it needs nothing of it.
-            // SAFETY: whoever vacated the entry gives it up here.
-            return unsafe { let_go(entry) };
-        };
-        let Local { core, keeper, .. } = &mut *local;
-        // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-        let sweep = unsafe { keeper.keep_vacated(&core.pool, entry, opens) };
-        core.ask_for_sweep(sweep);
-    }
-}
-
-/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it.
-///
-/// # Safety
-/// The caller has the handle of `entry` and gives it up.
-unsafe fn let_go<T: Send + 'static>(entry: NonNull<Entry<T>>) {
-    // SAFETY: the handle keeps the entry allocated.
-    let this = unsafe { entry.as_ref() };
-    let number = this.engine();
-    // SAFETY: the caller gives the handle up.
-    if !unsafe { this.let_go() } {
-        return;
-    }
-    let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
-        // The engine is gone, and with it every list that could reach the entry.
-        return release_one(entry);
-    };
-    let Local { core, keeper, .. } = &mut *local;
-    keeper.take_in(&core.pool, entry);
 }
 
 impl<T: Send + 'static> fmt::Debug for Handle<T> {

@@ -1,12 +1,16 @@
 //! What a thread keeps of each engine that it uses.
 //!
-//! The engine that the thread used last is found with one comparison. What a thread keeps of an
-//! engine that has stopped is given back when the thread next turns to an engine it did not use
-//! last, or when it ends.
+//! The engine that the thread used last is found with one comparison, any other in a table. What a
+//! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
+//! it did not use last, or when it ends. It is not much: what is large of an engine goes with the
+//! last who has it (see `shard/dismantle.rs`). Stops are counted, so that a thread looks for
+//! stopped engines only where there may be some.
 //!
-//! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no code of
-//! the user runs while one is lent, but for the hook of an engine that its caller drives, which
-//! runs `set_aside`: what that calls gets a `Local` for the one call.
+//! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no foreign
+//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. What may
+//! call foreign code, a hook that is, is done by `give_back`.
+//!
+//! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -17,11 +21,12 @@ use std::ptr::{self, NonNull};
 use crate::dispatch::contained;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::shard::Keeper;
-use crate::sync::Arc;
+use crate::shard::{Deferred, Keeper, Pool, WithKeeper};
+use crate::sync::{Arc, AtomicU64, Ordering, Section};
 use crate::time::{Tick, Watch};
 
 use super::core::Core;
+use super::kept::{AnyLocal, Kept, Locals};
 use super::registry::{ENGINES, is_inherited};
 
 /// One thread's part of one engine.
@@ -36,25 +41,22 @@ pub(super) struct Local<T> {
 /// A `Local` for the time of one call.
 pub(super) struct Lent<T> {
     local: NonNull<Local<T>>,
+    /// Goes before the spare: what that does in its end may call hooks.
+    _section: Section,
     /// There if the thread does not keep it: then this frees it.
-    _spare: Option<Box<Local<T>>>,
+    spare: Option<Box<Local<T>>>,
 }
 
-/// A `Local` whose payload type is forgotten.
-trait AnyLocal {
-    fn number(&self) -> u32;
-    fn is_stopped(&self) -> bool;
-}
+/// The thread's keepers, for who ends a handle.
+pub(super) struct Keepers;
 
-/// A boxed `Local`, by a pointer that may be copied to `CURRENT`.
-struct Kept(NonNull<dyn AnyLocal>);
+/// How many engines were told to stop.
+static STOPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The number of the engine used last, and the thread's `Local` of it.
     static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
-    static LOCALS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
-    /// Whether what the thread keeps is set aside.
-    static ASIDE: Cell<bool> = const { Cell::new(false) };
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals::new()) };
 }
 
 /// No engine has the number zero.
@@ -64,7 +66,7 @@ const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 #[inline(always)]
 pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
     match current(core.id()) {
-        Some(local) => Some(Lent { local, _spare: None }),
+        Some(local) => Some(Lent::kept(local)),
         None => find(core.id(), || Some(core.clone())),
     }
 }
@@ -74,23 +76,16 @@ pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
 #[inline(always)]
 pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
-        Some(local) => Some(Lent { local, _spare: None }),
+        Some(local) => Some(Lent::kept(local)),
         None => find(number, || ENGINES.find(number)),
     }
 }
 
-/// Calls code of the user at a moment when a `Local` may be lent.
-pub(super) fn set_aside(f: impl FnOnce()) {
-    struct Restore((u32, *mut ()), bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // The hook may have forked.
-            CURRENT.set(if is_inherited(self.0.0) { NOBODY } else { self.0 });
-            ASIDE.set(self.1);
-        }
-    }
-    let _restore = Restore(CURRENT.replace(NOBODY), ASIDE.replace(true));
-    f();
+/// An engine says of itself from now on that it is stopping.
+pub(super) fn count_stop() {
+    // ORDER: Release - pairs with the Acquire in `find`: whoever sees the count sees what
+    // the engine says of itself.
+    STOPS.fetch_add(1, Ordering::Release);
 }
 
 /// From now on the thread has to look for its `Local`: where it is refused those of engines that
@@ -117,13 +112,9 @@ fn find<T: Send + 'static>(
         return None;
     }
     loop {
-        if ASIDE.get() {
-            return Some(Lent::spare(Local::new(core()?)));
-        }
         let known = LOCALS.try_with(|locals| {
             let locals = locals.borrow();
-            let kept = locals.iter().find(|kept| kept.get().number() == number)?;
-            Some(kept.0.as_ptr().cast())
+            locals.get(number).map(|kept| kept.as_ptr().cast())
         });
         match known {
             Ok(Some(local)) => CURRENT.set((number, local)),
@@ -131,42 +122,85 @@ fn find<T: Send + 'static>(
             // The thread is ending and keeps nothing any more.
             Err(_) => return Some(Lent::spare(Local::new(core()?))),
         }
-        let stopped = LOCALS.with(|locals| take_stopped(&mut locals.borrow_mut(), number));
+        // ORDER: Acquire - pairs with the Release in `count_stop`.
+        let stops = STOPS.load(Ordering::Acquire);
+        let stopped = LOCALS.with(|locals| locals.borrow_mut().take_stopped(number, stops));
         // Dropped only here: it may run code of the user, which may come back to this file.
         drop(stopped);
         // Had that code used other engines, this one would not be the current one.
         if let Some(local) = current(number) {
-            return Some(Lent { local, _spare: None });
+            return Some(Lent::kept(local));
         }
     }
 }
 
 fn keep<T: Send + 'static>(local: Box<Local<T>>) {
     let number = local.core.id();
-    let local: *mut Local<T> = Box::into_raw(local);
-    // SAFETY: a box is never null.
-    let kept = Kept(unsafe { NonNull::new_unchecked(local as *mut dyn AnyLocal) });
-    LOCALS.with(|locals| locals.borrow_mut().push(kept));
+    let kept = Kept::new(local);
+    let local = kept.as_ptr();
+    LOCALS.with(|locals| locals.borrow_mut().keep(kept));
     CURRENT.set((number, local.cast()));
 }
 
-/// Takes out what the thread has of engines that stopped, but for the one in use.
-fn take_stopped(locals: &mut Vec<Kept>, in_use: u32) -> Vec<Kept> {
-    let is_over = |kept: &Kept| kept.get().is_stopped() && kept.get().number() != in_use;
-    if !locals.iter().any(is_over) {
-        return Vec::new();
+/// What the thread keeps of engine `number` is about to go.
+pub(super) fn forget(number: u32) {
+    if CURRENT.get().0 == number {
+        CURRENT.set(NOBODY);
     }
-    let (over, rest) = std::mem::take(locals).into_iter().partition(is_over);
-    *locals = rest;
-    over
 }
 
 // === impl Lent ===
 
 impl<T> Lent<T> {
+    #[inline(always)]
+    fn kept(local: NonNull<Local<T>>) -> Lent<T> {
+        Lent { local, _section: Section::enter(), spare: None }
+    }
+
     fn spare(local: Local<T>) -> Lent<T> {
         let mut spare = Box::new(local);
-        Lent { local: NonNull::from(&mut *spare), _spare: Some(spare) }
+        let local = NonNull::from(&mut *spare);
+        Lent { local, _section: Section::enter(), spare: Some(spare) }
+    }
+
+    /// Whether the thread ends, and forgets it after this call.
+    pub(super) fn is_spare(&self) -> bool {
+        self.spare.is_some()
+    }
+
+    /// Gives it back, and then does what was left to be done.
+    #[inline(always)]
+    pub(super) fn give_back(self, deferred: Deferred) {
+        if deferred.is_nothing() {
+            drop(self);
+        } else {
+            self.give_back_and_run(deferred);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_and_run(self, deferred: Deferred) {
+        // A hook may drop the engine, and what the thread keeps of it with that.
+        let core = self.core.clone();
+        drop(self);
+        deferred.run(&core.shards, &core.pool);
+        contained(|| drop(core));
+    }
+}
+
+impl<T: Send + 'static> WithKeeper<T> for Keepers {
+    #[inline(always)]
+    fn with_keeper(
+        &mut self,
+        engine: u32,
+        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+    ) -> bool {
+        let Some(mut local) = of_number(engine) else { return false };
+        let Local { core, keeper, .. } = &mut *local;
+        let deferred = f(keeper, &core.pool);
+        local.give_back(deferred);
+        true
     }
 }
 
@@ -185,32 +219,9 @@ impl<T> DerefMut for Lent<T> {
     fn deref_mut(&mut self) -> &mut Local<T> {
         // SAFETY: the pointer is to a boxed `Local` of this thread, whose payload type is `T`
         // because a number belongs to one engine: the box is our own spare, or the thread keeps
-        // it, and clears the pointer before it drops it. No code of the user runs while one is
-        // lent (see the file's invariants), so it is lent once.
+        // it, and clears the pointer before it drops it. No foreign code runs while one is lent
+        // (see the file's invariants), so it is lent once.
         unsafe { self.local.as_mut() }
-    }
-}
-
-// === impl Kept ===
-
-impl Kept {
-    fn get(&self) -> &dyn AnyLocal {
-        // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
-        // has it lent (see the file's invariants).
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if CURRENT.get().0 == self.get().number() {
-            CURRENT.set(NOBODY);
-        }
-        // SAFETY: it came from a box, and the copy of the pointer is gone.
-        let local = unsafe { Box::from_raw(self.0.as_ptr()) };
-        // It may be the last of its engine, and the engine's handler goes with it: what that
-        // panics with is not for this thread, which may be ending.
-        contained(|| drop(local));
     }
 }
 
@@ -221,26 +232,27 @@ impl<T> Local<T> {
         Local { keeper: Keeper::new(&core.pool), watch: Watch::new(), shard: core.route(), core }
     }
 
-    /// Binds the thread to a shard; answers one that ought to sweep.
-    pub(super) fn bind(&mut self, shard: u32) -> Option<u32> {
+    /// Binds the thread to a shard; answers what is left to be done.
+    pub(super) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
         self.keeper.bind(&self.core.pool, shard)
     }
 
-    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`.
+    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers
+    /// as [`Keeper::schedule`]; `PINS` is for who does not hold the engine.
     #[inline(always)]
-    pub(super) fn schedule(
+    pub(super) fn schedule<const PINS: bool>(
         &mut self,
         deadline: Tick,
         now_ns: u64,
         payload: ManuallyDrop<T>,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         let Local { core, keeper, shard, .. } = self;
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
         let payload = ManuallyDrop::into_inner(payload);
-        keeper.schedule(&core.pool, shard, deadline, now, payload, owned)
+        keeper.schedule::<PINS>(&core.pool, shard, deadline, now, payload, owned)
     }
 }
 
@@ -257,12 +269,14 @@ impl<T: Send + 'static> AnyLocal for Local<T> {
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
         if is_inherited(self.core.id()) {
-            // As in `typed`: it stays as it was when the process was forked.
+            // As in `stopping`: it stays as it was when the process was forked.
             return mem::forget(self.core.clone());
         }
-        let sweep = self.keeper.clear(&self.core.pool);
+        let deferred = self.keeper.clear(&self.core.pool);
         self.keeper.hand_back(&self.core.pool);
-        self.core.ask_for_sweep(sweep);
+        if !deferred.is_nothing() {
+            deferred.run(&self.core.shards, &self.core.pool);
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `stopping` is how it ends; `leftover` is what an engine had pending that nobody asked for.
-//! - `local` is what a thread keeps of each engine; `registry` finds what has an engine's number.
+//! - `local` is what a thread keeps of each engine, in a table (`kept`).
+//! - `registry` finds what has an engine's number.
 //! - `ticks` reckons and moves in ticks, for doors that may call
 //!   nothing else at that moment.
 //! - `driving` runs turns for callers; `stats` and `snapshot` look on, and print as a `table`;
@@ -23,6 +24,7 @@ mod driving;
 mod global;
 mod guard;
 mod handle;
+mod kept;
 mod leftover;
 mod local;
 #[cfg(feature = "metrics")]

@@ -2,10 +2,13 @@
 //! reference that all threads share each time that it comes and goes.
 
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
+use crate::entry::Entry;
 use crate::error::ScheduleError;
+use crate::shard::Deferred;
 use crate::time::Tick;
 
 use super::local::{self, Lent, Local};
@@ -91,7 +94,8 @@ impl EngineRef {
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(mut local) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let Reckoned { deadline, now_ns } = reckoned;
-        local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
+        let scheduled = local.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
+        finish(local, scheduled)
     }
 
     /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.
@@ -107,7 +111,8 @@ impl EngineRef {
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
         let deadline = core.scale.ceil(deadline_ns);
-        local.schedule(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
+        let scheduled = local.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
+        finish(local, scheduled)
     }
 
     /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
@@ -130,4 +135,17 @@ impl EngineRef {
     fn lent(self) -> Option<Lent<Task>> {
         local::of_number(self.number)
     }
+}
+
+/// Gives back what was lent for a schedule, and makes a handle of what came of it.
+#[inline]
+fn finish(
+    local: Lent<Task>,
+    scheduled: Result<(NonNull<Entry<Task>>, Deferred), ScheduleError<Task>>,
+) -> Result<Handle, ScheduleError<Task>> {
+    let (entry, deferred) = scheduled?;
+    // The handle first: what is left to be done may unwind.
+    let handle = Handle::new(entry);
+    local.give_back(deferred);
+    Ok(handle)
 }

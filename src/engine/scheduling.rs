@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::entry::Entry;
-use crate::error::ScheduleError;
+use crate::error::{BindError, ScheduleError};
 use crate::time::{Tick, saturating_ns};
 
 use super::core::Core;
@@ -175,20 +175,28 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// let engine = Builder::new().manual_clock(&clock).shards(2).build_typed(
     ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
     /// )?;
-    /// engine.bind_thread(1);
+    /// engine.bind_thread(1)?;
     /// engine.schedule_detached(Duration::from_secs(1), "here")?;
     /// clock.advance(Duration::from_secs(1));
     /// assert_eq!([engine.turn(0)?.fired, engine.turn(1)?.fired], [0, 1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn bind_thread(&self, shard: usize) {
-        assert!(shard < self.shards(), "shard {shard} of {}", self.shards());
-        let Some(mut local) = local::of(self.core()) else { return };
-        let sweep = local.bind(shard as u32);
-        self.core().ask_for_sweep(sweep);
+    /// # Errors
+    /// There is no such shard, the thread is ending (its thread-local values are being dropped, and
+    /// with them what it would remember), or the engine is of the process that this one was forked
+    /// from.
+    pub fn bind_thread(&self, shard: usize) -> Result<(), BindError> {
+        if shard >= self.shards() {
+            return Err(BindError::NoSuchShard { shard, shards: self.shards() });
+        }
+        let mut local = local::of(self.core()).ok_or(BindError::Forked)?;
+        if local.is_spare() {
+            return Err(BindError::ThreadEnds);
+        }
+        let deferred = local.bind(shard as u32);
+        local.give_back(deferred);
+        Ok(())
     }
 
     /// Files `payload` for the tick that `deadline` reckons from the engine and its time.
@@ -207,6 +215,8 @@ impl<T: Send + 'static> TypedEngine<T> {
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
         let deadline = deadline(core, now_ns);
-        local.schedule(deadline, now_ns, payload, owned)
+        let (entry, deferred) = local.schedule::<false>(deadline, now_ns, payload, owned)?;
+        local.give_back(deferred);
+        Ok(entry)
     }
 }

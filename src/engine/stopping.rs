@@ -213,5 +213,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         // Where nobody waits, those who are still at it drop what they leave.
         drop((pending, Leftover::new(self.core.ending.abandon())));
+        // SAFETY: this was the last of the engine, and it is stopped.
+        unsafe { self.core.dismantle() };
     }
 }

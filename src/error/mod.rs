@@ -1,6 +1,7 @@
 //! Errors: one type per operation, giving back what was handed in. One that carries a payload is a
 //! struct of a reason and of the payload in an [`Exclusive`], and is `Sync` for every payload.
 
+mod bind;
 mod build;
 mod exclusive;
 mod reset;
@@ -8,6 +9,7 @@ mod schedule;
 mod stop;
 mod turn;
 
+pub use bind::BindError;
 pub use build::BuildError;
 pub(crate) use exclusive::Exclusive;
 pub use reset::ResetError;

@@ -73,12 +73,13 @@ impl<T> Shard<T> {
 
     /// Wakes a reaper that went to sleep until a coarse bucket opens, when that had few timers in
     /// it: by now they are a crowd. For producers, now and then, with a bucket that they file in.
+    /// `true`: the shard's hook is to be called, which is left to the caller.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) {
-        if level >= COARSE && pool.living() >= CROWD {
-            self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)));
-        }
+    pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) -> bool {
+        level >= COARSE
+            && pool.living() >= CROWD
+            && self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
     }
 
     /// How long before its expiration a bucket of `level` may be cascaded.

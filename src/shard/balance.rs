@@ -139,7 +139,9 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{Count, Keeper, Pool, Shard, Tallies, tallies};
+    use super::super::{
+        Count, Deferred, Keeper, Pool, Shard, Tallies, WithKeeper, cancel, tallies,
+    };
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
     use crate::time::{Geometry, Tick};
@@ -196,8 +198,22 @@ mod tests {
         assert!(!balance.is_upset());
     }
 
+    /// A keeper by itself, and whether a cancel has left something to be done.
+    struct Alone<'a>(&'a Pool<()>, &'a mut Keeper<()>, bool);
+
+    impl WithKeeper<()> for Alone<'_> {
+        fn with_keeper(
+            &mut self,
+            _engine: u32,
+            f: impl FnOnce(&mut Keeper<()>, &Pool<()>) -> Deferred,
+        ) -> bool {
+            self.2 |= !f(self.1, self.0).is_nothing();
+            true
+        }
+    }
+
     fn end(mut keeper: Keeper<()>, pool: &Pool<()>) {
-        assert_eq!(keeper.clear(pool), None);
+        assert!(keeper.clear(pool).is_nothing());
         keeper.hand_back(pool);
     }
 
@@ -220,15 +236,17 @@ mod tests {
         let mut keeper = Keeper::new(&pool);
         let due = |i: u64| Tick::new(100_000 + i);
         let schedule = |keeper: &mut Keeper<()>, i| {
-            keeper.schedule(&pool, &shard, due(i), || Tick::ZERO, (), true).unwrap()
+            let now = || Tick::ZERO;
+            keeper.schedule::<false>(&pool, &shard, due(i), now, (), true).unwrap().0
         };
         let timers: Vec<_> = (0..TIMERS).map(|i| schedule(&mut keeper, i)).collect();
         let visits = tallies::visits::count();
         let mut asked_at = None;
         for (i, entry) in timers.into_iter().enumerate() {
-            // SAFETY: this is its handle.
-            let sweep = unsafe { keeper.cancel(&pool, entry) }.sweep;
-            asked_at = asked_at.or(sweep.map(|_| i as u64 + 1));
+            let mut alone = Alone(&pool, &mut keeper, false);
+            // SAFETY: this is its handle, and the keeper is of its engine.
+            assert!(unsafe { cancel(entry, &mut alone) });
+            asked_at = asked_at.or(alone.2.then_some(i as u64 + 1));
         }
         shard.next_wake(&shard.owner().lock().unwrap(), &pool);
         assert_eq!(tallies::visits::count(), visits, "counted by walking");

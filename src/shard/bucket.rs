@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes, Walk};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::{Place, Tick};
 
 use super::Notice;
@@ -25,6 +25,7 @@ pub struct Bucket<T> {
     notices: [Notice; 2],
     /// What the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
+    life: Life,
 }
 
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
@@ -44,6 +45,7 @@ impl<T> Bucket<T> {
             queued: AtomicU64::new(NONE),
             notices: [Notice::resident(level, slot), Notice::resident(level, slot)],
             own: OwnLanes::new(),
+            life: Life::begin(),
         }
     }
 
@@ -80,6 +82,7 @@ impl<T> Bucket<T> {
     /// Whether the bucket was last armed for `expiration`.
     #[inline]
     pub fn is_armed_for(&self, expiration: Tick) -> bool {
+        self.life.look();
         // ORDER(BUCKET-ARM): Acquire - pairs with the Release in `arm`: the notice that covers
         // this expiration was posted before.
         self.expiration.load(Ordering::Acquire) == expiration.get()
@@ -88,12 +91,14 @@ impl<T> Bucket<T> {
     /// Publishes what the bucket is armed for: from now on producers rely on it.
     #[inline]
     pub fn arm(&self, expiration: Tick) {
+        self.life.look();
         // ORDER(BUCKET-ARM): Release - pairs with the Acquire in `is_armed_for`.
         self.expiration.store(expiration.get(), Ordering::Release);
     }
 
     /// A notice that the bucket is armed for `place`, to be posted.
     pub fn notice(&self, place: Place) -> NonNull<Notice> {
+        self.life.look();
         match self.notices.iter().find(|notice| notice.claim(place)) {
             Some(notice) => NonNull::from(notice),
             None => Notice::boxed(place),
@@ -112,5 +117,11 @@ impl<T> Bucket<T> {
     pub(super) fn set_queued(&self, expiration: Option<Tick>) {
         // ORDER: Relaxed - as in `queued`.
         self.queued.store(expiration.map_or(NONE, Tick::get), Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for Bucket<T> {
+    fn drop(&mut self) {
+        self.life.end();
     }
 }

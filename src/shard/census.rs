@@ -121,7 +121,8 @@ mod tests {
         let mut keeper = Keeper::new(&pool);
         for deadline in [5, 5, 70, 7000] {
             let due = Tick::new(deadline);
-            keeper.schedule(&pool, &shard, due, || Tick::ZERO, (), false).unwrap();
+            let filed = keeper.schedule::<false>(&pool, &shard, due, || Tick::ZERO, (), false);
+            assert!(filed.unwrap().1.is_nothing());
         }
         for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
             let mut count = 0;
@@ -129,6 +130,6 @@ mod tests {
             assert_eq!(count, seen, "in {steps} steps");
         }
         assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &pool).len(), 4);
-        keeper.clear(&pool);
+        assert!(keeper.clear(&pool).is_nothing());
     }
 }

@@ -3,8 +3,11 @@
 //! *Owner*: one thread (by `&mut`). Nothing here waits for another.
 //!
 //! The way of a schedule: a seat that opens early enough takes the timer with one exchange; else
-//! a free entry is filed, which is one push. A cancel is one exchange and leaves a seat. A reset
-//! is one exchange, or, to a time before the bucket opens, a cancel and a schedule.
+//! a free entry is filed, which is one push. A cancel is one exchange and leaves a seat (`cancel`).
+//! A reset is one exchange, or, to a time before the bucket opens, a cancel and a schedule.
+//!
+//! *Invariant*: no foreign code runs in here. What would call a hook is left to be done later
+//! (`deferred`).
 //!
 //! *Orderings*: SEAT, BUCKET-PUSH, CANCEL-FIRE, RESET-FIRE, RELEASE.
 //!
@@ -14,14 +17,14 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Reset};
+use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
 use crate::sync::{Arc, IS_CHECKED};
 use crate::time::{Place, Tick};
 
 use super::ahead::LOOK_OUT;
 use super::seats::{Seat, Seats};
-use super::{Count, Pool, Shard, Stock, Tally};
+use super::{Count, Deferred, Pool, Shard, Stock, Tally};
 
 /// After so many timers that it filed, a thread publishes what it has counted (`balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
@@ -37,15 +40,6 @@ pub struct Keeper<T> {
     turn: usize,
 }
 
-/// What became of a cancel.
-#[derive(Debug)]
-pub struct Cancelled<T> {
-    /// The payload; none: it fired, or the engine stopped.
-    pub payload: Option<T>,
-    /// A shard that ought to sweep.
-    pub sweep: Option<u32>,
-}
-
 /// What became of a reset to another time.
 #[derive(Debug)]
 pub enum Moved<T> {
@@ -55,8 +49,8 @@ pub enum Moved<T> {
     To {
         /// The entry that the timer is in now.
         entry: NonNull<Entry<T>>,
-        /// A shard that ought to sweep.
-        sweep: Option<u32>,
+        /// What is left to be done.
+        deferred: Deferred,
     },
     /// It fired, or the engine stopped.
     Gone,
@@ -77,12 +71,16 @@ impl<T> Keeper<T> {
         }
     }
 
-    /// Schedules `payload` for `deadline`; `now` is the caller's clock.
+    /// Schedules `payload` for `deadline`; `now` is the caller's clock. Answers the entry, and what
+    /// is left to be done: nothing where the timer got a seat.
+    ///
+    /// `PINS`: nothing but the registry and this thread keeps the engine, which may end meanwhile.
+    /// (See `dismantle`.)
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
     #[inline(always)]
-    pub fn schedule(
+    pub fn schedule<const PINS: bool>(
         &mut self,
         pool: &Pool<T>,
         shard: &Shard<T>,
@@ -90,7 +88,7 @@ impl<T> Keeper<T> {
         now: impl FnOnce() -> Tick,
         payload: T,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         if !pool.admit() {
             return Err(ScheduleError::full(payload));
         }
@@ -104,42 +102,25 @@ impl<T> Keeper<T> {
         // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
         if is_seat && unsafe { entry.as_ref().take_seat(deadline, owned) } {
             self.tally.add(Count::Seated, 1);
-            return Ok(entry);
+            return Ok((entry, Deferred::NOTHING));
         }
         // The reaper unlinked the seat before we could take it, or there was none.
         // SAFETY: the entry is plain memory of ours and the payload is put.
-        unsafe { self.schedule_filed(pool, shard, deadline, now(), entry, owned) }
+        unsafe { self.schedule_filed::<PINS>(pool, shard, deadline, now(), entry, owned) }
     }
 
-    /// Cancels the timer of a handle, and keeps its seat.
-    ///
-    /// # Safety
-    /// The caller has the handle of `entry`, of this pool's engine, and gives it up.
-    #[inline]
-    pub unsafe fn cancel(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) -> Cancelled<T> {
-        // SAFETY: the caller has the handle.
-        let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
-            // SAFETY: the caller gives the handle up.
-            unsafe { self.let_go(pool, entry) };
-            return Cancelled { payload: None, sweep: None };
-        };
-        // SAFETY: it was just vacated.
-        let sweep = unsafe { self.keep_vacated(pool, entry, opens) };
-        Cancelled { payload: Some(payload), sweep }
-    }
-
-    /// Keeps the seat of a timer that was cancelled; answers a shard that ought to sweep.
+    /// Keeps the seat of a timer that was cancelled; answers what is left to be done.
     ///
     /// # Safety
     /// The caller vacated `entry`, of this pool's engine, which opens at `opens`, has taken or
     /// dropped the payload, and gives the entry up.
     #[inline]
-    pub unsafe fn keep_vacated(
+    pub(super) unsafe fn keep_vacated(
         &mut self,
         pool: &Pool<T>,
         entry: NonNull<Entry<T>>,
         opens: Tick,
-    ) -> Option<u32> {
+    ) -> Deferred {
         self.tally.add(Count::Cancelled, 1);
         pool.discharge(1);
         self.keep(pool, Seat { entry, opens })
@@ -176,36 +157,24 @@ impl<T> Keeper<T> {
         self.tally.add(Count::Reset, 1);
     }
 
-    /// Lets go of a handle whose timer ended or is to fire without one.
-    ///
-    /// # Safety
-    /// The caller has the handle of `entry`, of this pool's engine, and gives it up.
-    #[inline]
-    pub unsafe fn let_go(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
-        // SAFETY: the caller gives the handle up.
-        if unsafe { entry.as_ref().let_go() } {
-            self.take_in(pool, entry);
-        }
-    }
-
     /// Takes in the memory of an entry that the caller alone holds.
-    pub fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
         self.stock.put(pool, entry);
     }
 
-    /// From now on only seats of `shard` are used, where the caller files as well. Answers a shard
-    /// that ought to sweep.
-    pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Option<u32> {
+    /// From now on only seats of `shard` are used, where the caller files as well. Answers what is
+    /// left to be done.
+    pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Deferred {
         let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
-        dead.filter(|_| pool.has_too_many_dead())
+        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
     }
 
-    /// Gives everything that the thread keeps to others; answers a shard that ought to sweep.
-    pub fn clear(&mut self, pool: &Pool<T>) -> Option<u32> {
+    /// Gives everything that the thread keeps to others; answers what is left to be done.
+    pub fn clear(&mut self, pool: &Pool<T>) -> Deferred {
         let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
         self.stock.clear(pool);
         pool.publish(&self.tally);
-        dead.filter(|_| pool.has_too_many_dead())
+        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
     }
 
     /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
@@ -222,7 +191,7 @@ impl<T> Keeper<T> {
     /// # Safety
     /// As `push`.
     #[inline(never)]
-    unsafe fn schedule_filed(
+    unsafe fn schedule_filed<const PINS: bool>(
         &mut self,
         pool: &Pool<T>,
         shard: &Shard<T>,
@@ -230,12 +199,13 @@ impl<T> Keeper<T> {
         now: Tick,
         entry: NonNull<Entry<T>>,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
-        // SAFETY: passed on to the caller.
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
+        let _reader = PINS.then(read);
+        // SAFETY: passed on to the caller; where he says that the engine may end, we are a reader.
         match unsafe { self.push(pool, shard, deadline, now, entry, owned) } {
-            Ok(entry) => {
+            Ok(deferred) => {
                 self.tally.add(Count::Filed, 1);
-                Ok(entry)
+                Ok((entry, deferred))
             }
             Err(payload) => {
                 pool.discharge(1);
@@ -244,10 +214,10 @@ impl<T> Keeper<T> {
         }
     }
 
-    /// Files an entry of its own.
+    /// Files an entry of its own; answers what is left to be done.
     ///
-    /// # Safety
-    /// This thread holds the entry alone, and a payload was put into it.
+    /// # Safety This thread holds the entry alone, and a payload was put into it. The shard is not
+    /// dismantled meanwhile, or this thread is a reader.
     unsafe fn push(
         &mut self,
         pool: &Pool<T>,
@@ -256,19 +226,23 @@ impl<T> Keeper<T> {
         now: Tick,
         entry: NonNull<Entry<T>>,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, T> {
+    ) -> Result<Deferred, T> {
         // SAFETY: the caller holds it.
         let this = unsafe { entry.as_ref() };
         let place = shard.place(deadline, now);
         // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
-        if self.turn % PUBLISH == 0 {
-            self.tell(pool, shard, place);
+        let mut deferred = Deferred::NOTHING;
+        if self.turn % PUBLISH == 0 && self.tell(pool, shard, place) {
+            deferred = Deferred::hook(shard.index(), None);
         }
-        // SAFETY: it was armed for this place and nobody else holds it.
-        if unsafe { shard.file(entry, place, self.turn) }.is_ok() {
-            return Ok(entry);
+        // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
+        if let Ok(is_announced_later) = unsafe { shard.file(entry, place, self.turn) } {
+            if is_announced_later {
+                deferred = Deferred::hook(shard.index(), Some(place));
+            }
+            return Ok(deferred);
         }
         // SAFETY: it was refused, so it is still ours alone, and its payload with it.
         let payload = unsafe { this.disarm() };
@@ -277,13 +251,12 @@ impl<T> Keeper<T> {
     }
 
     /// Publishes what was counted, and now and then looks whether the reaper knows of a crowd.
+    /// `true`: the shard's hook is to be called.
     #[cold]
     #[inline(never)]
-    fn tell(&self, pool: &Pool<T>, shard: &Shard<T>, place: Place) {
+    fn tell(&self, pool: &Pool<T>, shard: &Shard<T>, place: Place) -> bool {
         pool.publish(&self.tally);
-        if self.turn % LOOK_OUT == 0 {
-            shard.look_out(pool, place.level, place.expiration);
-        }
+        self.turn % LOOK_OUT == 0 && shard.look_out(pool, place.level, place.expiration)
     }
 
     /// A reset to a time before the bucket opens: a fresh entry for the same payload.
@@ -303,6 +276,8 @@ impl<T> Keeper<T> {
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
             return Moved::Gone;
         };
+        // Nothing but this thread may keep the engine: see `dismantle`.
+        let _reader = read();
         // The new entry is filed before the old seat is kept, which is too late for it anyway.
         let (fresh, is_seat) = self.claim(pool, deadline);
         // SAFETY: as in `schedule`.
@@ -310,15 +285,15 @@ impl<T> Keeper<T> {
         // SAFETY: as in `schedule`.
         let is_seated = is_seat && unsafe { fresh.as_ref().take_seat(deadline, true) };
         let filed = match is_seated {
-            true => Ok(fresh),
-            // SAFETY: as in `schedule`.
+            true => Ok(Deferred::NOTHING),
+            // SAFETY: as in `schedule`; this thread is a reader.
             false => unsafe { self.push(pool, shard, deadline, now(), fresh, true) },
         };
         let sweep = self.keep(pool, Seat { entry, opens });
         match filed {
-            Ok(entry) => {
+            Ok(deferred) => {
                 self.tally.add(Count::Reset, 1);
-                Moved::To { entry, sweep }
+                Moved::To { entry: fresh, deferred: deferred.and_sweep(sweep) }
             }
             Err(payload) => {
                 self.tally.add(Count::Returned, 1);
@@ -329,9 +304,9 @@ impl<T> Keeper<T> {
     }
 
     #[inline]
-    fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Option<u32> {
+    fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
         let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
-        dead.filter(|_| pool.has_too_many_dead())
+        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
     }
 }
 
@@ -357,7 +332,7 @@ mod tests {
         let pool = Pool::<()>::new(0, 1, None);
         let (mut first, second) = (Keeper::new(&pool), Keeper::new(&pool));
         assert!(!Arc::ptr_eq(&first.tally, &second.tally), "each counts by itself");
-        assert_eq!(first.clear(&pool), None);
+        assert!(first.clear(&pool).is_nothing());
         first.hand_back(&pool);
         let third = Keeper::new(&pool);
         assert!(Arc::ptr_eq(&first.tally, &third.tally));

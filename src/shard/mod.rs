@@ -20,9 +20,12 @@ mod agenda;
 mod ahead;
 mod balance;
 mod bucket;
+mod cancel;
 mod census;
 mod check;
 mod close;
+mod deferred;
+mod dismantle;
 mod flush;
 mod hands;
 mod keeper;
@@ -38,14 +41,16 @@ mod tally;
 
 pub use agenda::Agenda;
 pub use bucket::Bucket;
+pub use cancel::{WithKeeper, cancel, let_go, take};
 pub use census::Pending;
 pub use check::{Counted, Violation};
+pub use deferred::Deferred;
 pub use flush::BATCH;
-pub use keeper::{Cancelled, Keeper, Moved};
+pub use keeper::{Keeper, Moved};
 pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
-pub use stock::{Stock, release_one};
+pub use stock::Stock;
 pub use sweep::Swept;
 pub use tallies::{Sums, Tallies};
 pub use tally::{Count, Tally};
@@ -54,7 +59,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::doorbell::Doorbell;
-use crate::entry::Entry;
+use crate::entry::{Entry, read};
 use crate::inbox::{Closed, Stack};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Padded};
 use crate::time::{Geometry, Place, Tick};
@@ -136,27 +141,30 @@ impl<T> Shard<T> {
     }
 
     /// Files an entry that was armed for `place`, and sees to it that the reaper hears of it.
+    /// `true`: the rest of the announcement, which begins with a call of a hook, is left to the
+    /// caller, who ends it by [`Shard::end_announcement`].
     ///
     /// # Errors
     /// The shard is closed; the entry is the caller's as before.
     ///
     /// # Safety
-    /// The caller holds the entry alone and armed it for `place`.
+    /// The caller holds the entry alone and armed it for `place`. The shard is not dismantled, or
+    /// the caller has been a reader since before it looked whether it is.
     #[inline]
     pub unsafe fn file(
         &self,
         entry: NonNull<Entry<T>>,
         place: Place,
         turn: usize,
-    ) -> Result<(), Closed> {
+    ) -> Result<bool, Closed> {
         let bucket = self.wheel.bucket(place).map_err(|_| Closed)?;
         // SAFETY: passed on to the caller.
         unsafe { bucket.lanes.push(entry, turn) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
         if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {
-            self.announce(bucket, place);
+            return Ok(self.announce(bucket, place));
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether a notice waits to be read.
@@ -165,7 +173,7 @@ impl<T> Shard<T> {
         !self.notices.is_empty()
     }
 
-    /// Asks the reaper to look for dead entries.
+    /// Asks the reaper to look for dead entries. May call a hook.
     pub fn ask_for_sweep(&self) {
         // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead
         // what was let go of before. The swap makes one asker ring.
@@ -198,18 +206,37 @@ impl<T> Shard<T> {
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.
+    /// `true`: the ring is a hook's, and it and what comes after it are left to the caller.
     #[cold]
-    fn announce(&self, bucket: &Bucket<T>, place: Place) {
+    fn announce(&self, bucket: &Bucket<T>, place: Place) -> bool {
         let notice = bucket.notice(place);
         // SAFETY: the notice was claimed for us alone and stays where it is until it is read.
         if unsafe { self.notices.push(notice) }.is_err() {
             // Closed after our push was accepted: whoever closes finds the entry.
             // SAFETY: it was refused, so it is still ours.
             unsafe { Notice::let_go(notice) };
+            return false;
+        }
+        if self.doorbell.ring_before(place.expiration) {
+            return true;
+        }
+        bucket.arm(place.expiration);
+        false
+    }
+
+    /// Ends the announcement of an entry that was filed at `place`: calls the hook, and only then
+    /// publishes what the bucket is armed for. To be called where foreign code may run.
+    pub fn end_announcement(&self, place: Place) {
+        if !self.doorbell.call_hook() {
+            // The hook is under way further up the stack. Until that has returned nobody is to
+            // rely on this; a bucket that is not armed costs others a notice and a ring.
             return;
         }
-        self.doorbell.ring_before(place.expiration);
-        bucket.arm(place.expiration);
+        // The engine may have ended meanwhile, with the wheel.
+        let _reader = read();
+        if let Ok(bucket) = self.wheel.bucket(place) {
+            bucket.arm(place.expiration);
+        }
     }
 }
 
@@ -225,7 +252,7 @@ impl<T> fmt::Debug for Shard<T> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::doorbell::Bell;
+    use crate::doorbell::{Bell, Hook};
     use crate::sync::{Arc, AtomicU32};
 
     #[test]
@@ -237,7 +264,7 @@ mod tests {
             hook.fetch_add(1, Ordering::Relaxed);
         };
         let pool = Pool::<()>::new(0, 1, None);
-        let bell = Doorbell::new(Bell::Hook(Box::new(ring)));
+        let bell = Doorbell::new(Bell::Hook(Hook::new(ring)));
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
         for round in 1..=2 {
             assert!(!shard.wants_sweep() && !shard.begin_sweep(&pool), "nobody asked");

@@ -276,7 +276,9 @@ mod tests {
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
         let mut keeper = Keeper::new(&pool);
         let mut schedule = |now: Tick| {
-            keeper.schedule(&pool, &shard, Tick::new(1100), || now, (), false).unwrap();
+            let due = Tick::new(1100);
+            let filed = keeper.schedule::<false>(&pool, &shard, due, || now, (), false);
+            assert!(filed.unwrap().1.is_nothing());
         };
         let owner = &mut *shard.owner().lock().unwrap();
         schedule(Tick::ZERO);
@@ -287,6 +289,6 @@ mod tests {
         schedule(now);
         assert!(!shard.has_notices(), "that of level 2 is, since the first was re-filed");
         assert_eq!(shard.close(owner, &pool).len(), 2);
-        keeper.clear(&pool);
+        assert!(keeper.clear(&pool).is_nothing());
     }
 }

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, IS_CHECKED, Ordering, Padded};
 
 use super::balance::Balance;
 use super::seats::{SEATS, Seat};
-use super::stock::MAGAZINE;
+use super::stock::{MAGAZINE, release};
 use super::{Tallies, Tally};
 
 /// Magazines of seats that wait in the depot at most, per shard.
@@ -55,6 +55,18 @@ impl<T> Pool<T> {
             balance: Balance::new(shards),
             limit: max_pending.map(|max| Limit { max, pending: Padded(AtomicU64::new(0)) }),
         }
+    }
+
+    /// The engine has ended: what waits in the depots goes back to the allocator.
+    pub fn dismantle(&self) {
+        let mut free: Vec<_> = self.memory.close().collect();
+        for Seat { entry, .. } in self.seats.close() {
+            // SAFETY: a seat in the depot is kept by the depot alone, which forgets it here.
+            if unsafe { entry.as_ref().let_go() } {
+                free.push(Memory(entry));
+            }
+        }
+        release(Box::new(free));
     }
 
     /// Makes room for a timer, if the limit allows.

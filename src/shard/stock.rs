@@ -115,7 +115,7 @@ pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
 }
 
 /// Gives one entry that nobody holds back to the allocator.
-pub fn release_one<T>(entry: NonNull<Entry<T>>) {
+pub(super) fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
 }
 

@@ -10,11 +10,13 @@
 mod nesting;
 mod padded;
 mod prefetch;
+mod section;
 mod waiting;
 
 pub use nesting::Nesting;
 pub use padded::Padded;
 pub use prefetch::prefetch;
+pub use section::{Quiet, QuietMutex, Section, assert_outside};
 pub use waiting::{wait, wait_until};
 
 /// Whether a checker runs the engine. Its constants are small then: enough for every race, few
@@ -49,7 +51,7 @@ pub use scheduled::*;
 #[cfg(not(loom))]
 mod unwatched;
 #[cfg(not(loom))]
-pub use unwatched::{Life, UnsafeCell, free};
+pub use unwatched::{Life, UnsafeCell, free, free_slice};
 
 #[cfg(tsan)]
 mod watched;

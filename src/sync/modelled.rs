@@ -123,6 +123,10 @@ pub struct Life {
     ended: Cell<bool>,
 }
 
+// SAFETY: all threads of a model are one thread of the system, and none gives way to another in
+// the midst of a cell of the standard library's; the checker's own cell is for sharing.
+unsafe impl Sync for Life {}
+
 impl Life {
     /// Begins with the memory.
     pub fn begin() -> Life {
@@ -147,6 +151,17 @@ impl Life {
     }
 }
 
+/// A value per thread that needs no destructor.
+macro_rules! per_thread {
+    ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
+        loom::thread_local! {
+            $(#[$doc])*
+            static $name: $type = $init;
+        }
+    };
+}
+pub(crate) use per_thread;
+
 std::thread_local! {
     /// What was freed and waits for the end of the iteration, so that a late look finds its
     /// `Life` there and not somebody else's bytes.
@@ -157,6 +172,15 @@ std::thread_local! {
 pub fn free<T>(value: Box<T>) {
     let memory = Box::into_raw(value).cast::<u8>();
     FREED.with_borrow_mut(|freed| freed.push((memory, Layout::new::<T>())));
+}
+
+/// Drops things that a [`Life`] each belongs to, which ends as they are dropped, and frees them.
+pub fn free_slice<T>(values: Box<[T]>) {
+    let layout = Layout::for_value(&*values);
+    let values = Box::into_raw(values);
+    // SAFETY: it came from a box, whose content is dropped here, once.
+    unsafe { values.drop_in_place() };
+    FREED.with_borrow_mut(|freed| freed.push((values.cast::<u8>(), layout)));
 }
 
 /// Gives back what was freed in an iteration of a model, once the iteration is over.

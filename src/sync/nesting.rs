@@ -20,7 +20,7 @@ struct Frame<K> {
 
 // === impl Nesting ===
 
-impl<K: PartialEq> Nesting<K> {
+impl<K> Nesting<K> {
     /// Inside of nothing.
     pub const fn new() -> Nesting<K> {
         Nesting { innermost: Cell::new(ptr::null()) }
@@ -29,6 +29,12 @@ impl<K: PartialEq> Nesting<K> {
     /// Runs `f` as a call for `key`.
     #[inline]
     pub fn inside<R>(&self, key: K, f: impl FnOnce() -> R) -> R {
+        self.inside_of(key, |_| f())
+    }
+
+    /// Runs `f` as a call for `key`, which is lent to it.
+    #[inline]
+    pub fn inside_of<R>(&self, key: K, f: impl FnOnce(&K) -> R) -> R {
         struct Back<'a, K>(&'a Nesting<K>, *const Frame<K>);
         impl<K> Drop for Back<'_, K> {
             fn drop(&mut self) {
@@ -38,26 +44,34 @@ impl<K: PartialEq> Nesting<K> {
         let frame = Frame { key, outer: self.innermost.get() };
         let _back = Back(self, frame.outer);
         self.innermost.set(&raw const frame);
-        f()
+        f(&frame.key)
     }
 
     /// Whether the thread is inside a call for `key`.
-    pub fn is_inside(&self, key: &K) -> bool {
+    pub fn is_inside(&self, key: &K) -> bool
+    where
+        K: PartialEq,
+    {
+        self.find(|inside| inside == key, |_| ()).is_some()
+    }
+
+    /// Shows `f` the key of the innermost call that is one that is looked for.
+    pub fn find<R>(&self, is_it: impl Fn(&K) -> bool, f: impl FnOnce(&K) -> R) -> Option<R> {
         let mut frame = self.innermost.get();
         // SAFETY: what can be reached from here are frames of calls to `inside` that are further
         // up this thread's stack (a `Cell` keeps others away): each takes its frame out before it
         // returns, also when it unwinds.
         while let Some(this) = unsafe { frame.as_ref() } {
-            if this.key == *key {
-                return true;
+            if is_it(&this.key) {
+                return Some(f(&this.key));
             }
             frame = this.outer;
         }
-        false
+        None
     }
 }
 
-impl<K: PartialEq + Copy> Nesting<K> {
+impl<K: Copy> Nesting<K> {
     /// The keys of all calls that the thread is inside of, from the innermost.
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::new();
@@ -71,7 +85,7 @@ impl<K: PartialEq + Copy> Nesting<K> {
     }
 }
 
-impl<K: PartialEq> Default for Nesting<K> {
+impl<K> Default for Nesting<K> {
     fn default() -> Nesting<K> {
         Nesting::new()
     }

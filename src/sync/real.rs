@@ -8,6 +8,17 @@ pub use std::sync::atomic::{
 pub use std::sync::{Condvar, MutexGuard, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};
 
+/// A value per thread that needs no destructor.
+macro_rules! per_thread {
+    ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
+        std::thread_local! {
+            $(#[$doc])*
+            static $name: $type = const { $init };
+        }
+    };
+}
+pub(crate) use per_thread;
+
 /// Sleeps until unparked or until `timeout` has passed; `None` is for ever.
 pub fn park(timeout: Option<std::time::Duration>) {
     match timeout {

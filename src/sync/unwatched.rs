@@ -15,6 +15,12 @@ pub fn free<T>(value: Box<T>) {
     drop(value);
 }
 
+/// Drops and frees things that a [`Life`] each belongs to, which ends as they are dropped.
+#[inline]
+pub fn free_slice<T>(values: Box<[T]>) {
+    drop(values);
+}
+
 // === impl UnsafeCell ===
 
 impl<T> UnsafeCell<T> {

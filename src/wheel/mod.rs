@@ -4,18 +4,19 @@
 //!
 //! *Owner*: anyone looks up and creates; the shard's owner closes.
 //!
-//! *Invariants*: a segment is never removed while the wheel lives. After `close`, a segment that
-//! does not exist never will. Whoever needs a bucket makes [`SEGMENT`] of them at most, however
-//! many slots a level has: no producer waits for a million.
+//! *Invariants*: a segment is never removed while the wheel lives, but by `dismantle`. After
+//! `close`, a segment that does not exist never will. Whoever needs a bucket makes [`SEGMENT`] of
+//! them at most, however many slots a level has: no producer waits for a million.
 //!
-//! *Orderings*: STOP (the table of segments is closed too).
+//! *Orderings*: STOP (the table of segments is closed too), DISMANTLE.
 //!
-//! *Tested by*: `loom-tests/tests/stop.rs`, `tests/segments.rs`.
+//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/segments.rs`.
 
 use std::fmt;
 use std::ptr;
 
-use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
+use crate::entry::after_readers;
+use crate::sync::{AtomicPtr, IS_CHECKED, Ordering, free_slice};
 use crate::time::{Geometry, Place};
 
 /// Buckets in a segment; fewer in the last of a level. By default a level is one segment.
@@ -92,11 +93,13 @@ impl<B> Wheel<B> {
     #[inline]
     pub fn get(&self, place: Place) -> Option<&B> {
         assert!(place.slot < self.geometry.slots(), "a ring has no more slots");
-        // ORDER(STOP): Acquire - pairs with the exchange in `make_segment`: the buckets are made.
+        // ORDER(STOP, DISMANTLE): Acquire - pairs with the exchange in `make_segment`: the buckets
+        // are made; and with the swap in `dismantle`, whose mark is found or whose epoch waits for
+        // us.
         let first = self.segments[self.segment_of(place.level, place.slot)].load(Ordering::Acquire);
         // SAFETY: a pointer in the table that is none of the marks is to the first bucket of a
-        // segment, which lives until the wheel is dropped. The slot is below the geometry's, so the
-        // bucket is in the segment, also if that is the last of its level.
+        // segment, which lives until the wheel is dropped or dismantled. The slot is below the
+        // geometry's, so the bucket is in the segment, also if that is the last of its level.
         is_bucket(first).then(|| unsafe { &*first.add((place.slot % SEGMENT) as usize) })
     }
 
@@ -130,6 +133,28 @@ impl<B> Wheel<B> {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
+        }
+    }
+
+    /// Gives the memory of all segments back, once no reader can see them.
+    ///
+    /// # Safety
+    /// The wheel is closed. Nobody uses a bucket but readers, who have been readers since before
+    /// they looked it up.
+    pub unsafe fn dismantle(&self) {
+        for (at, segment) in self.segments.iter().enumerate() {
+            // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for whoever finds
+            // the mark: he does no more than that.
+            let first = segment.swap(never(), Ordering::AcqRel);
+            if !is_bucket(first) {
+                continue;
+            }
+            let made = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
+            // SAFETY: as in `segment`; the swap made it ours alone.
+            let made = unsafe { Box::from_raw(made) };
+            // SAFETY: new readers find the mark. Buckets may be dropped on any thread: closed as
+            // they are, they hold nothing of anybody's.
+            unsafe { after_readers(move || free_slice(made)) };
         }
     }
 

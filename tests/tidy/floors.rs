@@ -78,7 +78,7 @@ const LOCK_ROOMS: [&str; 5] = [
 ];
 
 /// Types that make a thread wait for another.
-const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Barrier", "Once"];
+const LOCKS: [&str; 6] = ["Mutex", "QuietMutex", "RwLock", "Condvar", "Barrier", "Once"];
 
 /// Imports that do not go down.
 pub(crate) fn upward_imports(files: &[Source]) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 17] = [
+const HANDSHAKES: [&str; 18] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -18,6 +18,7 @@ const HANDSHAKES: [&str; 17] = [
     "STOP",
     "SWEEP",
     "TALLY",
+    "DISMANTLE",
     "TRIAL",
     "WAKER",
     "PERIODIC",

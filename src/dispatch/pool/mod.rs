@@ -11,12 +11,13 @@ mod error;
 pub mod queue;
 mod stats;
 
-use std::{fmt, iter, mem};
+use std::{fmt, mem};
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
+use super::load::{Load, Quietly};
 use super::process::Process;
 use super::waits::wait_for;
 use super::{Batch, Due, Handler, Monitor, Task};
@@ -182,7 +183,7 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
-        let mut payload = iter::once(payload);
+        let mut payload = Some(payload).into_iter();
         let pushed = self.inner.feed(&mut payload);
         match payload.next() {
             None => Ok(()),
@@ -288,7 +289,7 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 
 impl<T: Send + 'static> Inner<T> {
     /// Takes a batch. What is left in it will be dropped by whoever has it, and is counted here.
-    fn take_all(&self, batch: &mut impl ExactSizeIterator<Item = T>) {
+    fn take_all(&self, batch: &mut impl Load<Item = T>) {
         self.feed(batch);
         if batch.len() > 0 {
             self.crew.queue.count_dropped(batch.len());
@@ -296,12 +297,15 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Hands payloads over, as long as the pool takes any.
-    fn feed(&self, payloads: &mut impl ExactSizeIterator<Item = T>) -> Pushed {
+    fn feed(&self, payloads: &mut impl Load<Item = T>) -> Pushed {
         loop {
-            let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
+            payloads.begin_lap();
+            let mut pushed = self.crew.queue.push(&mut Quietly(payloads), Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
                 // It may be a worker of another pool, whose reapers wait for this one.
-                pushed = step_aside(|| self.crew.queue.push(payloads, Patience::Waits));
+                payloads.begin_lap();
+                let rest = &mut Quietly(payloads);
+                pushed = step_aside(|| self.crew.queue.push(rest, Patience::Waits));
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;

@@ -18,12 +18,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::sync::{Condvar, Mutex, MutexGuard, wait};
+use crate::sync::{Condvar, Quiet, QuietMutex};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
     bound: usize,
-    state: Mutex<State<T>>,
+    state: QuietMutex<State<T>>,
     /// Rung for workers when there is something to take, or never will be again.
     work: Condvar,
     /// Rung for producers when there is room, or nobody to make any.
@@ -103,11 +103,11 @@ impl<T> Queue<T> {
             waiting: 0,
             tally: Tally::default(),
         };
-        Queue { bound, state: Mutex::new(state), work: Condvar::new(), room: Condvar::new() }
+        Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What
-    /// is left is left in `items`, whose `next` is called under the lock.
+    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What is
+    /// left is left in `items`, whose `next` is called under the lock, and calls no foreign code.
     pub fn push(&self, items: &mut impl ExactSizeIterator<Item = T>, patience: Patience) -> Pushed {
         let mut state = self.lock();
         let mut has_waited = false;
@@ -131,7 +131,7 @@ impl<T> Queue<T> {
             }
             self.wake(sleepers);
             state.waiting += 1;
-            state = wait(&self.room, &self.state, state);
+            state = self.state.wait(&self.room, state);
             state.waiting -= 1;
             has_waited = true;
         }
@@ -161,7 +161,7 @@ impl<T> Queue<T> {
                 return None;
             }
             state.idle += 1;
-            state = wait(&self.work, &self.state, state);
+            state = self.state.wait(&self.work, state);
             state.idle -= 1;
         }
     }
@@ -218,8 +218,8 @@ impl<T> Queue<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().expect("nothing panics under this lock")
+    fn lock(&self) -> Quiet<'_, State<T>> {
+        self.state.lock()
     }
 }
 

@@ -28,7 +28,7 @@ impl Bench {
     fn schedule(&mut self, deadline: u64, now: u64) {
         let Bench { pool, shard, keeper } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        keeper.schedule(pool, shard, due, now, deadline, false).unwrap();
+        let _ = keeper.schedule::<false>(pool, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn and the errands after it; what fires goes to `fired`.
@@ -71,7 +71,7 @@ impl Drop for Bench {
         if let Ok(mut owner) = self.shard.owner().lock() {
             self.shard.close(&mut owner, &self.pool);
         }
-        self.keeper.clear(&self.pool);
+        let _ = self.keeper.clear(&self.pool);
     }
 }
 

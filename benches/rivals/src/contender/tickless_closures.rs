@@ -72,7 +72,7 @@ impl Producer for Engine {
     }
 
     fn keep_to_one_shard(&mut self) {
-        self.bind_thread(0);
+        self.bind_thread(0).unwrap();
     }
 }
 

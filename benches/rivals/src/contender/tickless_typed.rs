@@ -73,6 +73,6 @@ impl Producer for TypedEngine<u64> {
     }
 
     fn keep_to_one_shard(&mut self) {
-        self.bind_thread(0);
+        self.bind_thread(0).unwrap();
     }
 }

@@ -1,0 +1,104 @@
+//! DISMANTLE: a closed shard gives its wheel back, while handles and doors that know the engine by
+//! its number still come.
+//!
+//! Who races: one that files, moves a timer or ends an announcement, as a reader, and the one that
+//! stops the shard and gives its memory back. Asserted: no bucket is used after it was freed, and
+//! all of them are freed (the checker looks); each payload meets one fate; what comes too late is
+//! refused, as after any stop.
+
+use std::sync::Arc;
+
+use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
+use tickless::Tick;
+use tickless::doorbell::{Bell, Hook};
+use tickless::sync::{AtomicBool, Ordering, thread};
+
+/// Stops the world and gives back what only those need who have the engine.
+fn end(world: &World) -> usize {
+    let returned = world.stop();
+    // SAFETY: all others file as readers.
+    unsafe { world.dismantle() };
+    returned
+}
+
+#[test]
+fn who_files_by_number_is_in_time_or_refused() {
+    check(2, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let producer = thread::spawn(move || (hand.schedule_by_number(1, 0), hand));
+        let returned = end(&world);
+        let (timer, mut hand) = producer.join().unwrap();
+        assert_eq!(returned, usize::from(timer.is_some()));
+        hand.detach(timer);
+        assert!(hand.schedule_by_number(1, 0).is_none());
+    });
+}
+
+#[test]
+fn a_level_that_is_made_in_time_goes_with_the_others() {
+    check(1, || {
+        let world = World::with(wheel(2, 2), Bell::None, 1);
+        let mut hand = Hand::new(&world);
+        let producer = thread::spawn(move || (hand.schedule_by_number(3, 0), hand));
+        let returned = end(&world);
+        let (timer, mut hand) = producer.join().unwrap();
+        assert_eq!(returned, usize::from(timer.is_some()));
+        hand.detach(timer);
+    });
+}
+
+#[test]
+fn a_reset_to_an_earlier_time_is_in_time_or_gives_the_payload_back() {
+    check(1, || {
+        let world = World::new(wheel(4, 2));
+        let mut hand = Hand::new(&world);
+        let mut timer = hand.schedule(6, 0);
+        let thread = thread::spawn(move || (hand.reset(&mut timer, 1, 0), timer, hand));
+        end(&world);
+        let (moved, timer, mut hand) = thread.join().unwrap();
+        match fate(0) {
+            Some(Fate::Returned) => hand.detach(timer.expect("its handle is kept")),
+            Some(Fate::Refused) => assert!(!moved && timer.is_none()),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn an_announcement_ends_before_the_wheel_is_gone_or_finds_it_gone() {
+    check(1, || {
+        let rung = Arc::new(AtomicBool::new(false));
+        let hook = {
+            let rung = rung.clone();
+            Hook::new(move || rung.store(true, Ordering::Release))
+        };
+        let world = World::with(wheel(2, 1), Bell::Hook(hook), 1);
+        world.make_levels();
+        world.shard.doorbell().publish(Tick::NEVER);
+        let mut hand = Hand::new(&world);
+        let producer = thread::spawn(move || (hand.schedule_by_number(1, 0), hand));
+        let returned = end(&world);
+        let (timer, mut hand) = producer.join().unwrap();
+        assert_eq!(returned, usize::from(timer.is_some()));
+        assert!(!has_run(0));
+        hand.detach(timer);
+    });
+}
+
+#[test]
+fn seats_that_are_given_up_while_the_depots_go_are_freed() {
+    check(1, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        let timers = [(); 3].map(|()| hand.schedule(1, 0).unwrap());
+        let thread = thread::spawn(move || {
+            let cancelled = timers.map(|timer| hand.cancel(timer));
+            hand.clear();
+            (cancelled, hand)
+        });
+        let returned = end(&world);
+        let (cancelled, _hand) = thread.join().unwrap();
+        assert_eq!(returned, cancelled.iter().filter(|&&cancelled| !cancelled).count());
+    });
+}

@@ -1,0 +1,106 @@
+//! The hook of an engine that its caller drives: the caller's own code, called to wake the caller's
+//! loop.
+//!
+//! A hook may use the engine, and so may ring again. A call inside of itself could go on for ever,
+//! so it is left out, and made up for after the call where it is needed: if the loop published a
+//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or if
+//! whoever rang insists (a stop, a sweep). Where no sleep was published meanwhile the loop has its
+//! turn still before it, and finds everything then. So each further call needs a turn in between.
+//!
+//! *Owner*: anyone calls; the loop counts its sleeps as it publishes them.
+//!
+//! *Orderings*: DOORBELL. The sleeps are counted before the fence of `publish`, and read after the
+//! fence of `ring_before`.
+//!
+//! *Tested by*: `tests/hooks.rs`, `loom-tests/tests/doorbell.rs`.
+
+use std::cell::Cell;
+use std::fmt;
+
+use crate::sync::{AtomicU64, Nesting, Ordering, assert_outside, per_thread};
+
+/// The caller's code, and how often its loop went to sleep.
+pub struct Hook {
+    call: Box<dyn Fn() + Send + Sync>,
+    sleeps: AtomicU64,
+}
+
+/// A call that is under way on this thread.
+struct Call {
+    hook: *const Hook,
+    again: Cell<Again>,
+}
+
+/// Whether a hook was rung inside of its own call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Again {
+    No,
+    IfTurned,
+    Yes,
+}
+
+per_thread! {
+    /// The hooks that the thread is inside of.
+    static CALLS: Nesting<Call> = Nesting::new();
+}
+
+// === impl Hook ===
+
+impl Hook {
+    /// A hook that was never called. `call` must not panic.
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Hook {
+        Hook { call: Box::new(call), sleeps: AtomicU64::new(0) }
+    }
+
+    /// Calls it, unless this thread is inside a call of it: that one will see to it, and the answer
+    /// is `false`. To be called where foreign code may run, after the ring's fence.
+    pub(super) fn call(&self) -> bool {
+        self.call_or(Again::IfTurned)
+    }
+
+    /// Calls it now or, inside of itself, once more afterwards.
+    pub(super) fn insist(&self) -> bool {
+        self.call_or(Again::Yes)
+    }
+
+    /// The loop is about to publish when it will wake. Only the shard's owner may call this.
+    pub(super) fn count_sleep(&self) {
+        // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn call_or(&self, later: Again) -> bool {
+        let is_this = |call: &Call| std::ptr::eq(call.hook, self);
+        let leave = |call: &Call| call.again.set(call.again.get().max(later));
+        if CALLS.with(|calls| calls.find(is_this, leave)).is_some() {
+            return false;
+        }
+        assert_outside();
+        loop {
+            // ORDER(DOORBELL): Relaxed - a number that is too old costs a call.
+            let before = self.sleeps.load(Ordering::Relaxed);
+            let call = Call { hook: self, again: Cell::new(Again::No) };
+            let again = CALLS.with(|calls| {
+                calls.inside_of(call, |call| {
+                    (self.call)();
+                    call.again.get()
+                })
+            });
+            let is_heard = match again {
+                Again::No => true,
+                // ORDER(DOORBELL): Relaxed - after the fence of the ring inside.
+                Again::IfTurned => self.sleeps.load(Ordering::Relaxed) == before,
+                Again::Yes => false,
+            };
+            if is_heard {
+                return true;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hook").finish_non_exhaustive()
+    }
+}

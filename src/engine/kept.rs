@@ -1,0 +1,178 @@
+//! The table of what a thread keeps, by the engines' numbers.
+//!
+//! *Owner*: one thread.
+//!
+//! *Invariant*: what is dropped here may run foreign code, so the thread takes it out first, and
+//! drops it when nothing is borrowed or lent.
+//!
+//! *Tested by*: here, `tests/inside.rs`, `tests/freed_early.rs`.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
+use std::ptr::NonNull;
+
+use crate::dispatch::contained;
+
+use super::local::forget;
+
+/// A `Local` whose payload type is forgotten.
+pub(super) trait AnyLocal {
+    fn number(&self) -> u32;
+    fn is_stopped(&self) -> bool;
+}
+
+/// A boxed `Local`, by a pointer that may be copied to `CURRENT`.
+pub(super) struct Kept(NonNull<dyn AnyLocal>);
+
+/// All that a thread keeps, by the engines' numbers.
+pub(super) struct Locals {
+    kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
+    /// The stops that were counted when the thread last looked.
+    stops: u64,
+    /// An engine that had stopped then, and was in use.
+    left_over: Option<u32>,
+}
+
+/// Numbers are given out in turn: multiplied, they are as good as any hash.
+#[derive(Default)]
+struct ByNumber(u64);
+
+// === impl Locals ===
+
+impl Locals {
+    pub(super) const fn new() -> Locals {
+        let kept = HashMap::with_hasher(BuildHasherDefault::new());
+        Locals { kept, stops: 0, left_over: None }
+    }
+
+    /// What the thread keeps of engine `number`.
+    pub(super) fn get(&self, number: u32) -> Option<NonNull<dyn AnyLocal>> {
+        self.kept.get(&number).map(|kept| kept.0)
+    }
+
+    /// Keeps what the thread has of an engine of which it had nothing.
+    pub(super) fn keep(&mut self, local: Kept) {
+        let before = self.kept.insert(local.get().number(), local);
+        debug_assert!(before.is_none(), "a thread has one part of each engine");
+    }
+
+    /// Takes out what the thread has of engines that stopped, but for the one in use. `stops` have
+    /// been counted; O(1) where it is as many as the last time.
+    pub(super) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
+        let mut over = Vec::new();
+        if mem::replace(&mut self.stops, stops) != stops {
+            let is_over = |kept: &Kept| kept.get().is_stopped();
+            self.left_over = self.kept.get(&in_use).filter(|kept| is_over(kept)).map(|_| in_use);
+            let ended =
+                self.kept.iter().filter(|(number, kept)| **number != in_use && is_over(kept));
+            let ended: Vec<u32> = ended.map(|(number, _)| *number).collect();
+            over.extend(ended.iter().filter_map(|number| self.kept.remove(number)));
+        } else if self.left_over.is_some_and(|number| number != in_use) {
+            let number = self.left_over.take();
+            over.extend(number.and_then(|number| self.kept.remove(&number)));
+        }
+        over
+    }
+}
+
+// === impl ByNumber ===
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The golden ratio: the high bits, which tell slots apart, get something of all others.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// Keeps a boxed `Local`.
+    pub(super) fn new(local: Box<dyn AnyLocal>) -> Kept {
+        // SAFETY: a box is never null.
+        Kept(unsafe { NonNull::new_unchecked(Box::into_raw(local)) })
+    }
+
+    /// Where it is.
+    pub(super) fn as_ptr(&self) -> *mut dyn AnyLocal {
+        self.0.as_ptr()
+    }
+
+    fn get(&self) -> &dyn AnyLocal {
+        // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
+        // has it lent (see the file's invariants).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        forget(self.get().number());
+        // SAFETY: it came from a box, and `forget` saw to the copy of the pointer.
+        let local = unsafe { Box::from_raw(self.0.as_ptr()) };
+        // It may be the last of its engine, and the engine's handler goes with it: what that
+        // panics with is not for this thread, which may be ending.
+        contained(|| drop(local));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// A thread's part of an engine that only says whether it was stopped.
+    struct Part {
+        number: u32,
+        is_stopped: Rc<Cell<bool>>,
+        questions: Rc<Cell<u32>>,
+    }
+
+    impl AnyLocal for Part {
+        fn number(&self) -> u32 {
+            self.number
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.questions.set(self.questions.get() + 1);
+            self.is_stopped.get()
+        }
+    }
+
+    #[test]
+    fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
+        let questions = Rc::new(Cell::new(0));
+        let mut locals = Locals::new();
+        let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
+        for (number, is_stopped) in stopped.iter().enumerate() {
+            let (is_stopped, questions) = (is_stopped.clone(), questions.clone());
+            let part = Part { number: number as u32, is_stopped, questions };
+            locals.keep(Kept::new(Box::new(part)));
+        }
+        let mut take = |in_use, stops| {
+            let taken = locals.take_stopped(in_use, stops);
+            let mut numbers: Vec<_> = taken.iter().map(|kept| kept.get().number()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        (0..1000).for_each(|in_use| assert!(take(in_use, 0).is_empty()));
+        assert_eq!(questions.take(), 0);
+        stopped[7..10].iter().for_each(|is_stopped| is_stopped.set(true));
+        assert_eq!(take(8, 3), [7, 9], "one is in use");
+        assert!(questions.take() >= 1000);
+        assert!(take(8, 3).is_empty());
+        assert_eq!(take(0, 3), [8], "it goes when it is no longer");
+        (0..1000).for_each(|in_use| assert!(take(in_use, 3).is_empty()));
+        assert_eq!(questions.take(), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! Cancelling: how a handle ends, and what becomes of its payload, its seat and its memory.
+//!
+//! The payload goes first, where nothing is lent: its destructor is foreign code, and may use the
+//! engine. Only then the thread's keeper is asked for, to keep the seat. If the destructor panics,
+//! the seat is kept all the same.
+//!
+//! *Owner*: whoever has the handle.
+//!
+//! *Orderings*: CANCEL-FIRE, SEAT, RELEASE.
+//!
+//! *Tested by*: `loom-tests/tests/{cancel_fire,seat,release}.rs`, `tests/faults.rs`.
+
+use std::ptr::NonNull;
+
+use crate::entry::Entry;
+use crate::sync::assert_outside;
+use crate::time::Tick;
+
+use super::stock::release_one;
+use super::{Deferred, Keeper, Pool, Shard};
+
+/// A way to the calling thread's keepers.
+pub trait WithKeeper<T> {
+    /// Calls `f` with the thread's keeper of engine number `engine`, and does what `f` leaves to be
+    /// done once the keeper was given back. `false`: the engine is gone, and `f` was not called.
+    fn with_keeper(
+        &mut self,
+        engine: u32,
+        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+    ) -> bool;
+}
+
+/// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
+struct Vacated<'a, T, W: WithKeeper<T>> {
+    entry: NonNull<Entry<T>>,
+    opens: Tick,
+    keepers: &'a mut W,
+}
+
+/// Cancels the timer of a handle and drops its payload. `false`: it fired, or its engine stopped.
+///
+/// # Safety
+/// The caller has the handle of `entry` and gives it up, and `keepers` leads to keepers of the
+/// entry's engine.
+#[inline]
+pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> bool {
+    assert_outside();
+    // SAFETY: passed on to the caller.
+    let Some(vacated) = (unsafe { vacate(entry, keepers) }) else { return false };
+    // Dropped in place, and before the seat is kept: see the header.
+    // SAFETY: vacating made the payload ours, and it is dropped once.
+    unsafe { vacated.entry.as_ref().drop_payload() };
+    true
+}
+
+/// Cancels the timer of a handle and takes its payload. `None`: it fired, or its engine stopped.
+///
+/// # Safety
+/// As [`cancel`].
+#[inline]
+pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
+    // SAFETY: passed on to the caller.
+    let vacated = unsafe { vacate(entry, keepers) }?;
+    // SAFETY: vacating made the payload ours, and it is taken once.
+    Some(unsafe { vacated.entry.as_ref().take_payload() })
+}
+
+/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it.
+///
+/// # Safety
+/// As [`cancel`].
+#[inline]
+pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
+    // SAFETY: the handle keeps the entry allocated.
+    let this = unsafe { entry.as_ref() };
+    let number = this.engine();
+    // SAFETY: the caller gives the handle up.
+    if !unsafe { this.let_go() } {
+        return;
+    }
+    let is_kept = keepers.with_keeper(number, |keeper, pool| {
+        keeper.take_in(pool, entry);
+        Deferred::NOTHING
+    });
+    if !is_kept {
+        // The engine is gone, and with it every list that could reach the entry.
+        release_one(entry);
+    }
+}
+
+/// Ends the handle: cancels, or lets go if it is too late for that.
+///
+/// # Safety
+/// As [`cancel`].
+#[inline]
+unsafe fn vacate<T, W: WithKeeper<T>>(
+    entry: NonNull<Entry<T>>,
+    keepers: &mut W,
+) -> Option<Vacated<'_, T, W>> {
+    // SAFETY: the caller has the handle.
+    match unsafe { entry.as_ref().vacate() } {
+        Some(opens) => Some(Vacated { entry, opens, keepers }),
+        None => {
+            // SAFETY: passed on to the caller.
+            unsafe { let_go(entry, keepers) };
+            None
+        }
+    }
+}
+
+/// Whoever has all of an engine at hand: a model or a test.
+impl<T> WithKeeper<T> for (&mut Keeper<T>, &Pool<T>, &[Shard<T>]) {
+    fn with_keeper(
+        &mut self,
+        _engine: u32,
+        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+    ) -> bool {
+        let (keeper, pool, shards) = self;
+        f(keeper, pool).run(shards, pool);
+        true
+    }
+}
+
+impl<T, W: WithKeeper<T>> Drop for Vacated<'_, T, W> {
+    #[inline]
+    fn drop(&mut self) {
+        let Vacated { entry, opens, .. } = *self;
+        // SAFETY: whoever vacated the entry holds it.
+        let number = unsafe { entry.as_ref() }.engine();
+        let is_kept = self.keepers.with_keeper(number, |keeper, pool| {
+            // SAFETY: it was vacated, its payload is gone, and this is the end of it.
+            unsafe { keeper.keep_vacated(pool, entry, opens) }
+        });
+        if !is_kept {
+            // The engine is gone; an entry that outlived it needs nothing of it.
+            // SAFETY: whoever vacated the entry gives it up here.
+            unsafe { let_go(entry, self.keepers) };
+        }
+    }
+}

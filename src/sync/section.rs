@@ -1,0 +1,157 @@
+//! Critical sections: stretches of code in which no foreign code may run.
+//!
+//! Foreign code is a callback, a destructor, a waker, a hash or a comparison of somebody else's. It
+//! may call the engine again, panic, or never return. So none of it runs while a thread's part of
+//! an engine is lent or a lock of ours is held (but for the lock of a shard's owner, under which
+//! tasks run).
+//!
+//! In debug builds each thread counts the sections that it is in. Where foreign code is about to
+//! be called, [`assert_outside`] looks. Release builds do nothing of all this. Nor do the model
+//! checkers' worlds, in which many threads of a model are one thread of the system.
+//!
+//! *Owner*: one thread; the count needs no destructor, so that it is there to the very end.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use super::{Condvar, IS_CHECKED, Mutex, MutexGuard, wait};
+
+const IS_WATCHED: bool = cfg!(debug_assertions) && !IS_CHECKED;
+
+thread_local! {
+    /// How many sections the thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A section that the thread is in until this is dropped.
+#[must_use = "the section ends when this is dropped"]
+pub struct Section {
+    /// It stays on its thread.
+    not_send: PhantomData<*const ()>,
+}
+
+/// A lock under which no foreign code runs.
+pub struct QuietMutex<T>(Mutex<T>);
+
+/// What a [`QuietMutex`] protects, for as long as this lives.
+pub struct Quiet<'a, T> {
+    guard: MutexGuard<'a, T>,
+    section: Section,
+}
+
+/// Asserts, in debug builds, that foreign code may run here.
+#[inline]
+#[track_caller]
+pub fn assert_outside() {
+    if IS_WATCHED && !std::thread::panicking() {
+        assert!(DEPTH.get() == 0, "foreign code is about to run in a critical section");
+    }
+}
+
+// === impl Section ===
+
+impl Section {
+    /// Enters a section.
+    #[inline]
+    pub fn enter() -> Section {
+        if IS_WATCHED {
+            DEPTH.set(DEPTH.get() + 1);
+        }
+        Section { not_send: PhantomData }
+    }
+}
+
+impl Drop for Section {
+    #[inline]
+    fn drop(&mut self) {
+        if IS_WATCHED {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Section")
+    }
+}
+
+// === impl QuietMutex ===
+
+impl<T> QuietMutex<T> {
+    /// An open lock around `value`.
+    pub fn new(value: T) -> QuietMutex<T> {
+        QuietMutex(Mutex::new(value))
+    }
+
+    /// Waits until nobody else is inside, and enters.
+    pub fn lock(&self) -> Quiet<'_, T> {
+        let guard = self.0.lock().expect("nothing panics under this lock");
+        Quiet { guard, section: Section::enter() }
+    }
+
+    /// Gives the lock up, sleeps until `bell` is rung, and takes the lock again: see [`wait`].
+    pub fn wait<'a>(&'a self, bell: &Condvar, inside: Quiet<'a, T>) -> Quiet<'a, T> {
+        let Quiet { guard, section } = inside;
+        Quiet { guard: wait(bell, &self.0, guard), section }
+    }
+}
+
+impl<T> fmt::Debug for QuietMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuietMutex").finish_non_exhaustive()
+    }
+}
+
+// === impl Quiet ===
+
+impl<T> Deref for Quiet<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for Quiet<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T> fmt::Debug for Quiet<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quiet").field("section", &self.section).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn foreign_code_is_caught_in_a_section_and_nowhere_else() {
+        assert_outside();
+        let lock = QuietMutex::new(7);
+        let (outer, inner) = (Section::enter(), lock.lock());
+        assert!(catch_unwind(assert_outside).is_err());
+        drop(outer);
+        assert!(catch_unwind(assert_outside).is_err(), "one lock is still held");
+        assert_eq!(*inner, 7);
+        drop(inner);
+        assert_outside();
+    }
+
+    #[test]
+    fn a_section_that_is_left_by_a_panic_is_left() {
+        let panicked = catch_unwind(|| {
+            let _section = Section::enter();
+            panic!("planned");
+        });
+        assert!(panicked.is_err());
+        assert_outside();
+    }
+}
