@@ -647,6 +647,11 @@ MUTANTS = {
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
     ),
+    "who pushed is told under the lock": (
+        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                return",
+                             "                source.settle();\n                drop(state);\n"
+                             "                self.wake(sleepers);\n                return")])],
+    ),
     # WAKER
     "a poll finds the end without Acquire": (
         "waker", [(WAKER, [("compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Acquire)",

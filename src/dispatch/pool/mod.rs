@@ -1,7 +1,8 @@
 //! A pool of threads that runs what is due, so that no task holds up a timer.
 //!
 //! - [`Pool`] is what users have, and what they give to an engine; `builder` puts one together.
-//! - `queue` is what stands between reapers and workers; `crew` is the workers.
+//! - `queue` is what stands between reapers and workers, `source` what it is fed from; `crew` is the
+//!   workers.
 //! - `stats` says what was counted, `error` what can go wrong.
 
 mod builder;
@@ -9,9 +10,10 @@ mod crew;
 mod error;
 #[doc(hidden)]
 pub mod queue;
+mod source;
 mod stats;
 
-use std::{fmt, iter};
+use std::fmt;
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
@@ -22,7 +24,7 @@ use super::{Batch, Due, Handler, Monitor, Task};
 pub use builder::PoolBuilder;
 use crew::Crew;
 pub use error::{PoolError, ShutdownError, SubmitError};
-use queue::{Patience, Pushed};
+use queue::{Patience, Pushed, Source};
 pub use stats::PoolStats;
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands over and goes on, and
@@ -176,9 +178,9 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
-        let mut payload = iter::once(payload);
+        let mut payload = Some(payload);
         let pushed = self.inner.feed(&mut payload);
-        match payload.next() {
+        match payload {
             None => Ok(()),
             Some(payload) if pushed == Pushed::Over => Err(SubmitError::ShutDown(payload)),
             Some(payload) => Err(SubmitError::Full(payload)),
@@ -276,15 +278,15 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 
 impl<T: Send + 'static> Inner<T> {
     /// Takes a batch. What is left in it will be dropped by whoever has it, and is counted here.
-    fn take_all(&self, batch: &mut impl ExactSizeIterator<Item = T>) {
+    fn take_all(&self, batch: &mut impl Source<Item = T>) {
         self.feed(batch);
-        if batch.len() > 0 {
-            self.crew.queue.count_dropped(batch.len());
+        if batch.left() > 0 {
+            self.crew.queue.count_dropped(batch.left());
         }
     }
 
     /// Hands payloads over, as long as the pool takes any.
-    fn feed(&self, payloads: &mut impl ExactSizeIterator<Item = T>) -> Pushed {
+    fn feed(&self, payloads: &mut impl Source<Item = T>) -> Pushed {
         loop {
             let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
@@ -294,7 +296,8 @@ impl<T: Send + 'static> Inner<T> {
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;
             }
-            if let Some(payload) = payloads.next() {
+            if let Some(payload) = payloads.pull() {
+                payloads.settle();
                 self.crew.run_here(payload);
             }
         }
