@@ -51,7 +51,7 @@
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `ends` how callers
 //! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word
-//! that decides, `node` an operation with its word; `lists`, `watchers`, `blocks` and `chunks` say
+//! that decides, `node` an operation with its word, `expiry` its timer's task; `lists`, `watchers`, `blocks` and `chunks` say
 //! who waits under which key.
 
 mod arrival;
@@ -61,6 +61,7 @@ mod delayed;
 mod door;
 mod ends;
 mod error;
+mod expiry;
 mod lists;
 mod node;
 mod operation;
