@@ -16,7 +16,8 @@
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
 //! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
-//! what they counted; `slow` finds out which payloads take long. `contained` ends panics; `aside`
+//! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics` puts
+//! one off; `aside`
 //! keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
@@ -30,6 +31,8 @@ mod dues;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
+#[cfg(not(any(loom, shuttle)))]
+mod panics;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
 pub mod pool;
@@ -55,6 +58,8 @@ pub use contained::{contained, contained_or};
 pub use handler::{Handler, Inline};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use panics::Panics;
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]

@@ -159,9 +159,9 @@ impl Sleep {
     /// whether it was elapsed or not.
     ///
     /// To a later time this is one atomic exchange, as [`Handle::reset_at`] is, and takes no lock;
-    /// the task that polled last will be woken. A deadline that has passed is ready at the next poll.
-    /// A sleep whose timer has fired waits anew from its next poll on, and allocates again only
-    /// where the reaper is still busy with the last firing.
+    /// the task that polled last will be woken. A deadline that has passed is ready at the next
+    /// poll. A sleep whose timer has fired waits anew from its next poll on, and allocates again
+    /// only where the reaper is still busy with the last firing.
     ///
     /// ```
     /// use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::Engine;
 use crate::error::{BuildError, ScheduleError};
 use crate::sync::Arc;
@@ -264,8 +264,10 @@ where
         match self.door.put(key, when, task, Rule::Replace) {
             Ok(None) => Ok(Scheduled::New),
             Ok(Some((task, remains))) => {
-                drop(remains);
-                drop(task);
+                let mut panics = Panics::none();
+                remains.let_go(&mut panics);
+                panics.drop(task);
+                panics.go_on();
                 Ok(Scheduled::Replaced)
             }
             Err(Refusal::Engine(error)) => Err(error),

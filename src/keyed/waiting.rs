@@ -8,7 +8,7 @@
 
 use std::{fmt, mem};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::Handle;
 use crate::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) struct Taken<K> {
 }
 
 /// What is left of a timer besides its closure: keys, whose drop is the user's code.
-#[expect(dead_code, reason = "there to be dropped")]
+#[must_use = "keys are dropped where their panics are put off"]
 pub(super) struct Remains<K>(Arc<Node<K>>, Option<Named<K>>);
 
 /// A closure that the table keeps for whoever takes it out.
@@ -107,5 +107,15 @@ impl<K> Taken<K> {
     pub(super) fn call_off(self) -> (Task, Remains<K>) {
         let (task, Remains(node, _)) = self.waiting.call_off();
         (task, Remains(node, Some(self.named)))
+    }
+}
+
+// === impl Remains ===
+
+impl<K> Remains<K> {
+    /// Drops each of the keys, unless somebody else has it.
+    pub(super) fn let_go(self, panics: &mut Panics) {
+        panics.drop(self.0);
+        panics.drop(self.1);
     }
 }

@@ -12,8 +12,8 @@
 //!   left for the holder to carry out, whatever its try answers.
 //! - A decided operation is nobody's to take any more: whoever finishes it has it for good.
 //!
-//! A decision by the very thread that is inside a try of the operation is the holder's own, as if the
-//! try had answered with it.
+//! A decision by the very thread that is inside a try of the operation is the holder's own, as if
+//! the try had answered with it.
 //!
 //! A check by the very thread that is inside a try of the same operation leaves nothing: it would
 //! ask for itself for ever. What it might have changed, its own try can look at. (Two operations

@@ -43,7 +43,7 @@ struct Door {
     message: &'static str,
 }
 
-const DOORS: [Door; 3] = [
+const DOORS: [Door; 4] = [
     Door {
         names: &[
             &["std", "sync"],
@@ -65,6 +65,11 @@ const DOORS: [Door; 3] = [
         names: &[&["libc"]],
         rooms: &["src/os/"],
         message: "only `os` talks to the operating system",
+    },
+    Door {
+        names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
+        rooms: &["src/dispatch/contained.rs", "src/dispatch/panics.rs"],
+        message: "panics end in `contained`, or are put off by `Panics`",
     },
 ];
 
@@ -187,4 +192,6 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
     assert_eq!(forced("src/shard/pool.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
+    assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
+    assert_eq!(forced("src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
 }

@@ -1,8 +1,8 @@
 //! A pool of threads that runs what is due, so that no task holds up a timer.
 //!
 //! - [`Pool`] is what users have, and what they give to an engine; `builder` puts one together.
-//! - `queue` is what stands between reapers and workers, `source` what it is fed from; `crew` is the
-//!   workers.
+//! - `queue` is what stands between reapers and workers, `source` what it is fed from; `crew` is
+//!   the workers.
 //! - `stats` says what was counted, `error` what can go wrong.
 
 mod builder;
