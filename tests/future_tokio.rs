@@ -1,5 +1,5 @@
-//! What tokio's own tests ask of its sleeps and timeouts, asked of ours. The clock is moved by hand,
-//! and no turn is made but in `advance`: what a poll can know it knows by itself.
+//! What tokio's own tests ask of its sleeps and timeouts, asked of ours. The clock is moved by
+//! hand, and no turn is made but in `advance`: what a poll can know it knows by itself.
 
 #[path = "common/hands.rs"]
 mod hands;

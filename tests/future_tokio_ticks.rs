@@ -6,12 +6,13 @@ mod hands;
 #[path = "common/polling.rs"]
 mod polling;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hands::engine_by_hand;
-use polling::bell;
+use polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};
 use tickless::future::{EngineExt, Interval};
@@ -135,8 +136,8 @@ fn a_period_of_any_length_is_taken() {
     interval.reset_after(Duration::MAX);
     let mut interval = engine.interval(Duration::MAX);
     let (_, waker) = bell();
-    assert!(interval.poll_tick(&mut Context::from_waker(&waker)).is_ready());
-    assert!(interval.poll_tick(&mut Context::from_waker(&waker)).is_pending());
+    assert!(poll(&mut pin!(interval.tick()), &waker).is_ready());
+    assert!(poll(&mut pin!(interval.tick()), &waker).is_pending());
 }
 
 #[test]

@@ -16,9 +16,8 @@
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
 //! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
-//! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics` puts
-//! one off; `aside`
-//! keeps threads from waiting for each other.
+//! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics`
+//! puts one off; `aside` keeps threads from waiting for each other.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;

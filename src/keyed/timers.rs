@@ -23,9 +23,10 @@ use super::{IfAbsentError, Scheduled};
 ///
 /// *Cost.* Scheduling allocates once (and once more for a closure of more than three words); no
 /// other operation does, but for a reset to an earlier time. Each searches the map, O(1), and does
-/// with the engine what the plain [`Handle`](crate::Handle) would. The map is locked in parts of 32
-/// keys, for the time of one search: besides that nobody waits for anybody, and nothing of the
-/// engine's happens under such a lock. Empty timers have 16 KiB of their own; one that waits takes
+/// with the engine what the plain [`Handle`](crate::Handle) would. The map has 256 parts with a lock
+/// each, which is held for the time of one search, or for that of moving a part that has grown to
+/// twice its size: besides that nobody waits for anybody, and nothing of the engine's happens under
+/// such a lock. Empty timers have 16 KiB of their own; one that waits takes
 /// some 230 bytes besides its key and its entry in the engine; the table shrinks as keys go.
 ///
 /// ```

@@ -19,7 +19,7 @@ use super::turns::{Armed, Turns};
 pub(super) struct Waiting<K> {
     pub(super) node: Arc<Node<K>>,
     pub(super) handle: Handle,
-    task: Sealed,
+    task: Task,
     turns: Turns,
 }
 
@@ -42,18 +42,12 @@ pub(super) struct Taken<K> {
 #[must_use = "keys are dropped where their panics are put off"]
 pub(super) struct Remains<K>(Arc<Node<K>>, Option<Named<K>>);
 
-/// A closure that the table keeps for whoever takes it out.
-struct Sealed(Task);
-
-// SAFETY: nothing reaches the task through a shared reference: it is moved in, and moved out.
-unsafe impl Sync for Sealed {}
-
 // === impl Waiting ===
 
 impl<K> Waiting<K> {
     /// A timer whose first ticket counts.
     pub(super) fn new(node: Arc<Node<K>>, handle: Handle, task: Task) -> Waiting<K> {
-        Waiting { node, handle, task: Sealed(task), turns: Turns::default() }
+        Waiting { node, handle, task, turns: Turns::default() }
     }
 
     /// Whether that ticket of that node is the one that counts. One that comes before it counts is
@@ -82,7 +76,7 @@ impl<K> Waiting<K> {
         // Where it is too late for this, whoever is handed the ticket finds that it is worth
         // nothing.
         self.handle.cancel();
-        (self.task.0, Remains(self.node, None))
+        (self.task, Remains(self.node, None))
     }
 }
 
@@ -100,7 +94,7 @@ impl<K> Taken<K> {
         let Waiting { node, handle, task, .. } = self.waiting;
         node.gate.end();
         drop(handle);
-        (task.0, Remains(node, Some(self.named)))
+        (task, Remains(node, Some(self.named)))
     }
 
     /// Prevents the timer: answers its closure.
