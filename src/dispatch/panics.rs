@@ -56,6 +56,7 @@ impl Panics {
     }
 
     /// As `go_on`, for one who has an answer, which is dropped if there was a panic.
+    #[cfg(feature = "keyed")]
     pub(crate) fn go_on_or<R>(mut self, answer: R) -> R {
         if self.first.is_some() {
             self.drop(answer);
@@ -110,6 +111,7 @@ mod tests {
         assert_eq!(caught(|| panics.go_on()), "first");
     }
 
+    #[cfg(feature = "keyed")]
     #[test]
     fn an_answer_is_dropped_where_something_panicked_and_given_where_nothing_did() {
         assert_eq!(Panics::none().go_on_or(7), 7);

@@ -23,11 +23,12 @@ use super::{IfAbsentError, Scheduled};
 ///
 /// *Cost.* Scheduling allocates once (and once more for a closure of more than three words); no
 /// other operation does, but for a reset to an earlier time. Each searches the map, O(1), and does
-/// with the engine what the plain [`Handle`](crate::Handle) would. The map has 256 parts with a lock
-/// each, which is held for the time of one search, or for that of moving a part that has grown to
-/// twice its size: besides that nobody waits for anybody, and nothing of the engine's happens under
-/// such a lock. Empty timers have 16 KiB of their own; one that waits takes
-/// some 230 bytes besides its key and its entry in the engine; the table shrinks as keys go.
+/// with the engine what the plain [`Handle`](crate::Handle) would. The map has 256 parts, each with
+/// a lock that is held for the time of one search, or for that of moving a part that grows to twice
+/// its size: besides that nobody waits for anybody, and nothing of the engine's happens under such
+/// a lock. Empty timers have 49 KiB of their own; one that waits takes some 240 bytes besides
+/// its key and its entry in the engine (300 where the parts have just grown); the tables shrink as
+/// keys go.
 ///
 /// ```
 /// use std::time::Duration;
