@@ -6,8 +6,8 @@
 //! still be cancelled, replaced and moved.
 //!
 //! Keys are spread over parts by their hashes, each of which is a table under a lock, for the time
-//! of one search. What leaves a table is moved out of it and dropped by whoever took it, unlocked; and
-//! no table is shared with anybody else's, so that nothing of others is dropped here either. (The
+//! of one search. What leaves a table is moved out of it, and dropped by whoever took it, unlocked.
+//! No table is shared with anybody else's, so that nothing of others is dropped here either. (The
 //! reclamation of concurrent maps does that: it runs destructors of whatever else the thread has
 //! retired there, in the middle of a call.)
 //!
