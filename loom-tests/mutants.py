@@ -680,13 +680,19 @@ MUTANTS = {
     "the holder lets go of what was decided": (
         "trial", [(TRIAL, [("                Some(_) => None,\n                None if", "                None if"),
                             ("                None => Some(word & !HELD),", "                _ => Some(word & !HELD),"),
-                            ("            if let Some(decision) = decision(before) {\n"
-                             "                return Outcome::Finish { decision, by_holder: false };\n            }\n", "")])],
+                            ("            if let Some(outcome) = outcome(before) {\n"
+                             "                return outcome;\n            }\n", "")])],
     ),
     "a try that succeeded overrides what was decided": (
-        "trial", [(TRIAL, [("            None => Outcome::Finish { decision: decision_made, by_holder: true },\n"
-                             "            Some(decision) => Outcome::Finish { decision, by_holder: false },",
-                             "            _ => Outcome::Finish { decision: decision_made, by_holder: true },")])],
+        "trial", [(TRIAL, [("        outcome(before).unwrap_or(Outcome::Finish { decision: decision_made, by_holder: true })\n",
+                             "        let _ = before;\n"
+                             "        Outcome::Finish { decision: decision_made, by_holder: true }\n")])],
+    ),
+    "a try that decides is told that somebody else did": (
+        "trial", [(TRIAL, [("    let by_holder = word & OWN != 0;", "    let by_holder = word & OWN != word & OWN;")])],
+    ),
+    "whoever decides at a held operation is taken for its holder": (
+        "trial", [(TRIAL, [("if word & HELD != 0 && is_own() { OWN }", "if word & HELD != 0 || is_own() { OWN }")])],
     ),
     "a decided operation may be taken": (
         "trial", [(TRIAL, [("if decision(word).is_some() || (word & HELD != 0 && is_own()) {",
@@ -747,6 +753,11 @@ MUTANTS = {
     "a payload is pushed after the end": (
         "queue", [(QUEUE, [("            if state.is_over {\n                return Pushed::Over;",
                              "            if state.is_over && has_waited {\n                return Pushed::Over;")])],
+    ),
+    "who pushed is told under the lock": (
+        "queue", [(QUEUE, [("                drop(state);\n                self.wake(sleepers);\n                return",
+                             "                source.settle();\n                drop(state);\n"
+                             "                self.wake(sleepers);\n                return")])],
     ),
     # WAKER
     "a poll finds the end without Acquire": (

@@ -10,8 +10,8 @@ use tickless::dispatch::{Full, Pool};
 use tickless::future::{EngineExt, SleepError};
 use tickless::hashed::HashedWheelTimer;
 use tickless::{
-    Batch, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task, TurnError,
-    TypedEngine,
+    Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task,
+    TurnError, TypedEngine,
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
             assert!(refused.is_stopped());
             assert!(engine.schedule_detached(HOUR, || ()).is_err());
         }
-        engine.as_typed().bind_thread(1);
+        assert_eq!(engine.as_typed().bind_thread(1), Err(BindError::Forked));
         assert!(engine.schedule(HOUR, || ()).is_err());
     });
     in_a_child("stopping and turning", || {

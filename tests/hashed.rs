@@ -217,6 +217,18 @@ fn a_delay_of_zero_ends_with_the_tick_and_the_longest_never() {
 }
 
 #[test]
+fn a_tick_of_a_nanosecond_reaches_208_days_and_no_further() {
+    let builder = HashedWheelTimer::builder().tick_duration(Duration::from_nanos(1));
+    let timer = builder.manual_clock(&ManualClock::new()).build().unwrap();
+    let day = 24 * HOUR;
+    let [within, beyond] = [208, 209].map(|days| timer.new_timeout(nothing, days * day).unwrap());
+    assert_eq!(timer.advance(208 * day - Duration::from_nanos(1)), Ok(0));
+    assert_eq!((timer.advance(Duration::from_nanos(1)), within.is_expired()), (Ok(1), true));
+    assert_eq!((timer.advance(1_000 * day), beyond.is_expired()), (Ok(0), false));
+    assert!(beyond.cancel());
+}
+
+#[test]
 fn inside_its_task_a_timeout_is_expired_and_cannot_be_cancelled() {
     let (timer, _clock) = by_hand();
     let (sender, receiver) = mpsc::channel();

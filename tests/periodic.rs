@@ -264,7 +264,44 @@ fn a_period_of_a_nanosecond_runs_each_tick_and_misses_the_rest() {
     let periodic = bench.start(Schedule::fixed_rate(Duration::from_nanos(1)), no_time);
     bench.clock.advance(MS);
     let turn = bench.engine.turn(0).unwrap();
-    assert_eq!((turn.fired, periodic.runs(), periodic.missed()), (1, 1, 999_998));
+    // That of the present tick as well: what is due within a tick has one run.
+    assert_eq!((turn.fired, periodic.runs(), periodic.missed()), (1, 1, 999_999));
+    assert_eq!(bench.engine.turn(0).unwrap().fired, 0);
+}
+
+#[test]
+fn a_period_shorter_than_a_tick_runs_once_in_each_and_stays_on_its_grid() {
+    let bench = Bench::new();
+    let [half, third, other] = [500, 333, 700].map(|us| {
+        let (schedule, log) = (Schedule::fixed_rate(US * us), Log::default());
+        let own = Bench { clock: bench.clock.clone(), engine: bench.engine.clone(), log, ..bench };
+        (own.start(schedule, no_time), own)
+    });
+    bench.advance(MS * 10);
+    for (periodic, own) in [&half, &third, &other] {
+        assert_eq!(own.ran(), (1..=10).map(|ms| ms * 1_000).collect::<Vec<_>>());
+        assert_eq!(periodic.runs(), 10);
+    }
+    assert_eq!(half.1.due(), (0..10).map(|ms| ms * 1_000 + 500).collect::<Vec<_>>());
+    // 30 times of its grid have come by then, and 14 of the other's.
+    assert_eq!((half.0.missed(), third.0.missed(), other.0.missed()), (10, 20, 4));
+    assert!(third.1.due().iter().all(|us| us % 333 == 0));
+    assert!(other.1.due().iter().all(|us| us % 700 == 0));
+    // One that comes late in the middle of a tick, and one at its very beginning.
+    bench.clock.advance(US * 2_500);
+    bench.advance(Duration::ZERO);
+    assert_eq!((half.0.runs(), half.0.missed()), (11, 14));
+    bench.advance(US * 500);
+    assert_eq!((half.0.runs(), half.0.missed()), (12, 14), "at 13 ms");
+}
+
+#[test]
+fn a_period_shorter_than_a_tick_that_catches_up_runs_as_often_as_it_says() {
+    let bench = Bench::new();
+    let periodic = bench.start(Schedule::fixed_rate(US * 400).catching_up(), no_time);
+    bench.advance(MS * 10);
+    assert_eq!((periodic.runs(), periodic.missed()), (25, 0));
+    assert_eq!(bench.due(), (1..=25).map(|n| n * 400).collect::<Vec<_>>());
 }
 
 #[test]

@@ -93,13 +93,15 @@ impl Naive {
     }
 
     /// It has run, from when it was due to this time.
-    fn has_run(&mut self, ended_ns: u64) {
+    fn has_run(&mut self, ended_ns: u64, tick_ns: u64) {
         let (due_ns, period_ns) = (self.due_ns.unwrap(), u64::from(self.plan.period_ns));
         self.runs += 1;
         let mut next_ns = due_ns + period_ns;
         let is_last = match self.plan.kind {
             Kind::Rate => {
-                while next_ns < ended_ns {
+                // Where several times share a tick, one of them has a run.
+                let is_fine = period_ns < tick_ns;
+                while next_ns < ended_ns || is_fine && next_ns == ended_ns {
                     next_ns += period_ns;
                     self.missed += u64::from(self.runs != self.plan.cancels_in);
                 }
@@ -218,7 +220,7 @@ impl World {
             }
             let naive = &mut self.all[said.who].1;
             assert_eq!((said.number, said.missed), (naive.runs + 1, naive.missed));
-            naive.has_run(said.ended_ns);
+            naive.has_run(said.ended_ns, self.tick_ns);
         }
     }
 

@@ -8,13 +8,14 @@ mod common;
 mod random;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use common::scaled;
 use random::Random;
+use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::{Keeper, Pool, Shard};
@@ -45,9 +46,8 @@ impl Bench {
     /// Schedules a timer by a producer's clock.
     fn schedule(&mut self, deadline: u64, now: u64) {
         let Bench { pool, shard, keeper } = self;
-        keeper
-            .schedule(pool, shard, Tick::new(deadline), || Tick::new(now), deadline, false)
-            .unwrap();
+        let (due, now) = (Tick::new(deadline), || Tick::new(now));
+        let _ = keeper.schedule::<false>(pool, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn: the deadlines that fired, in order.
@@ -60,8 +60,9 @@ impl Bench {
             clock: &Clock::manual(&ManualClock::new()),
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
             observer: &Observer::default(),
+            stopping: &AtomicBool::new(false),
         };
-        reaper.turn(&mut self.shard.owner().lock().unwrap(), Tick::new(now), usize::MAX);
+        reaper.turn(&mut Queue::new(), Tick::new(now), usize::MAX).unwrap();
         fired.into_inner().unwrap()
     }
 

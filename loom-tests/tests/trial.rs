@@ -21,6 +21,8 @@ struct Rig {
     trial: Trial,
     needed: u32,
     happened: AtomicU32,
+    /// What each of its tries decides.
+    decides: Option<Decision>,
     /// Whether the lists lead to the operation.
     is_watched: Mutex<bool>,
     /// The holder's alone: how often it ended, and how.
@@ -33,16 +35,26 @@ struct Rig {
 unsafe impl Sync for Rig {}
 
 impl Rig {
+    /// One whose tries decide it, by its ticket. Its maker holds it.
+    fn new_deciding(decision: Decision) -> Arc<Rig> {
+        Arc::new(Rig { decides: Some(decision), ..Rig::unshared(u32::MAX) })
+    }
+
     /// An operation that its maker holds.
     fn new_held(needed: u32) -> Arc<Rig> {
-        Arc::new(Rig {
+        Arc::new(Rig::unshared(needed))
+    }
+
+    fn unshared(needed: u32) -> Rig {
+        Rig {
             trial: Trial::new_held(),
             needed,
             happened: AtomicU32::new(0),
+            decides: None,
             is_watched: Mutex::new(false),
             kept: UnsafeCell::new((0, None)),
             ended: Counter::new(0),
-        })
+        }
     }
 
     /// One that waits.
@@ -63,6 +75,9 @@ impl Rig {
     fn work(&self) -> bool {
         let outcome = self.trial.hold(|| {
             self.touch(None);
+            if let Some(decision) = self.decides {
+                assert_ne!(self.trial.decide(decision, || true), Decided::Finish, "it is held");
+            }
             self.can_complete()
         });
         if let Outcome::Finish { decision, .. } = outcome {
@@ -99,7 +114,7 @@ impl Rig {
     }
 
     fn decide(&self, decision: Decision) -> bool {
-        match self.trial.decide(decision) {
+        match self.trial.decide(decision, || false) {
             Decided::Finish => {
                 self.touch(Some(decision));
                 true
@@ -205,6 +220,19 @@ fn a_registration_a_check_a_cancel_and_the_timer_at_once() {
             _ => Completed,
         };
         assert_eq!(rig.end(), Some(end));
+    });
+}
+
+#[test]
+fn a_try_that_forces_its_own_operation_has_completed_it_unless_somebody_was_first() {
+    check(3, || {
+        let rig = Rig::new_deciding(Completed);
+        let timer = on_thread(&rig, |rig| rig.decide(Expired));
+        let force = on_thread(&rig, |rig| rig.decide(Completed));
+        let by_try = rig.register();
+        let (expired, forced) = (timer.join().unwrap(), force.join().unwrap());
+        assert_eq!(u32::from(by_try) + u32::from(expired) + u32::from(forced), 1);
+        assert_eq!(rig.end(), Some(if expired { Expired } else { Completed }));
     });
 }
 

@@ -115,8 +115,8 @@ impl<'a, T> Batch<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next_due(&mut self) -> Option<Due<T>> {
-        let (tick, payload) = self.pop()?;
-        Some(self.due(tick, payload))
+        let next = self.pop()?;
+        Some(self.due(next))
     }
 
     /// How many payloads are left; fewer can be taken if the engine is stopped meanwhile.
@@ -167,31 +167,11 @@ impl<'a, T> Batch<'a, T> {
         self.len() == 0
     }
 
-    /// The time of the payload that comes next begins: for who takes several at once, without a lap
-    /// for each.
-    #[cfg(not(any(loom, shuttle)))]
-    pub(super) fn begin_lap(&mut self) {
+    /// The next payload and its deadline, for one who holds a lock: nobody is told of a slow task
+    /// until [`tell`](Batch::tell).
+    pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
         if self.stopwatch.is_some() {
-            self.lap();
-        }
-    }
-
-    /// The next payload and its deadline's tick. Calls nobody, so that it may be called under a
-    /// lock.
-    #[cfg(not(any(loom, shuttle)))]
-    pub(super) fn pop_quietly(&mut self) -> Option<(Tick, T)> {
-        self.queue.pop_front()
-    }
-
-    /// A payload with its deadline as callers tell time.
-    pub(super) fn due(&self, tick: Tick, payload: T) -> Due<T> {
-        Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<(Tick, T)> {
-        if self.stopwatch.is_some() {
-            self.lap();
+            self.note();
         }
         // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
         // before comes before all that the handler does next.
@@ -199,14 +179,35 @@ impl<'a, T> Batch<'a, T> {
         if self.is_cut { None } else { self.queue.pop_front() }
     }
 
+    /// Tells of the slow tasks that taking payloads has shown.
+    pub(super) fn tell(&mut self) {
+        if let Some(stopwatch) = &mut self.stopwatch {
+            stopwatch.tell(self.clock);
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Tick, T)> {
+        let next = self.pull_untold();
+        if self.stopwatch.is_some() {
+            self.tell();
+        }
+        next
+    }
+
     #[cold]
-    fn lap(&mut self) {
+    fn note(&mut self) {
         // Where none is left, the time of the last goes on until the handler returns.
         let next = self.queue.front().map(|&(deadline, _)| deadline);
         if let Some(stopwatch) = self.stopwatch.as_mut().filter(|_| next.is_some()) {
             let lap = Lap { next, waiting: self.queue.len(), panicked: false };
-            stopwatch.lap(self.clock, self.scale, lap);
+            stopwatch.note(self.clock, self.scale, lap);
         }
+    }
+
+    /// A payload with its deadline, as handlers see it.
+    pub(super) fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
+        Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
 }
 

@@ -21,8 +21,6 @@ impl<T> Iterator for Dues<'_, T> {
     }
 }
 
-impl<T> ExactSizeIterator for Dues<'_, T> {}
-
 impl<T> fmt::Debug for Dues<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Dues").field(&self.0).finish()

@@ -15,10 +15,10 @@
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
 //! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
-//! `task` a closure; `load` is what a lock may take; `pool`, `channel` and `runtime` hand over to
-//! other threads, `monitor` reads what they counted; `slow` finds out which payloads take long.
-//! `contained` ends panics; `aside` and `waits` keep threads from waiting for each other; `process`
-//! knows a process from its children.
+//! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
+//! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics`
+//! puts one off; `aside` and `waits` keep threads from waiting for each other; `process` knows a
+//! process from its children.
 
 #[cfg(not(any(loom, shuttle)))]
 mod aside;
@@ -30,9 +30,9 @@ mod contained;
 mod dues;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
-mod load;
-#[cfg(not(any(loom, shuttle)))]
 mod monitor;
+#[cfg(not(any(loom, shuttle)))]
+mod panics;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
 pub mod pool;
@@ -64,6 +64,8 @@ pub use contained::{contained, contained_or};
 pub use handler::{Handler, Inline};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use panics::Panics;
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,

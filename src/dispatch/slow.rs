@@ -68,6 +68,8 @@ pub(crate) struct Stopwatch {
     rule: SlowRule,
     shard: usize,
     running: Option<Running>,
+    /// Those that were slow, until somebody is told.
+    untold: Vec<SlowTask>,
     slow: u64,
 }
 
@@ -100,22 +102,40 @@ impl fmt::Debug for SlowRule {
 
 impl Stopwatch {
     pub(crate) fn new(rule: &SlowRule, shard: usize) -> Stopwatch {
-        Stopwatch { rule: rule.clone(), shard, running: None, slow: 0 }
+        Stopwatch { rule: rule.clone(), shard, running: None, untold: Vec::new(), slow: 0 }
     }
 
-    /// The payload that was taken last is done with, and the next one's time begins. The clock is
-    /// read once, and once more after somebody was told: that time is nobody's.
+    /// The payload that was taken last is done with, and the next one's time begins. Whoever wants
+    /// to know of slow ones is told here.
     pub(crate) fn lap(&mut self, clock: &Clock, scale: Scale, lap: Lap) {
-        let mut now_ns = clock.now_ns();
+        self.note(clock, scale, lap);
+        self.tell(clock);
+    }
+
+    /// As `lap`, for one who holds a lock: nobody is told until [`tell`](Stopwatch::tell).
+    pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, lap: Lap) {
+        let now_ns = clock.now_ns();
         if let Some(running) = self.running.take() {
             let took = Duration::from_nanos(now_ns.saturating_sub(running.taken_ns));
             if took >= self.rule.threshold {
                 self.slow += 1;
-                (self.rule.tell)(&self.describe(clock, scale, lap, running, took));
-                now_ns = clock.now_ns();
+                self.untold.push(self.describe(clock, scale, lap, running, took));
             }
         }
         self.running = lap.next.map(|deadline| Running { deadline, taken_ns: now_ns });
+    }
+
+    /// Tells of each slow task that was noted. The time that this takes is nobody's.
+    pub(crate) fn tell(&mut self, clock: &Clock) {
+        if self.untold.is_empty() {
+            return;
+        }
+        let begin_ns = clock.now_ns();
+        self.untold.drain(..).for_each(|slow| (self.rule.tell)(&slow));
+        let told_ns = clock.now_ns().saturating_sub(begin_ns);
+        if let Some(running) = &mut self.running {
+            running.taken_ns = running.taken_ns.saturating_add(told_ns);
+        }
     }
 
     /// How many were slow.

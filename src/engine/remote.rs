@@ -131,6 +131,11 @@ impl EngineRef {
         is_inherited(self.number)
     }
 
+    /// Whether the engine's clock has got to that time. Not if the engine is gone.
+    pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
+        self.lent().is_some_and(|local| local.core.clock.now_ns() >= deadline_ns)
+    }
+
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
         local::of_number(self.number)

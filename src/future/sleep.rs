@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
@@ -64,6 +65,8 @@ use super::waker::Signal;
 pub struct Sleep {
     engine: EngineRef,
     has_elapsed: bool,
+    /// It was reset, and not polled since.
+    is_moved: bool,
     /// `None`: never.
     deadline: Option<Instant>,
     /// There while a timer is scheduled, and until a poll has seen its end.
@@ -119,7 +122,8 @@ impl Sleep {
     }
 
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
-        Sleep { engine, has_elapsed: false, deadline, handle: None, signal: None }
+        let (has_elapsed, is_moved) = (false, false);
+        Sleep { engine, has_elapsed, is_moved, deadline, handle: None, signal: None }
     }
 
     /// When it will be ready, by the engine's clock. `None`: never.
@@ -155,8 +159,9 @@ impl Sleep {
     /// whether it was elapsed or not.
     ///
     /// To a later time this is one atomic exchange, as [`Handle::reset_at`] is, and takes no lock;
-    /// the task that polled last will be woken. A sleep whose timer has fired waits anew from its
-    /// next poll on, and allocates again only where the reaper is still busy with the last firing.
+    /// the task that polled last will be woken. A deadline that has passed is ready at the next
+    /// poll. A sleep whose timer has fired waits anew from its next poll on, and allocates again
+    /// only where the reaper is still busy with the last firing.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -200,6 +205,13 @@ impl Sleep {
         if self.has_elapsed {
             return Poll::Ready(Ok(()));
         }
+        if mem::take(&mut self.is_moved)
+            && self.handle.is_some()
+            && self.engine.reckon(self.deadline).is_none()
+        {
+            // As with one that is new: what has passed needs no timer.
+            self.cancel();
+        }
         match &self.signal {
             Some(signal) if self.handle.is_some() => {
                 if signal.register(cx.waker()) {
@@ -236,6 +248,7 @@ impl Sleep {
     pub(super) fn move_to(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
         self.has_elapsed = false;
+        self.is_moved = true;
         let Some(handle) = &mut self.handle else { return };
         let moved = match deadline {
             Some(deadline) => handle.reset_at(deadline),

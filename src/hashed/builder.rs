@@ -64,7 +64,8 @@ impl Builder {
     /// 1 ns to 584 years.
     ///
     /// A shorter tick expires closer to the delay. It costs nothing while nothing is due: nothing
-    /// wakes up per tick.
+    /// wakes up per tick. A timer reaches 2^54 ticks from when it was built: 570 years at 1 us, 208
+    /// days at 1 ns. A timeout beyond that never expires.
     ///
     /// ```
     /// # use std::time::Duration;

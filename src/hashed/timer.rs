@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::dispatch::contained;
 use crate::engine::{Registry, Stats, TypedEngine};
 use crate::error::{BuildError, ScheduleError, StopError, TurnError};
 use crate::sync::{Arc, AtomicU32, Ordering};
@@ -220,7 +221,12 @@ impl HashedWheelTimer {
     pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
         let pending = self.door.engine.stop()?;
         self.door.end();
-        Ok(pending.into_iter().filter_map(Pending::stop).collect())
+        let mut stopped = Vec::with_capacity(pending.len());
+        for pending in pending {
+            // One that was cancelled meanwhile goes here, and with it perhaps its task.
+            contained(|| stopped.extend(pending.stop()));
+        }
+        Ok(stopped)
     }
 
     /// Moves a manual clock on and runs what becomes due on the way, in order of its ticks, on this

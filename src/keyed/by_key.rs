@@ -3,10 +3,9 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::Engine;
 
 use super::door::When;
@@ -75,8 +74,9 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let (task, remains) = self.door().take(key)?.call_off();
-        drop(remains);
-        Some(task)
+        let mut panics = Panics::none();
+        remains.let_go(&mut panics);
+        Some(panics.go_on_or(task))
     }
 
     /// Moves what waits under `key`: it is due `delay` from now, and at no other time. `Ok(false)`:
@@ -252,18 +252,10 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K) -> bool) -> usize {
-        let mut panic = None;
-        let cancelled = self.door().call_off_where(
-            |key| !keep(key),
-            |task| {
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop::<Task>(task))) {
-                    panic.get_or_insert(payload);
-                }
-            },
-        );
-        if let Some(payload) = panic {
-            resume_unwind(payload);
-        }
+        let mut panics = Panics::none();
+        let is_meant = |key: &K| !keep(key);
+        let cancelled = self.door().call_off_where(is_meant, &mut panics);
+        panics.go_on();
         cancelled
     }
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Task, contained};
+use crate::dispatch::{Panics, Task, contained};
 use crate::engine::{Engine, Handle};
 use crate::error::ScheduleError;
 use crate::sync::{Arc, Padded};
@@ -109,23 +109,24 @@ where
         self.anchors.iter().map(|anchor| anchor.waiting()).sum()
     }
 
-    /// Calls off each waiting timer that `is_meant`, and hands its task to `then`, outside of all
-    /// locks.
+    /// Calls off each waiting timer that `is_meant`, and drops it outside of all locks. A panic of
+    /// `is_meant` goes on at once, those of tasks and keys are put off.
     pub(super) fn call_off_where(
         &self,
         mut is_meant: impl FnMut(&K) -> bool,
-        mut then: impl FnMut(Task),
+        panics: &mut Panics,
     ) -> usize {
         let mut called_off = 0;
         for node in self.table.nodes() {
-            if !is_meant(&node.key) {
-                continue;
-            }
-            if let Some(taken) = self.table.take_node(&node) {
-                let (task, _remains) = taken.call_off();
+            let is_meant = is_meant(&node.key);
+            let taken = is_meant.then(|| self.table.take_node(&node)).flatten();
+            if let Some(taken) = taken {
+                let (task, remains) = taken.call_off();
                 called_off += 1;
-                then(task);
+                panics.drop(task);
+                remains.let_go(panics);
             }
+            panics.drop(node);
         }
         called_off
     }
@@ -229,7 +230,10 @@ where
     K: Eq + Send + Sync + 'static,
 {
     fn drop(&mut self) {
-        self.call_off_where(|_| true, |task| _ = contained(|| drop::<Task>(task)));
+        // A panic of what waited ends here.
+        let mut panics = Panics::none();
+        self.call_off_where(|_| true, &mut panics);
+        contained(|| panics.go_on());
     }
 }
 

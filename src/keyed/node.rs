@@ -13,7 +13,6 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use crate::sync::{Arc, AtomicUsize, Ordering, Padded};
 
@@ -48,13 +47,6 @@ pub(super) struct ByKey<'a, Q: ?Sized> {
     pub(super) hash: u64,
 }
 
-/// Looks for where a node is, or was.
-pub(super) struct ByName<'a, K>(pub(super) &'a Node<K>);
-
-/// Spreads hashes: the map uses their upper bits, which those of a simple hasher have in common.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spread(u64);
-
 /// A number as good in its upper as in its lower bits, from one that need not be.
 pub(super) fn spread(hash: u64) -> u64 {
     // An odd number without a pattern carries every lower bit into the upper ones, and the shift
@@ -79,6 +71,12 @@ impl<K> Node<K> {
     pub(super) fn name_after(&self, named: &Named<K>) {
         // ORDER: Relaxed - written and read under the lock of the key.
         self.name.store(named.address(), Ordering::Relaxed);
+    }
+
+    /// Whether that is where the node is, or was. Called under the lock of the key.
+    pub(super) fn is_under(&self, named: &Named<K>) -> bool {
+        // ORDER: Relaxed - written and read under the lock of the key.
+        self.name.load(Ordering::Relaxed) == named.address()
     }
 
     /// The node is being entered. Called under the lock of the key, so that nobody can take it out
@@ -122,61 +120,11 @@ impl<K> Named<K> {
     }
 }
 
-impl<K: Eq> PartialEq for Named<K> {
-    fn eq(&self, other: &Named<K>) -> bool {
-        self.0.hash == other.0.hash && self.0.key == other.0.key
-    }
-}
-
-impl<K: Eq> Eq for Named<K> {}
-
-impl<K> Hash for Named<K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
 // === impl ByKey ===
 
-impl<Q: Eq + ?Sized, K: Borrow<Q>> scc::Equivalent<Named<K>> for ByKey<'_, Q> {
-    fn equivalent(&self, named: &Named<K>) -> bool {
+impl<Q: Eq + ?Sized> ByKey<'_, Q> {
+    /// Whether that is the key, by its own `Eq`.
+    pub(super) fn is<K: Borrow<Q>>(&self, named: &Named<K>) -> bool {
         named.0.hash == self.hash && *named.0.key.borrow() == *self.key
-    }
-}
-
-impl<Q: ?Sized> Hash for ByKey<'_, Q> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-// === impl ByName ===
-
-impl<K> scc::Equivalent<Named<K>> for ByName<'_, K> {
-    fn equivalent(&self, named: &Named<K>) -> bool {
-        // ORDER: Relaxed - written and read under the lock of the key.
-        self.0.name.load(Ordering::Relaxed) == named.address()
-    }
-}
-
-impl<K> Hash for ByName<'_, K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-// === impl Spread ===
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("the table has hashes only");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = spread(hash);
     }
 }

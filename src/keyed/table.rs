@@ -5,32 +5,56 @@
 //! engine says of it decides nothing: a timer that the reaper has taken out but not come to can
 //! still be cancelled, replaced and moved.
 //!
-//! The map is `scc`'s: its buckets, of 32 entries, have a lock each, for the time of one search.
+//! Keys are spread over parts by their hashes, each of which is a table under a lock, for the time
+//! of one search. What leaves a table is moved out of it, and dropped by whoever took it, unlocked.
+//! No table is shared with anybody else's, so that nothing of others is dropped here either. (The
+//! reclamation of concurrent maps does that: it runs destructors of whatever else the thread has
+//! retired there, in the middle of a call.)
 //!
 //! *Invariants*
 //! - Under such a lock nothing of the user's runs but `Eq` of keys, in a call of the user's own
 //!   (see `node`). Nothing is scheduled, cancelled or dropped there.
 //! - A node is named, counted and its gate opened under the lock under which it is entered.
 //!
-//! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/keyed_races.rs`.
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/keyed_races.rs`,
+//! `tests/keyed_foreign.rs`.
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::BuildHasherDefault;
+use std::mem;
 
-use scc::hash_map::Entry;
+use hashbrown::HashTable;
 
 use crate::dispatch::Task;
 use crate::engine::{CancelOnDrop, Handle};
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex, MutexGuard, Padded};
 use crate::time::Tick;
 
-use super::node::{ByKey, ByName, Named, Node, Spread};
+use super::node::{ByKey, Named, Node, spread};
 use super::waiting::{Rearmed, Taken, Waiting};
+
+/// Into how many parts keys are spread.
+const PARTS: usize = 256;
+
+/// A table for so many timers is kept whatever happens.
+const KEPT: usize = 16;
 
 /// The timers that wait.
 pub(super) struct Table<K> {
-    map: scc::HashMap<Named<K>, Waiting<K>, BuildHasherDefault<Spread>>,
+    parts: Box<[Padded<Mutex<Part<K>>>]>,
+}
+
+/// The timers under some of the keys: those whose hashes share some bits.
+struct Part<K> {
+    entries: HashTable<Entry<K>>,
+}
+
+/// A timer under its key.
+struct Entry<K> {
+    /// As the tables use it.
+    hash: u64,
+    named: Named<K>,
+    waiting: Waiting<K>,
 }
 
 /// What a new timer does where another waits under its key.
@@ -66,7 +90,15 @@ pub(super) enum Move<K> {
 
 impl<K> Table<K> {
     pub(super) fn new() -> Table<K> {
-        Table { map: scc::HashMap::with_hasher(BuildHasherDefault::default()) }
+        let part = || Padded(Mutex::new(Part { entries: HashTable::new() }));
+        Table { parts: (0..PARTS).map(|_| part()).collect() }
+    }
+
+    /// The part of a hash, and the hash as its table uses it.
+    fn part(&self, hash: u64) -> (MutexGuard<'_, Part<K>>, u64) {
+        // The table uses the lowest and the highest bits.
+        let hash = spread(hash);
+        (lock(&self.parts[(hash >> 32) as usize % PARTS]), hash)
     }
 }
 
@@ -82,19 +114,22 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         task: Task,
         rule: Rule,
     ) -> Entered<K> {
+        // What is not used of these is dropped after the lock was let go.
         let waiting = |node, task| Waiting::new(node, timer.into_handle(), task);
-        match self.map.entry_sync(Named(node.clone())) {
-            Entry::Occupied(_) if rule == Rule::IfAbsent => Entered::Occupied(task),
+        let (mut part, hash) = self.part(node.hash);
+        match part.find(hash, |named| named.0.key == node.key) {
+            Some(_) if rule == Rule::IfAbsent => Entered::Occupied(task),
             _ if !node.gate.open() => Entered::Early(node, task),
-            Entry::Occupied(mut place) => {
+            Some(place) => {
                 // It is counted where the other was: keys that are equal have one hash.
-                node.name_after(place.key());
-                Entered::Instead(place.insert(waiting(node, task)))
+                node.name_after(&place.named);
+                Entered::Instead(mem::replace(&mut place.waiting, waiting(node, task)))
             }
-            Entry::Vacant(place) => {
-                node.name_after(place.key());
+            None => {
+                let named = Named(node.clone());
+                node.name_after(&named);
                 node.count_in();
-                place.insert_entry(waiting(node, task));
+                part.insert(Entry { hash, named, waiting: waiting(node, task) });
                 Entered::New
             }
         }
@@ -106,18 +141,21 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        taken(self.map.remove_sync(key))
+        let (mut part, hash) = self.part(key.hash);
+        part.take(hash, |named| key.is(named), |_| true)
     }
 
     /// Takes a timer out, if that ticket is the one that counts.
     pub(super) fn take_turn(&self, node: &Arc<Node<K>>, turn: u64) -> Option<Taken<K>> {
-        taken(self.map.remove_if_sync(&ByName(node), |waiting| waiting.is_due(node, turn)))
+        let (mut part, hash) = self.part(node.hash);
+        part.take(hash, |named| node.is_under(named), |waiting| waiting.is_due(node, turn))
     }
 
     /// Takes a timer out, if it waits.
     pub(super) fn take_node(&self, node: &Arc<Node<K>>) -> Option<Taken<K>> {
+        let (mut part, hash) = self.part(node.hash);
         let is_it = |waiting: &mut Waiting<K>| Arc::ptr_eq(&waiting.node, node);
-        taken(self.map.remove_if_sync(&ByName(node), is_it))
+        part.take(hash, |named| node.is_under(named), is_it)
     }
 
     /// Moves what waits under a key, or says how to; `None`: nothing waits there.
@@ -126,12 +164,12 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.map.update_sync(key, |_, waiting| {
-            if waiting.handle.postpone(deadline) {
-                Move::Done
-            } else {
-                Move::Anew(waiting.node.clone(), waiting.issue())
-            }
+        let (mut part, hash) = self.part(key.hash);
+        let Entry { waiting, .. } = part.find(hash, |named| key.is(named))?;
+        Some(if waiting.handle.postpone(deadline) {
+            Move::Done
+        } else {
+            Move::Anew(waiting.node.clone(), waiting.issue())
         })
     }
 
@@ -142,12 +180,13 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         turn: u64,
         handle: Handle,
     ) -> Result<Rearmed, Handle> {
-        let mut handle = Some(handle);
-        let rearmed = self.map.update_sync(&ByName(node), |_, waiting| {
-            let is_it = Arc::ptr_eq(&waiting.node, node);
-            is_it.then(|| handle.take().map(|handle| waiting.rearm(turn, handle))).flatten()
-        });
-        rearmed.flatten().ok_or_else(|| handle.expect("it was not used"))
+        let (mut part, hash) = self.part(node.hash);
+        match part.find(hash, |named| node.is_under(named)) {
+            Some(Entry { waiting, .. }) if Arc::ptr_eq(&waiting.node, node) => {
+                Ok(waiting.rearm(turn, handle))
+            }
+            _ => Err(handle),
+        }
     }
 
     /// When what waits under a key is due; `None`: nothing waits there.
@@ -156,7 +195,8 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.map.read_sync(key, |_, waiting| waiting.handle.tick())
+        let (mut part, hash) = self.part(key.hash);
+        part.find(hash, |named| key.is(named)).map(|entry| entry.waiting.handle.tick())
     }
 
     pub(super) fn contains<Q>(&self, key: &ByKey<'_, Q>) -> bool
@@ -164,16 +204,16 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.map.contains_sync(key)
+        let (mut part, hash) = self.part(key.hash);
+        part.find(hash, |named| key.is(named)).is_some()
     }
 
     /// Every node that waits. What comes or goes meanwhile may be among them or not.
     pub(super) fn nodes(&self) -> Vec<Arc<Node<K>>> {
         let mut nodes = Vec::new();
-        self.map.iter_sync(|_, waiting| {
-            nodes.push(waiting.node.clone());
-            true
-        });
+        for part in &self.parts {
+            nodes.extend(lock(part).entries.iter().map(|entry| entry.waiting.node.clone()));
+        }
         nodes
     }
 }
@@ -184,8 +224,46 @@ impl<K> fmt::Debug for Table<K> {
     }
 }
 
-fn taken<K>(entry: Option<(Named<K>, Waiting<K>)>) -> Option<Taken<K>> {
-    let (named, waiting) = entry?;
-    waiting.node.count_out();
-    Some(Taken { named, waiting })
+/// A key's `Eq` that panics leaves the part as it was.
+fn lock<K>(part: &Mutex<Part<K>>) -> MutexGuard<'_, Part<K>> {
+    part.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+// === impl Part ===
+
+impl<K> Part<K> {
+    /// The entry of that hash whose name is meant.
+    fn find(&mut self, hash: u64, is_it: impl Fn(&Named<K>) -> bool) -> Option<&mut Entry<K>> {
+        self.entries.find_mut(hash, |entry| entry.hash == hash && is_it(&entry.named))
+    }
+
+    fn insert(&mut self, entry: Entry<K>) {
+        self.entries.insert_unique(entry.hash, entry, |entry| entry.hash);
+    }
+
+    /// Takes out the entry of that hash whose name is meant, if its timer `may` go.
+    fn take(
+        &mut self,
+        hash: u64,
+        is_it: impl Fn(&Named<K>) -> bool,
+        may: impl FnOnce(&mut Waiting<K>) -> bool,
+    ) -> Option<Taken<K>> {
+        let is_it = |entry: &Entry<K>| entry.hash == hash && is_it(&entry.named);
+        let mut place = self.entries.find_entry(hash, is_it).ok()?;
+        if !may(&mut place.get_mut().waiting) {
+            return None;
+        }
+        let (Entry { named, waiting, .. }, _) = place.remove();
+        waiting.node.count_out();
+        self.shrink();
+        Some(Taken { named, waiting })
+    }
+
+    /// Gives memory back that a burst needed.
+    fn shrink(&mut self) {
+        let (len, capacity) = (self.entries.len(), self.entries.capacity());
+        if capacity > KEPT && len < capacity / 8 {
+            self.entries.shrink_to(2 * len, |entry| entry.hash);
+        }
+    }
 }

@@ -12,9 +12,9 @@
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::sync::Arc;
+use crate::dispatch::Panics;
+use crate::sync::{Arc, thread};
 
 use super::node::Node;
 use super::waiting::Taken;
@@ -38,13 +38,13 @@ impl<K: Eq + Send + Sync + 'static> Ticket<K> {
     pub(super) fn fire(mut self) {
         let Some((taken, node)) = self.hand_in() else { return };
         let (task, remains) = taken.expire();
-        let outcome = catch_unwind(AssertUnwindSafe(|| task.run()));
+        let mut panics = Panics::none();
+        panics.run(|| task.run());
         // Keys are dropped after that, and never while the closure's panic is under way: theirs,
         // if they had one, would end the process.
-        drop((remains, node));
-        if let Err(panic) = outcome {
-            resume_unwind(panic);
-        }
+        remains.let_go(&mut panics);
+        panics.drop(node);
+        panics.go_on();
     }
 
     /// Takes the timer from under its key, if this ticket is the one that counts.
@@ -61,8 +61,15 @@ impl<K: Eq + Send + Sync + 'static> Ticket<K> {
 
 impl<K: Eq + Send + Sync + 'static> Drop for Ticket<K> {
     fn drop(&mut self) {
-        if let Some((taken, _)) = self.hand_in() {
-            drop(taken.call_off());
+        let Some((taken, node)) = self.hand_in() else { return };
+        let (task, remains) = taken.call_off();
+        let mut panics = Panics::none();
+        panics.drop(task);
+        remains.let_go(&mut panics);
+        panics.drop(node);
+        // Not where another is under way: a second would end the process.
+        if !thread::panicking() {
+            panics.go_on();
         }
     }
 }

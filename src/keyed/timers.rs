@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::Engine;
 use crate::error::{BuildError, ScheduleError};
 use crate::sync::Arc;
@@ -23,10 +23,12 @@ use super::{IfAbsentError, Scheduled};
 ///
 /// *Cost.* Scheduling allocates once (and once more for a closure of more than three words); no
 /// other operation does, but for a reset to an earlier time. Each searches the map, O(1), and does
-/// with the engine what the plain [`Handle`](crate::Handle) would. The map is locked in parts of 32
-/// keys, for the time of one search: besides that nobody waits for anybody, and nothing of the
-/// engine's happens under such a lock. Empty timers have 16 KiB of their own; one that waits takes
-/// some 230 bytes besides its key and its entry in the engine; the table shrinks as keys go.
+/// with the engine what the plain [`Handle`](crate::Handle) would. The map has 256 parts, each with
+/// a lock that is held for the time of one search, or for that of moving a part that grows to twice
+/// its size: besides that nobody waits for anybody, and nothing of the engine's happens under such
+/// a lock. Empty timers have 49 KiB of their own; one that waits takes some 240 bytes besides
+/// its key and its entry in the engine (300 where the parts have just grown); the tables shrink as
+/// keys go.
 ///
 /// ```
 /// use std::time::Duration;
@@ -264,8 +266,10 @@ where
         match self.door.put(key, when, task, Rule::Replace) {
             Ok(None) => Ok(Scheduled::New),
             Ok(Some((task, remains))) => {
-                drop(remains);
-                drop(task);
+                let mut panics = Panics::none();
+                remains.let_go(&mut panics);
+                panics.drop(task);
+                panics.go_on();
                 Ok(Scheduled::Replaced)
             }
             Err(Refusal::Engine(error)) => Err(error),

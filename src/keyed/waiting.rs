@@ -8,7 +8,7 @@
 
 use std::{fmt, mem};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::Handle;
 use crate::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::turns::{Armed, Turns};
 pub(super) struct Waiting<K> {
     pub(super) node: Arc<Node<K>>,
     pub(super) handle: Handle,
-    task: Sealed,
+    task: Task,
     turns: Turns,
 }
 
@@ -39,21 +39,15 @@ pub(super) struct Taken<K> {
 }
 
 /// What is left of a timer besides its closure: keys, whose drop is the user's code.
-#[expect(dead_code, reason = "there to be dropped")]
+#[must_use = "keys are dropped where their panics are put off"]
 pub(super) struct Remains<K>(Arc<Node<K>>, Option<Named<K>>);
-
-/// A closure that the table keeps for whoever takes it out.
-struct Sealed(Task);
-
-// SAFETY: nothing reaches the task through a shared reference: it is moved in, and moved out.
-unsafe impl Sync for Sealed {}
 
 // === impl Waiting ===
 
 impl<K> Waiting<K> {
     /// A timer whose first ticket counts.
     pub(super) fn new(node: Arc<Node<K>>, handle: Handle, task: Task) -> Waiting<K> {
-        Waiting { node, handle, task: Sealed(task), turns: Turns::default() }
+        Waiting { node, handle, task, turns: Turns::default() }
     }
 
     /// Whether that ticket of that node is the one that counts. One that comes before it counts is
@@ -82,7 +76,7 @@ impl<K> Waiting<K> {
         // Where it is too late for this, whoever is handed the ticket finds that it is worth
         // nothing.
         self.handle.cancel();
-        (self.task.0, Remains(self.node, None))
+        (self.task, Remains(self.node, None))
     }
 }
 
@@ -100,12 +94,22 @@ impl<K> Taken<K> {
         let Waiting { node, handle, task, .. } = self.waiting;
         node.gate.end();
         drop(handle);
-        (task.0, Remains(node, Some(self.named)))
+        (task, Remains(node, Some(self.named)))
     }
 
     /// Prevents the timer: answers its closure.
     pub(super) fn call_off(self) -> (Task, Remains<K>) {
         let (task, Remains(node, _)) = self.waiting.call_off();
         (task, Remains(node, Some(self.named)))
+    }
+}
+
+// === impl Remains ===
+
+impl<K> Remains<K> {
+    /// Drops each of the keys, unless somebody else has it.
+    pub(super) fn let_go(self, panics: &mut Panics) {
+        panics.drop(self.0);
+        panics.drop(self.1);
     }
 }

@@ -15,13 +15,11 @@
 //!
 //! *Tested by*: `tests/periodic_ends.rs`, `tests/periodic_races.rs`.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::dispatch::{Task, contained};
+use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, EngineRef, Handle};
-use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell, thread};
+use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Clock;
 
 use super::cycle::{Came, Cycle, Decided, End, Released};
@@ -171,47 +169,33 @@ impl<B: Body> Armed<B> {
 
     /// The holder's part when something has come: runs the body, until it waits again or is over.
     fn serve(self: &Arc<Self>) {
-        // Of several panics of one hold, the last goes on: that takes an answer that comes while
-        // its attempt is still being made.
-        let mut panic: Option<Box<dyn Any + Send>> = None;
+        // Of several panics of one hold, the first goes on.
+        let mut panics = Panics::none();
         let end = loop {
-            let fire = || self.with_body(|body| body.fire(self));
-            if let Err(cause) = catch_unwind(AssertUnwindSafe(fire)) {
-                let before = panic.replace(cause);
-                contained(|| drop(before));
-            }
-            match self.wait_for_next() {
-                Ok(Released::Free) => break None,
-                Ok(Released::Again) => {}
-                Ok(Released::Finish(end)) => break Some(end),
-                Err(cause) => {
-                    let before = panic.replace(cause);
-                    contained(|| drop(before));
-                    break Some(self.cycle.conclude(End::Panicked));
-                }
+            panics.run(|| self.with_body(|body| body.fire(self)));
+            match self.wait_for_next(&mut panics) {
+                Released::Free => break None,
+                Released::Again => {}
+                Released::Finish(end) => break Some(end),
             }
         };
-        let finish = || end.into_iter().for_each(|end| self.finish(end));
-        match panic {
-            None => finish(),
-            Some(cause) => {
-                contained(finish);
-                resume_unwind(cause);
-            }
+        if let Some(end) = end {
+            panics.run(|| self.finish(end));
         }
+        panics.go_on();
     }
 
-    /// The holder asks the body what to wait for, and lets go. The error is a panic.
-    fn wait_for_next(self: &Arc<Self>) -> thread::Result<Released> {
+    /// The holder asks the body what to wait for, and lets go. A body that panics then is over.
+    fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released {
         if let Some(end) = self.cycle.end() {
-            return Ok(Released::Finish(end));
+            return Released::Finish(end);
         }
-        let next = || self.with_body(|body| body.next(self));
-        Ok(match catch_unwind(AssertUnwindSafe(next))? {
+        let next = panics.run(|| self.with_body(|body| body.next(self)));
+        match next.unwrap_or(Next::End(End::Panicked)) {
             Next::At(at_ns) => self.wait_until(at_ns).map_or(Released::Free, Released::Finish),
             Next::Answer => self.cycle.release(),
             Next::End(end) => Released::Finish(self.cycle.conclude(end)),
-        })
+        }
     }
 
     /// Takes back the timer, and frees the body: for whoever has it when it is over.

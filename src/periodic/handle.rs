@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Instant;
 
+use crate::dispatch::Panics;
 use crate::engine::Engine;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
@@ -291,7 +292,12 @@ impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
         Next::At(next_ns)
     }
 
-    fn over(self, _end: End, _counters: &Counters) {}
+    fn over(self, _end: End, _counters: &Counters) {
+        let mut panics = Panics::none();
+        panics.drop(self.task);
+        panics.drop(self.plan);
+        panics.go_on();
+    }
 }
 
 impl<F> fmt::Debug for PeriodicBody<F> {

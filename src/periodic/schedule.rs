@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineRef};
 use crate::time::{Clock, saturating_ns};
 
 use super::handle::{Periodic, PeriodicBody};
@@ -34,9 +34,20 @@ pub struct Schedule {
 
 /// From a run to the next.
 pub(super) enum Plan {
-    Rate { period_ns: u64, is_catching_up: bool },
+    Rate { period_ns: u64, skips: Skips },
     Delay { delay_ns: u64 },
     From(Box<dyn FnMut(Instant) -> Option<Instant> + Send>),
+}
+
+/// Which times of its grid a fixed rate skips that have come before a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skips {
+    /// None.
+    Nothing,
+    /// Those before the present.
+    Past,
+    /// The present as well: its period is shorter than a tick, so this is the tick of that run.
+    PastAndPresent,
 }
 
 enum First {
@@ -58,6 +69,9 @@ impl Schedule {
     /// by then is skipped and [counted](Run::missed). The next run is due at the first time of the
     /// grid that has not passed. [`catching_up`](Schedule::catching_up) makes up for them instead.
     ///
+    /// A period shorter than the engine's tick has one run per tick, at a time of the grid; the
+    /// other times of that tick count as missed.
+    ///
     /// From 1 ns; a period too long to represent never ends. [`start`](Schedule::start) refuses
     /// zero.
     ///
@@ -74,7 +88,7 @@ impl Schedule {
     /// ```
     pub fn fixed_rate(period: Duration) -> Schedule {
         let period_ns = saturating_ns(period);
-        Schedule::usual(Plan::Rate { period_ns, is_catching_up: false })
+        Schedule::usual(Plan::Rate { period_ns, skips: Skips::Past })
     }
 
     /// A run each time that `delay` has passed since the end of the last: a pause of that length
@@ -193,8 +207,8 @@ impl Schedule {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn catching_up(mut self) -> Schedule {
-        if let Plan::Rate { is_catching_up, .. } = &mut self.plan {
-            *is_catching_up = true;
+        if let Plan::Rate { skips, .. } = &mut self.plan {
+            *skips = Skips::Nothing;
         }
         self
     }
@@ -239,6 +253,7 @@ impl Schedule {
             First::At(first) => Some(clock.ns_at(first)),
             First::After(delay) => Some(now_ns.saturating_add(saturating_ns(delay))),
         };
+        plan.fit(EngineRef::new(engine.as_typed()).tick());
         match first_ns {
             Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
             None => Err(StartError::new(StartReason::NoRun, task)),
@@ -264,18 +279,28 @@ impl fmt::Debug for Schedule {
 // === impl Plan ===
 
 impl Plan {
+    /// Fits it to the engine's tick. `None`: the engine is gone.
+    fn fit(&mut self, tick: Option<Duration>) {
+        if let Plan::Rate { period_ns, skips: skips @ Skips::Past } = self {
+            if tick.is_some_and(|tick| *period_ns < saturating_ns(tick)) {
+                *skips = Skips::PastAndPresent;
+            }
+        }
+    }
+
     /// When the next run is due after one that was due at `last_ns` and has just ended, and how
     /// many are skipped; `None`: there is none.
     pub(super) fn next(&mut self, last_ns: u64, clock: &Clock) -> Option<(u64, u64)> {
         match self {
-            Plan::Rate { period_ns, is_catching_up } => {
+            Plan::Rate { period_ns, skips } => {
                 let next_ns = last_ns.saturating_add(*period_ns);
-                let late_ns = match is_catching_up {
-                    true => 0,
-                    false => clock.now_ns().saturating_sub(next_ns),
+                let skipped_before_ns = match skips {
+                    Skips::Nothing => 0,
+                    Skips::Past => clock.now_ns(),
+                    Skips::PastAndPresent => clock.now_ns().saturating_add(1),
                 };
-                // Of the grid, those before now.
-                let missed = late_ns.div_ceil(*period_ns);
+                // Of the grid.
+                let missed = skipped_before_ns.saturating_sub(next_ns).div_ceil(*period_ns);
                 Some((next_ns.saturating_add(missed.saturating_mul(*period_ns)), missed))
             }
             Plan::Delay { delay_ns } => Some((clock.now_ns().saturating_add(*delay_ns), 0)),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::dispatch::Panics;
 use crate::engine::Engine;
 use crate::sync::{Arc, Ordering};
 use crate::time::saturating_ns;
@@ -139,8 +140,15 @@ where
 
     fn over(self, end: End, answers: &Answers<T, E>) {
         // What an attempt brought counts where nobody has cancelled meanwhile.
-        let outcome = self.outcome.filter(|_| end == End::Finished);
-        (self.done)(outcome.unwrap_or(Outcome::Ended { end, attempts: answers.attempts() }));
+        let Trying { attempt, done, outcome, .. } = self;
+        let mut panics = Panics::none();
+        let ended = Outcome::Ended { end, attempts: answers.attempts() };
+        panics.run(|| match outcome {
+            Some(outcome) if end == End::Finished => done(outcome),
+            _ => done(ended),
+        });
+        panics.drop(attempt);
+        panics.go_on();
     }
 }
 

@@ -54,7 +54,8 @@ where
     /// and `on_complete` has returned; or, if another call was inside `try_complete` right then,
     /// `on_complete` follows there. `false`: it was decided before.
     ///
-    /// From inside the operation's own `try_complete` it does the same as answering `true`.
+    /// From inside the operation's own `try_complete` it does the same as answering `true`: the
+    /// check that tries the operation counts it.
     ///
     /// O(number of its keys).
     ///

@@ -6,13 +6,16 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::dispatch::Task;
+use crate::engine::{Engine, EngineRef};
 use crate::error::BuildError;
 use crate::sync::{Arc, Padded};
+use crate::time::saturating_ns;
 
+use super::expiry::Expiry;
 use super::node::{Anchor, Hold, Lists, Node};
 use super::trial::Outcome;
-use super::{Arrival, Decision, Delayed, Operation, WatchError, WatchReason, ends};
+use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Where operations wait under keys until they complete or time out: see the
 /// [module](crate::purgatory).
@@ -127,7 +130,9 @@ where
     ///
     /// If the engine is stopped first, what waits does so without a timeout from then on, and
     /// nothing more is let in. (Of the tasks that `Engine::stop` returns, those that are the
-    /// purgatory's expire their operations when they are run.)
+    /// purgatory's expire their operations when they are run.) If the engine's dispatcher drops a
+    /// task that is due (see [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires
+    /// there, and its callbacks run where the task is dropped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -259,14 +264,14 @@ where
             hold.give_up();
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
-        let expiring = node.clone();
-        let expire = move || {
-            expiring.decide(Decision::Expired);
-        };
-        match engine.schedule(timeout, expire) {
+        let engine = EngineRef::new(engine.as_typed());
+        let due_ns = engine.watch_ns().unwrap_or(0).saturating_add(saturating_ns(timeout));
+        let expiry = Expiry::new(node.clone(), due_ns, engine);
+        match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {
             Ok(timer) => hold.keep(timer),
+            // The task goes when the operation is decided, and so has no say in this.
             Err(error) if error.is_full() => return refuse(hold, &node, WatchReason::Full),
-            Err(_) => return refuse(hold, &node, WatchReason::Stopped),
+            Err(_error) => return refuse(hold, &node, WatchReason::Stopped),
         }
         Ok(match hold.work() {
             Outcome::COMPLETED => Arrival::Completed,

@@ -51,8 +51,8 @@
 //!
 //! In here: `operation` is what users implement; `door` the purgatory itself, `ends` how callers
 //! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word
-//! that decides, `node` an operation with its word; `lists`, `watchers`, `blocks` and `chunks` say
-//! who waits under which key.
+//! that decides, `node` an operation with its word, `expiry` its timer's task; `lists`, `watchers`,
+//! `blocks` and `chunks` say who waits under which key.
 
 mod arrival;
 mod blocks;
@@ -61,6 +61,7 @@ mod delayed;
 mod door;
 mod ends;
 mod error;
+mod expiry;
 mod lists;
 mod node;
 mod operation;

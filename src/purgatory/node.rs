@@ -94,7 +94,7 @@ where
 
     /// Decides how the operation ends; `false`: somebody else has.
     pub(super) fn decide(self: &Arc<Self>, decision: Decision) -> bool {
-        match self.trial.decide(decision) {
+        match self.trial.decide(decision, || self.is_tried_here()) {
             Decided::Finish => {
                 let mut hold = Hold { node: self };
                 hold.finish(decision);

@@ -12,6 +12,9 @@
 //!   left for the holder to carry out, whatever its try answers.
 //! - A decided operation is nobody's to take any more: whoever finishes it has it for good.
 //!
+//! A decision by the very thread that is inside a try of the operation is the holder's own, as if
+//! the try had answered with it.
+//!
 //! A check by the very thread that is inside a try of the same operation leaves nothing: it would
 //! ask for itself for ever. What it might have changed, its own try can look at. (Two operations
 //! that check each other's key each time they are tried, on two threads, ask each other again for
@@ -35,6 +38,10 @@ const AGAIN: u32 = 1 << 1;
 
 /// How it ended, if it has: a [`Decision`] as a number, above the flags.
 const DECISION_SHIFT: u32 = 2;
+const DECISION: u32 = 0b11 << DECISION_SHIFT;
+
+/// That was decided inside a try, by the thread that tries.
+const OWN: u32 = 1 << 4;
 
 /// How an operation ended.
 ///
@@ -104,7 +111,7 @@ pub enum Outcome {
     Finish {
         /// What was decided.
         decision: Decision,
-        /// Whether the holder decided: its try succeeded, or it gave up.
+        /// Whether the holder decided: its try succeeded or forced it, or it gave up.
         by_holder: bool,
     },
 }
@@ -144,9 +151,13 @@ impl Trial {
         }
     }
 
-    /// Decides how the operation ends, unless somebody has.
-    pub fn decide(&self, decision_made: Decision) -> Decided {
-        let before = self.exchange(|word| decided(word, decision_made));
+    /// Decides how the operation ends, unless somebody has. `is_own` is as for
+    /// [`check`](Trial::check).
+    pub fn decide(&self, decision_made: Decision, is_own: impl Fn() -> bool) -> Decided {
+        let before = self.exchange(|word| {
+            let own = if word & HELD != 0 && is_own() { OWN } else { 0 };
+            decided(word, decision_made).map(|word| word | own)
+        });
         match before {
             word if decision(word).is_some() => Decided::Late,
             word if word & HELD != 0 => Decided::Noted,
@@ -166,8 +177,8 @@ impl Trial {
                 None if word & AGAIN != 0 => Some(word & !AGAIN),
                 None => Some(word & !HELD),
             });
-            if let Some(decision) = decision(before) {
-                return Outcome::Finish { decision, by_holder: false };
+            if let Some(outcome) = outcome(before) {
+                return outcome;
             }
             if before & AGAIN == 0 {
                 return Outcome::Waits;
@@ -178,10 +189,7 @@ impl Trial {
     /// The holder decides, unless somebody has; either way it has to finish the operation.
     pub fn conclude(&self, decision_made: Decision) -> Outcome {
         let before = self.exchange(|word| decided(word, decision_made));
-        match decision(before) {
-            None => Outcome::Finish { decision: decision_made, by_holder: true },
-            Some(decision) => Outcome::Finish { decision, by_holder: false },
-        }
+        outcome(before).unwrap_or(Outcome::Finish { decision: decision_made, by_holder: true })
     }
 
     /// How the operation ended, if it has.
@@ -213,8 +221,14 @@ fn decided(word: u32, decision_made: Decision) -> Option<u32> {
     decision(word).is_none().then_some(word | (decision_made as u32) << DECISION_SHIFT)
 }
 
+/// How a hold of an operation ends that is decided.
+fn outcome(word: u32) -> Option<Outcome> {
+    let by_holder = word & OWN != 0;
+    decision(word).map(|decision| Outcome::Finish { decision, by_holder })
+}
+
 fn decision(word: u32) -> Option<Decision> {
-    match word >> DECISION_SHIFT {
+    match (word & DECISION) >> DECISION_SHIFT {
         0 => None,
         1 => Some(Decision::Completed),
         2 => Some(Decision::Expired),
@@ -275,19 +289,38 @@ mod tests {
     #[test]
     fn the_first_decision_stands_and_its_maker_or_the_holder_finishes() {
         let trial = free();
-        assert_eq!(trial.decide(Expired), Decided::Finish);
-        assert_eq!(trial.decide(Completed), Decided::Late);
+        assert_eq!(trial.decide(Expired, NOT_OWN), Decided::Finish);
+        assert_eq!(trial.decide(Completed, NOT_OWN), Decided::Late);
         assert_eq!(trial.decision(), Some(Expired));
 
         for answer in [false, true] {
             let trial = Trial::new_held();
             let outcome = trial.hold(|| {
-                assert_eq!(trial.decide(Cancelled), Decided::Noted);
-                assert_eq!(trial.decide(Expired), Decided::Late);
+                assert_eq!(trial.decide(Cancelled, NOT_OWN), Decided::Noted);
+                assert_eq!(trial.decide(Expired, NOT_OWN), Decided::Late);
                 answer
             });
             assert_eq!(outcome, Outcome::Finish { decision: Cancelled, by_holder: false });
         }
+    }
+
+    #[test]
+    fn a_decision_inside_its_own_try_is_the_holders() {
+        for (decision, answer) in [(Completed, false), (Completed, true), (Cancelled, true)] {
+            let trial = Trial::new_held();
+            let outcome = trial.hold(|| {
+                assert_eq!(trial.decide(decision, || true), Decided::Noted);
+                answer
+            });
+            assert_eq!(outcome, Outcome::Finish { decision, by_holder: true });
+        }
+        let late = Trial::new_held();
+        let outcome = late.hold(|| {
+            assert_eq!(late.decide(Cancelled, NOT_OWN), Decided::Noted);
+            assert_eq!(late.decide(Completed, || true), Decided::Late);
+            true
+        });
+        assert_eq!(outcome, Outcome::Finish { decision: Cancelled, by_holder: false });
     }
 
     #[test]
@@ -297,7 +330,7 @@ mod tests {
         let outcome = trial.hold(|| {
             tries += 1;
             assert_eq!(trial.check(NOT_OWN), Asked::Noted);
-            assert_eq!(trial.decide(Completed), Decided::Noted);
+            assert_eq!(trial.decide(Completed, NOT_OWN), Decided::Noted);
             false
         });
         assert_eq!(tries, 1);

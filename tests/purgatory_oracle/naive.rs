@@ -85,7 +85,8 @@ impl Naive {
             }
             None => {}
         }
-        decided.is_none() && answer
+        // One that is forced inside its own try is as one whose try succeeded.
+        decided.map_or(answer, |decision| decision == Decision::Completed)
     }
 
     fn try_complete(&mut self, number: usize) -> bool {

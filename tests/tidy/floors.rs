@@ -43,7 +43,7 @@ struct Door {
     message: &'static str,
 }
 
-const DOORS: [Door; 3] = [
+const DOORS: [Door; 4] = [
     Door {
         names: &[
             &["std", "sync"],
@@ -66,14 +66,20 @@ const DOORS: [Door; 3] = [
         rooms: &["src/os/"],
         message: "only `os` talks to the operating system",
     },
+    Door {
+        names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
+        rooms: &["src/dispatch/contained.rs", "src/dispatch/panics.rs"],
+        message: "panics end in `contained`, or are put off by `Panics`",
+    },
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 5] = [
+const LOCK_ROOMS: [&str; 6] = [
     "src/sync/",
     "src/shard/mod.rs",
     "src/engine/typed.rs",
     "src/purgatory/lists.rs",
+    "src/keyed/table.rs",
     "src/dispatch/pool/",
 ];
 
@@ -187,4 +193,6 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
     assert_eq!(forced("src/shard/pool.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
+    assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
+    assert_eq!(forced("src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
 }

@@ -1,7 +1,8 @@
 //! A pool of threads that runs what is due, so that no task holds up a timer.
 //!
 //! - [`Pool`] is what users have, and what they give to an engine; `builder` puts one together.
-//! - `queue` is what stands between reapers and workers; `crew` is the workers.
+//! - `queue` is what stands between reapers and workers, `source` what it is fed from; `crew` is
+//!   the workers.
 //! - `stats` says what was counted, `error` what can go wrong.
 
 mod builder;
@@ -9,6 +10,7 @@ mod crew;
 mod error;
 #[doc(hidden)]
 pub mod queue;
+mod source;
 mod stats;
 
 use std::{fmt, mem};
@@ -17,7 +19,6 @@ use crate::sync::{Arc, JoinHandle, Mutex};
 
 use super::aside::step_aside;
 use super::dues::Dues;
-use super::load::{Load, Quietly};
 use super::process::Process;
 use super::waits::wait_for;
 use super::{Batch, Due, Handler, Monitor, Task};
@@ -25,7 +26,7 @@ use super::{Batch, Due, Handler, Monitor, Task};
 pub use builder::PoolBuilder;
 use crew::Crew;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
-use queue::{Patience, Pushed};
+use queue::{Patience, Pushed, Source};
 pub use stats::PoolStats;
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands over and goes on, and
@@ -183,9 +184,9 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
-        let mut payload = Some(payload).into_iter();
+        let mut payload = Some(payload);
         let pushed = self.inner.feed(&mut payload);
-        match payload.next() {
+        match payload {
             None => Ok(()),
             Some(payload) => Err(SubmitError::new(
                 match pushed {
@@ -289,28 +290,26 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 
 impl<T: Send + 'static> Inner<T> {
     /// Takes a batch. What is left in it will be dropped by whoever has it, and is counted here.
-    fn take_all(&self, batch: &mut impl Load<Item = T>) {
+    fn take_all(&self, batch: &mut impl Source<Item = T>) {
         self.feed(batch);
-        if batch.len() > 0 {
-            self.crew.queue.count_dropped(batch.len());
+        if batch.left() > 0 {
+            self.crew.queue.count_dropped(batch.left());
         }
     }
 
     /// Hands payloads over, as long as the pool takes any.
-    fn feed(&self, payloads: &mut impl Load<Item = T>) -> Pushed {
+    fn feed(&self, payloads: &mut impl Source<Item = T>) -> Pushed {
         loop {
-            payloads.begin_lap();
-            let mut pushed = self.crew.queue.push(&mut Quietly(payloads), Patience::Leaves);
+            let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
                 // It may be a worker of another pool, whose reapers wait for this one.
-                payloads.begin_lap();
-                let rest = &mut Quietly(payloads);
-                pushed = step_aside(|| self.crew.queue.push(rest, Patience::Waits));
+                pushed = step_aside(|| self.crew.queue.push(payloads, Patience::Waits));
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;
             }
-            if let Some(payload) = payloads.next() {
+            if let Some(payload) = payloads.pull() {
+                payloads.settle();
                 self.crew.run_here(payload);
             }
         }

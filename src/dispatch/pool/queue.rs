@@ -2,7 +2,8 @@
 //!
 //! One lock, held for a few moves of payloads, never while code of the user runs: a batch is pushed
 //! at once, workers take one payload at a time, so that none stands behind a slow one while another
-//! worker is free.
+//! worker is free. The lock is held while payloads are pulled out of a [`Source`], which is why
+//! that is not an iterator: the iterator of a batch calls the callbacks of slow tasks.
 //!
 //! *Owner*: everybody. *Invariants*
 //! - What was pushed is taken: also when the queue is over, workers leave it empty.
@@ -40,6 +41,22 @@ struct State<T> {
     /// Producers that wait for room.
     waiting: usize,
     tally: Tally,
+}
+
+/// Where payloads come from.
+pub trait Source {
+    /// What is pulled out.
+    type Item;
+
+    /// How many are left.
+    fn left(&self) -> usize;
+
+    /// Pulls the next one out. The queue calls this under its lock, so it runs no code of the user.
+    fn pull(&mut self) -> Option<Self::Item>;
+
+    /// Does whatever else is to be done about those that were pulled out. The queue calls this
+    /// after each push, with nothing locked: here code of the user may run, and use the queue.
+    fn settle(&mut self) {}
 }
 
 /// Whether a producer waits for room.
@@ -106,9 +123,15 @@ impl<T> Queue<T> {
         Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What is
-    /// left is left in `items`, whose `next` is called under the lock, and calls no foreign code.
-    pub fn push(&self, items: &mut impl ExactSizeIterator<Item = T>, patience: Patience) -> Pushed {
+    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What
+    /// is left is left in `source`.
+    pub fn push(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
+        let pushed = self.push_unsettled(source, patience);
+        source.settle();
+        pushed
+    }
+
+    fn push_unsettled(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
         let mut state = self.lock();
         let mut has_waited = false;
         loop {
@@ -118,10 +141,10 @@ impl<T> Queue<T> {
             let room = self.bound - state.items.len();
             // Whoever comes while others wait lets them go first, unless they are woken already.
             let others_first = state.waiting > 0 && !has_waited && !self.has_half(&state);
-            let pushed = if others_first { 0 } else { room.min(items.len()) };
-            state.items.extend(items.by_ref().take(pushed));
+            let pushed = if others_first { 0 } else { room.min(source.left()) };
+            state.items.extend((0..pushed).filter_map(|_| source.pull()));
             state.tally.longest = state.tally.longest.max(state.items.len());
-            let is_left = items.len() > 0;
+            let is_left = source.left() > 0;
             let waits = is_left && patience == Patience::Waits && state.present > 0;
             let sleepers = state.idle.min(pushed);
             if !waits {

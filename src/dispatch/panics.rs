@@ -1,0 +1,123 @@
+//! Several calls of the user's code, of which each is to be made whatever the others do.
+//!
+//! `contained` ends a panic. This is for where one belongs to the caller: the first goes on, after
+//! all else is done. The others end here, like those of values that were thrown and panic when they
+//! are dropped.
+//!
+//! *Owner*: the call that makes them.
+//!
+//! *Tested by*: the unit tests below, `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::contained;
+
+/// The first panic of several calls.
+#[must_use = "a panic goes on when it is told to"]
+pub(crate) struct Panics {
+    first: Option<Box<dyn Any + Send>>,
+}
+
+// === impl Panics ===
+
+impl Panics {
+    /// Nothing has panicked.
+    pub(crate) fn none() -> Panics {
+        Panics { first: None }
+    }
+
+    /// Calls `f`. `None`: it panicked.
+    pub(crate) fn run<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(f)) {
+            Ok(result) => Some(result),
+            Err(panic) if self.first.is_none() => {
+                self.first = Some(panic);
+                None
+            }
+            Err(panic) => {
+                contained(|| drop(panic));
+                None
+            }
+        }
+    }
+
+    /// Drops `value`.
+    pub(crate) fn drop<T>(&mut self, value: T) {
+        self.run(|| drop(value));
+    }
+
+    /// Lets the first panic go on, if there is one.
+    pub(crate) fn go_on(mut self) {
+        if let Some(panic) = self.first.take() {
+            resume_unwind(panic);
+        }
+    }
+
+    /// As `go_on`, for one who has an answer, which is dropped if there was a panic.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn go_on_or<R>(mut self, answer: R) -> R {
+        if self.first.is_some() {
+            self.drop(answer);
+            self.go_on();
+            unreachable!("a panic goes on");
+        }
+        answer
+    }
+}
+
+impl Drop for Panics {
+    /// One that nobody lets go on ends here: another is under way.
+    fn drop(&mut self) {
+        if let Some(panic) = self.first.take() {
+            contained(|| drop(panic));
+        }
+    }
+}
+
+impl fmt::Debug for Panics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panics").field("any", &self.first.is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("the end of a bomb"));
+        }
+    }
+
+    fn caught<R>(f: impl FnOnce() -> R) -> &'static str {
+        let panic = catch_unwind(AssertUnwindSafe(f)).err().expect("it panics");
+        panic.downcast_ref::<&'static str>().copied().expect("it is a text")
+    }
+
+    #[test]
+    fn the_first_panic_goes_on_when_all_is_done() {
+        let mut panics = Panics::none();
+        assert_eq!(panics.run(|| 7), Some(7));
+        assert_eq!(panics.run(|| -> u32 { resume_unwind(Box::new("first")) }), None);
+        assert_eq!(panics.run(|| -> u32 { resume_unwind(Box::new(Bomb)) }), None);
+        panics.drop(Bomb);
+        assert_eq!(panics.run(|| 8), Some(8));
+        assert_eq!(caught(|| panics.go_on()), "first");
+    }
+
+    #[cfg(feature = "keyed")]
+    #[test]
+    fn an_answer_is_dropped_where_something_panicked_and_given_where_nothing_did() {
+        assert_eq!(Panics::none().go_on_or(7), 7);
+        Panics::none().go_on();
+        let mut panics = Panics::none();
+        panics.run(|| resume_unwind(Box::new("first")));
+        assert_eq!(caught(|| panics.go_on_or(Bomb)), "first");
+    }
+}

@@ -1,0 +1,60 @@
+//! What a pool is fed from: a batch, with or without deadlines, or one payload.
+//!
+//! *Owner*: whoever hands over.
+//!
+//! *Invariant*: no code of the user runs in `pull`, which is called under the queue's lock. Whoever
+//! is to know of slow tasks is told in `settle`.
+//!
+//! *Tested by*: `loom-tests/tests/queue.rs` (the queue's side), `tests/dispatch_inside.rs`.
+
+use crate::dispatch::dues::Dues;
+use crate::dispatch::{Batch, Due};
+
+use super::queue::Source;
+
+// === impl Source ===
+
+impl<T> Source for Batch<'_, T> {
+    type Item = T;
+
+    fn left(&self) -> usize {
+        self.len()
+    }
+
+    fn pull(&mut self) -> Option<T> {
+        self.pull_untold().map(|(_, payload)| payload)
+    }
+
+    fn settle(&mut self) {
+        self.tell();
+    }
+}
+
+impl<T> Source for Dues<'_, T> {
+    type Item = Due<T>;
+
+    fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    fn pull(&mut self) -> Option<Due<T>> {
+        let next = self.0.pull_untold()?;
+        Some(self.0.due(next))
+    }
+
+    fn settle(&mut self) {
+        self.0.tell();
+    }
+}
+
+impl<T> Source for Option<T> {
+    type Item = T;
+
+    fn left(&self) -> usize {
+        usize::from(self.is_some())
+    }
+
+    fn pull(&mut self) -> Option<T> {
+        self.take()
+    }
+}
