@@ -34,7 +34,7 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("schedule_fresh", [356, 354], 0),
     ("schedule_new_memory", [1_195, 1_190], 992),
     ("cancel", [96, 87], 0),
-    ("cancel_after_threads", [999, 999], 0),
+    ("cancel_after_threads", [130, 121], 0),
     ("schedule_cancel", [245, 231], 0),
     ("schedule_cancel_system_clock", [235, 222], 0),
     ("reset_later", [135, 132], 0),
