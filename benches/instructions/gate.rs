@@ -108,8 +108,8 @@ operations! {
     schedule_new_memory: with_nothing, schedule, none_seated;
     /// Seats are left one after the other, and go to the depot.
     cancel: with_timers, cancel, all_cancelled;
-    /// Seats are left one after the other, and for each 32 the depot is full, so that they are let go
-    /// of; a thousand threads have used the engine, as many at a time as valgrind has.
+    /// Seats are left one after the other, and for each 32 the depot is full, so that they are let
+    /// go of; a thousand threads have used the engine.
     cancel_after_threads: with_threads, cancel, all_let_go;
     /// The oldest of a thousand timers makes way for a new one.
     schedule_cancel: with_requests, replace, all_replaced;

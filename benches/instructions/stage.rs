@@ -100,7 +100,8 @@ impl<E: Timers> Stage<E> {
             });
         }
         let to_fill = delays(TIMEOUTS_MS).into_iter().cycle().take(DEPOT);
-        let fillers: Vec<Handle<E::Payload>> = to_fill.map(|delay| stage.engine.schedule(delay)).collect();
+        let fillers: Vec<Handle<E::Payload>> =
+            to_fill.map(|delay| stage.engine.schedule(delay)).collect();
         assert!(fillers.into_iter().all(Handle::cancel));
         assert!(stage.engine.typed().stats().dead > 0, "the depot has room");
         stage.ready(TIMEOUTS_MS)
