@@ -90,7 +90,7 @@ impl Drop for Bench {
             return;
         }
         self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.pool);
-        self.keeper.clear(&self.pool);
+        let _ = self.keeper.clear(&self.pool);
     }
 }
 

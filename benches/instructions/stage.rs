@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 use tickless::{Driver, Engine, Handle, ManualClock, Stats, Turn};
@@ -51,6 +53,12 @@ const ROUND_MS: u64 = 32 * 32 * 32;
 /// enough for the seats that all operations of a stage leave.
 const SHARDS: usize = 2;
 
+/// Threads at a time that use an engine: valgrind has 500.
+const THREADS: usize = 250;
+
+/// More seats than the depot of two shards takes, and fewer than are worth a sweep beyond that.
+const DEPOT: usize = 6000;
+
 /// Rounds after which an operation finds everything as it left it in the round before.
 const ROUNDS: usize = 8;
 
@@ -75,6 +83,28 @@ impl<E: Timers> Stage<E> {
     /// Timers to cancel, on seats: their buckets open long before they are due.
     pub(crate) fn with_timers() -> Stage<E> {
         Stage::new().fill_and_cancel().fill(LATE_MS).ready(LATE_MS)
+    }
+
+    /// Timers to cancel, and nowhere to leave their seats; many threads have used the engine.
+    pub(crate) fn with_threads() -> Stage<E> {
+        let stage = Stage::<E>::new().fill(TIMEOUTS_MS);
+        for _ in 0..4 {
+            let all = Barrier::new(THREADS);
+            thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        stage.engine.schedule_detached(Duration::from_millis(LATE_MS.0));
+                        all.wait();
+                    });
+                }
+            });
+        }
+        let to_fill = delays(TIMEOUTS_MS).into_iter().cycle().take(DEPOT);
+        let fillers: Vec<Handle<E::Payload>> =
+            to_fill.map(|delay| stage.engine.schedule(delay)).collect();
+        assert!(fillers.into_iter().all(Handle::cancel));
+        assert!(stage.engine.typed().stats().dead > 0, "the depot has room");
+        stage.ready(TIMEOUTS_MS)
     }
 
     /// As `with_timers`, and later times for them.
@@ -122,7 +152,7 @@ impl<E: Timers> Stage<E> {
 
     /// Timers, and nothing to do about them.
     pub(crate) fn with_idle() -> Stage<E> {
-        let stage = Stage::new().fill(TIMEOUTS_MS);
+        let stage = Stage::<E>::new().fill(TIMEOUTS_MS);
         while stage.turn().more {}
         stage.ready(TIMEOUTS_MS)
     }
@@ -301,6 +331,13 @@ impl<E: Timers> Stage<E> {
     pub(crate) fn all_cancelled(self) {
         self.assert_counted(OPERATIONS, |stats| stats.cancelled);
         self.assert_counted(0, |stats| stats.dead);
+    }
+
+    /// Each operation cancelled, and nearly all seats were let go of.
+    pub(crate) fn all_let_go(self) {
+        self.assert_counted(OPERATIONS, |stats| stats.cancelled);
+        let dead = self.engine.typed().stats().dead - self.before.dead;
+        assert!(dead as usize > OPERATIONS - 64, "{dead} seats were let go of");
     }
 
     /// Each operation cancelled and scheduled.

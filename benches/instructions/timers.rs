@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickless::{Batch, Builder, Engine, Handle, Task, TypedEngine};
 
 /// An engine with payloads of either kind.
-pub(crate) trait Timers {
+pub(crate) trait Timers: Sync {
     type Payload: Send + 'static;
 
     fn build(builder: Builder) -> Self;

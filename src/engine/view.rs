@@ -168,3 +168,26 @@ impl<T: Send + 'static> TypedEngine<T> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::sync::thread;
+    use crate::{Engine, ManualClock};
+
+    #[test]
+    fn ten_thousand_threads_that_came_and_went_leave_no_more_to_sum_up_than_a_few() {
+        let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap();
+        for _ in 0..10_000 {
+            let engine = engine.clone();
+            let hour = Duration::from_secs(3600);
+            let timer = move || assert!(engine.schedule(hour, || ()).unwrap().cancel());
+            thread::spawn(timer).join().unwrap();
+        }
+        let tallies = engine.as_typed().core().pool.tallies.len();
+        assert!(tallies <= 32, "{tallies} for one thread at a time");
+        assert_eq!(engine.stats().cancelled, 10_000);
+        engine.as_typed().check().unwrap();
+    }
+}
