@@ -30,7 +30,7 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
+STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
@@ -89,7 +89,7 @@ MUTANTS = {
     ),
     "link read after the node is handed out": (
         "bucket_push",
-        [("src/inbox/walk.rs", [
+        [(WALK, [
             ("        let chain = self.chain;\n",
              "        if let Some(last) = self.last.take() {\n"
              "            // SAFETY: a mutant.\n"
@@ -273,7 +273,7 @@ MUTANTS = {
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("        if report.busy {", "        shard.doorbell().retract();\n        if report.busy {"),
+            (THREAD, [("        if report.busy ||", "        shard.doorbell().retract();\n        if report.busy ||"),
                       ("        drop(owner);\n", "        drop(owner);\n        shard.doorbell().retract();\n")]),
         ],
     ),
@@ -452,8 +452,7 @@ MUTANTS = {
         "bucket_read", [(STOCK, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
     "the reader looks without a guard": (
         "bucket_read",
-        [(RECLAIM, [("    Reader { guard: epoch::pin() }",
-                     "    // SAFETY: a mutant.\n    Reader { guard: unsafe { std::ptr::read(epoch::unprotected()) } }")])],
+        [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
         "bucket_read", [(CENSUS, [("entry.next().load(Ordering::Acquire)", "entry.next().load(Ordering::Relaxed)")])]),
@@ -466,6 +465,43 @@ MUTANTS = {
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {")])]),
     "the owner's head is written Relaxed": (
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+    ),
+    "what was taken is handed out without a fence": (
+        "bucket_read", [(WALK, [("        fence(Ordering::SeqCst);\n", "")])]),
+    "the fence comes before the lists are taken": (
+        "bucket_read",
+        [(WALK, [("        fence(Ordering::SeqCst);\n", ""),
+                 ("        self.chain = 0;\n        for first in", "        self.chain = 0;\n        fence(Ordering::SeqCst);\n        for first in")])],
+    ),
+    "the fence is one of Acquire and Release": (
+        "bucket_read", [(WALK, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
+    "the link of what is added to a walk is written Relaxed": (
+        "bucket_read", [(WALK, [("link.store(rest, Ordering::Release)", "link.store(rest, Ordering::Relaxed)")])]),
+    # PUBLISHED
+    "what was published is read Relaxed": (
+        "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
+                                  "        let shared = self.value.load(Ordering::Relaxed, &guard);")])],
+    ),
+    "a value is published without Release": (
+        "published", [(RECLAIM, [("compare_exchange(old, new, Ordering::AcqRel,", "compare_exchange(old, new, Ordering::Acquire,")])],
+    ),
+    "the value to be replaced is read Relaxed": (
+        "published", [(RECLAIM, [("            let old = self.value.load(Ordering::Acquire, &guard);",
+                                  "            let old = self.value.load(Ordering::Relaxed, &guard);")])],
+    ),
+    "what was published is freed at once": (
+        "published", [(RECLAIM, [("                    unsafe { leave(&guard, destroy) };\n                    flush(&guard);\n",
+                                  "                    destroy();\n")])],
+    ),
+    "what was published is read without a guard": (
+        "published", [(RECLAIM, [("        let guard = pin();\n        // ORDER(PUBLISHED): Acquire - pairs with the CAS in",
+                                  "        // SAFETY: a mutant.\n        let guard = unsafe { std::ptr::read(crossbeam_epoch::unprotected()) };\n"
+                                  "        // ORDER(PUBLISHED): Acquire - pairs with the CAS in")])],
+    ),
+    "a value is replaced by load and store": (
+        "published", [(RECLAIM, [("            let done =\n                self.value.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire, &guard);\n"
+                                  "            if done.is_ok() {\n",
+                                  "            self.value.store(new, Ordering::Release);\n            {\n")])],
     ),
     # STOP
     "close by take and mark": (
@@ -480,7 +516,7 @@ MUTANTS = {
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
             (CLOSE, [("        owner.agenda.clear();\n",
                       "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
-                      "                for entry in crate::inbox::Walk::new(bucket.take()) {\n                    // SAFETY: a mutant.\n"
+                      "                // SAFETY: a mutant.\n                for entry in unsafe { crate::inbox::Walk::new(bucket.take()) } {\n                    // SAFETY: a mutant.\n"
                       "                    unsafe { settle(owner, pool, entry, &mut returned) };\n"
                       "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
         ],

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use alone::alone;
-use counting::{Counting, free_what_waits_for_readers, live};
+use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, Handle, ManualClock};
 
 #[global_allocator]
@@ -83,8 +83,7 @@ fn what_a_foreign_destructor_cancels_on_another_engine_does_not_free_what_is_len
     let _alone = alone();
     let mut foreign = Foreign::new();
     let [(stopped, _), (other, _)] = [engine_by_hand(), engine_by_hand()];
-    let handles: Vec<Handle> =
-        (0..MANY).map(|_| stopped.schedule(HOUR, || ()).unwrap()).collect();
+    let handles: Vec<Handle> = (0..MANY).map(|_| stopped.schedule(HOUR, || ()).unwrap()).collect();
     let timer = other.schedule(HOUR, || ()).unwrap().cancel_on_drop();
     assert_eq!(stopped.stop().unwrap().len(), MANY);
     foreign.plant(|| drop(timer));
@@ -163,6 +162,7 @@ fn a_foreign_pin_keeps_none_of_our_memory() {
     let (engine, _) = engine_by_hand();
     drop(fired(&engine));
     let first = live();
+    assert!(made_here() > 0, "the allocator that counts is in use");
     for _ in 0..20 {
         drop(fired(&engine));
     }

@@ -5,21 +5,15 @@
 //! was freed, or that is freed beside it (the checker reports both); it sees a timer that is
 //! pending throughout.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom_tests::{Fate, Hand, World, check, fate, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::entry;
-use tickless::sync::thread;
-
-/// Gives back what waits for readers to leave, if there are none: it takes so many rounds.
-fn collect() {
-    for _ in 0..2 {
-        // SAFETY: it frees nothing.
-        unsafe { entry::after_readers(|| ()) };
-    }
-}
+use tickless::entry::{self, Entry, Linked};
+use tickless::inbox::{Lanes, Walk};
+use tickless::sync::{Ordering, thread};
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
@@ -37,7 +31,7 @@ fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
         world.turn(1);
         hand.detach(timer);
         hand.clear();
-        collect();
+        while entry::collect() {}
         let found = reader.join().unwrap();
         assert!(found.len() <= 1);
     });
@@ -158,7 +152,7 @@ fn come_back_under_a_reader(bound: usize, lets_go: fn(&World)) {
         freed_from.turn(1);
         hand.detach(timer);
         hand.clear();
-        collect();
+        while entry::collect() {}
         let reader = read_in_thread(&read_in);
         assert!(reader.join().unwrap().len() <= 2);
         let _producer = producer.join().unwrap();
@@ -173,4 +167,57 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
 #[test]
 fn an_entry_that_was_stopped_and_comes_back_links_to_nothing_that_was_freed_before() {
     come_back_under_a_reader(1, |world| _ = world.stop());
+}
+
+/// A new entry, pushed on the first lane.
+fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
+    let entry = Entry::allocate(0);
+    // SAFETY: it is new, so it is held here alone, and is freed when it was taken.
+    unsafe { lanes.push(entry, 0) }.expect("nobody closes");
+    entry
+}
+
+fn take(lanes: &Lanes<Entry<()>>) -> Walk<Entry<()>> {
+    // SAFETY: one thread takes, and frees what it took.
+    unsafe { Walk::new(lanes.take()) }
+}
+
+/// Follows the first lane as a census does, to its end.
+fn read_first_lane(lanes: &Lanes<Entry<()>>) {
+    let _reader = entry::read();
+    let mut next = lanes.firsts().next().expect("there is a first lane");
+    while let Some(entry) = NonNull::new(next) {
+        // SAFETY: it was reached under a guard; the checker reports if it was freed.
+        // ORDER(BUCKET-READ): Acquire - as a census does.
+        next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
+    }
+}
+
+#[test]
+fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
+    check(3, || {
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        let freed = push_new(&others);
+        let waits = push_new(&others);
+        let taken: Vec<_> = take(&others).collect();
+        assert_eq!(taken, [waits, freed]);
+        // SAFETY: nobody else holds it, and it is in no list any more.
+        unsafe { entry::after_readers(move || Entry::free(freed)) };
+        while entry::collect() {}
+        push_new(&read_in);
+        let reader = {
+            let read_in = read_in.clone();
+            thread::spawn(move || read_first_lane(&read_in))
+        };
+        let mut in_hand = Walk::empty();
+        // The last of them is added to the chain of the first: a walk has room for three here.
+        let fillers = [(); 2].map(|()| Entry::allocate(0));
+        for entry in [waits].into_iter().chain(fillers).chain(take(&read_in)) {
+            // SAFETY: it was taken or is new, so it is held here alone.
+            unsafe { in_hand.add(entry) };
+        }
+        reader.join().unwrap();
+        // SAFETY: the reader is gone.
+        in_hand.for_each(|entry| unsafe { Entry::free(entry) });
+    });
 }

@@ -378,10 +378,12 @@ unsafe fn let_go<T: Send + 'static>(entry: NonNull<Entry<T>>) {
     }
     let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
         // The engine is gone, and with it every list that could reach the entry.
-        return release_one(entry);
+        // SAFETY: so it is held here alone, and its payload is out.
+        return unsafe { release_one(entry) };
     };
     let Local { core, keeper, .. } = &mut *local;
-    keeper.take_in(&core.pool, entry);
+    // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
+    unsafe { keeper.take_in(&core.pool, entry) };
 }
 
 impl<T: Send + 'static> fmt::Debug for Handle<T> {

@@ -93,7 +93,8 @@ impl<T> Shard<T> {
             if word.phase() == Phase::Vacant {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
-                    Some(true) => return owner.bury(pool, entry),
+                    // SAFETY: nobody kept it, so it is held here alone.
+                    Some(true) => return unsafe { owner.bury(pool, entry) },
                     Some(false) => return,
                     None => continue,
                 }
@@ -101,7 +102,8 @@ impl<T> Shard<T> {
             if deadline <= place.expiration {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
                 match unsafe { this.end(word, Phase::Fired) } {
-                    Some(taken) => return owner.collect(pool, entry, deadline, taken),
+                    // SAFETY: it was taken out of this entry.
+                    Some(taken) => return unsafe { owner.collect(pool, entry, deadline, taken) },
                     None => continue,
                 }
             }
@@ -141,8 +143,11 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// Takes in a payload that fired, and its entry if no handle is left.
+    ///
+    /// # Safety
+    /// `taken` is of this entry, which was the owner's by its list bit.
     #[inline]
-    fn collect(
+    unsafe fn collect(
         &mut self,
         pool: &Pool<T>,
         entry: NonNull<Entry<T>>,
@@ -151,15 +156,20 @@ impl<T> Owner<T> {
     ) {
         self.batch.push_back((deadline, taken.payload));
         if taken.mine {
-            self.stock.put(pool, entry);
+            // SAFETY: no handle is left, so it is held here alone, and the payload is out.
+            unsafe { self.stock.put(pool, entry) };
         }
     }
 
     /// Takes in the memory of a dead entry.
+    ///
+    /// # Safety
+    /// The caller alone holds it, and leaves it here.
     #[inline]
-    pub(super) fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
         self.tally.add(Count::Buried, 1);
-        self.stock.put(pool, entry);
+        // SAFETY: passed on to the caller; a dead entry has no payload.
+        unsafe { self.stock.put(pool, entry) };
     }
 
     /// What an errand had taken out of the bucket at `place`.

@@ -55,9 +55,13 @@ impl<T> Stock<T> {
         }
     }
 
-    /// Takes in memory that the caller alone holds.
+    /// Takes in memory.
+    ///
+    /// # Safety
+    /// The entry came from [`Entry::allocate`], the caller alone holds it, and leaves it here. No
+    /// payload is in it that somebody still needs.
     #[inline]
-    pub fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
         if self.open.len() == MAGAZINE {
             self.make_room(pool);
         }
@@ -100,7 +104,8 @@ fn give_away<T>(pool: &Pool<T>, magazine: &mut Magazine<Memory<T>>) {
     }
 }
 
-/// Gives entries that nobody holds back to the allocator, once no reader can see them.
+/// Gives entries that nobody holds back to the allocator, once no reader can see them. (Whoever has
+/// a `Memory` holds it alone.)
 fn release<T>(entries: Magazine<Memory<T>>) {
     let free = move || {
         for Memory(entry) in *entries {
@@ -114,8 +119,12 @@ fn release<T>(entries: Magazine<Memory<T>>) {
     unsafe { after_readers(free) };
 }
 
-/// Gives one entry that nobody holds back to the allocator.
-pub fn release_one<T>(entry: NonNull<Entry<T>>) {
+/// Gives one entry back to the allocator.
+///
+/// # Safety
+/// As [`Stock::put`].
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
 }
 

@@ -10,7 +10,7 @@ pub use loom::sync::{Condvar, Mutex, MutexGuard};
 pub use loom::thread::{self, JoinHandle, Thread};
 /// Statics that live for an iteration of a model, and values of its threads.
 #[cfg(crossbeam_loom)]
-pub use loom::{lazy_static, thread_local};
+pub use loom::{lazy_static, thread_local as modelled_local};
 
 /// Loom's cell, which reports accesses that race.
 #[derive(Debug)]
