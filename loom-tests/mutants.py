@@ -30,7 +30,7 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
+STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
 KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
@@ -93,7 +93,7 @@ MUTANTS = {
     ),
     "link read after the node is handed out": (
         "bucket_push",
-        [("src/inbox/walk.rs", [
+        [(WALK, [
             ("        let chain = self.chain;\n",
              "        if let Some(last) = self.last.take() {\n"
              "            // SAFETY: a mutant.\n"
@@ -473,6 +473,17 @@ MUTANTS = {
     "the owner's head is written Relaxed": (
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
+    "what was taken is handed out without a fence": (
+        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "")]), (WALK, [("        fence(Ordering::SeqCst);\n", "")])]),
+    "the fence comes before the lists are taken": (
+        "bucket_read",
+        [(HAND, [("        fence(Ordering::SeqCst);\n", ""),
+                 ("        let mut live = 0;\n        let show = |live: usize", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        let show = |live: usize")])],
+    ),
+    "the fence is one of Acquire and Release": (
+        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
+    "what a stop takes is handed out without a fence": (
+        "bucket_read", [(WALK, [("        fence(Ordering::SeqCst);\n", "")])]),
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
@@ -538,6 +549,32 @@ MUTANTS = {
         "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.stock.put(pool, entry);\n")])]),
     "a place is written Relaxed": (
         "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+    # PUBLISHED
+    "what was published is read Relaxed": (
+        "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",
+                                  "        let shared = self.value.load(Ordering::Relaxed, &guard);")])],
+    ),
+    "a value is published without Release": (
+        "published", [(RECLAIM, [("compare_exchange(old, new, Ordering::AcqRel,", "compare_exchange(old, new, Ordering::Acquire,")])],
+    ),
+    "the value to be replaced is read Relaxed": (
+        "published", [(RECLAIM, [("            let old = self.value.load(Ordering::Acquire, &guard);",
+                                  "            let old = self.value.load(Ordering::Relaxed, &guard);")])],
+    ),
+    "what was published is freed at once": (
+        "published", [(RECLAIM, [("                    unsafe { leave(&guard, destroy) };\n                    flush(&guard);\n",
+                                  "                    destroy();\n")])],
+    ),
+    "what was published is read without a guard": (
+        "published", [(RECLAIM, [("        let guard = pin();\n        // ORDER(PUBLISHED): Acquire - pairs with the CAS in",
+                                  "        // SAFETY: a mutant.\n        let guard = unsafe { std::ptr::read(crossbeam_epoch::unprotected()) };\n"
+                                  "        // ORDER(PUBLISHED): Acquire - pairs with the CAS in")])],
+    ),
+    "a value is replaced by load and store": (
+        "published", [(RECLAIM, [("            let done =\n                self.value.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire, &guard);\n"
+                                  "            if done.is_ok() {\n",
+                                  "            self.value.store(new, Ordering::Release);\n            {\n")])],
+    ),
     # STOP
     "close by take and mark": (
         "stop",

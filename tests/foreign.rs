@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use alone::alone;
-use counting::{Counting, free_what_waits_for_readers, live};
+use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use tickless::{Engine, Handle, ManualClock};
 
 #[global_allocator]
@@ -162,6 +162,7 @@ fn a_foreign_pin_keeps_none_of_our_memory() {
     let (engine, _) = engine_by_hand();
     drop(fired(&engine));
     let first = live();
+    assert!(made_here() > 0, "the allocator that counts is in use");
     for _ in 0..20 {
         drop(fired(&engine));
     }

@@ -34,7 +34,8 @@ struct Bench {
 impl Bench {
     fn new(wheel_size: u32, start: Tick) -> Bench {
         let geometry = Geometry::new(wheel_size, wheel_size).unwrap();
-        let pool = Pool::new(1, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(1, 1, None) };
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), start, &pool);
         let keeper = Keeper::new(&pool);
         Bench { pool, shard, keeper, places: BTreeMap::new(), entries: BTreeMap::new() }

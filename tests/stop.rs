@@ -289,7 +289,8 @@ fn what_a_sweep_has_taken_out_is_returned() {
 
 #[test]
 fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
-    let pool = Pool::new(1, 1, Some(1));
+    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+    let pool = unsafe { Pool::new(1, 1, Some(1)) };
     let geometry = Geometry::default();
     let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool);
     let mut keeper = Keeper::new(&pool);

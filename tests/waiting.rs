@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use alone::alone;
-use counting::{Counting, Live, live};
+use counting::{Counting, Live, live, made_here};
 use tickless::entry::{collect, read, waiting};
 use tickless::{Engine, ManualClock};
 
@@ -47,6 +47,7 @@ fn settled() -> Live {
 fn growth(engine: &Engine, hold: impl FnOnce(&dyn Fn())) -> (i64, i64) {
     litter(engine);
     let before = settled();
+    assert!(made_here() > 0, "the allocator that counts is in use");
     hold(&|| {
         let held = live();
         (0..10).for_each(|_| litter(engine));

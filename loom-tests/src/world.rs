@@ -83,7 +83,9 @@ impl World {
     /// A world with a bell, and a pool for so many shards: one for none gives every magazine
     /// back to the allocator.
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
-        World::build(geometry, bell, Arc::new(Pool::new(1, pool_for, None)))
+        // SAFETY: hands and shards keep to it, and a world closes its shard in its end.
+        let pool = unsafe { Pool::new(1, pool_for, None) };
+        World::build(geometry, bell, Arc::new(pool))
     }
 
     /// Another shard of the same engine, driven by the model as well.
@@ -96,8 +98,9 @@ impl World {
 
     /// As `new`, for at most `max_pending` timers at a time.
     pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
-        let world =
-            World::build(geometry, Bell::None, Arc::new(Pool::new(1, 1, Some(max_pending))));
+        // SAFETY: as in `with`.
+        let pool = unsafe { Pool::new(1, 1, Some(max_pending)) };
+        let world = World::build(geometry, Bell::None, Arc::new(pool));
         world.make_levels();
         world
     }

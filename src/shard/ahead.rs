@@ -142,7 +142,8 @@ impl<T> Shard<T> {
             if word.phase() == Phase::Vacant {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
-                    Some(true) => return owner.bury(pool, entry),
+                    // SAFETY: nobody kept it, so it is held here alone.
+                    Some(true) => return unsafe { owner.bury(pool, entry) },
                     Some(false) => return,
                     None => continue,
                 }

@@ -79,12 +79,14 @@ pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<
         return;
     }
     let is_kept = keepers.with_keeper(number, |keeper, pool| {
-        keeper.take_in(pool, entry);
+        // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
+        unsafe { keeper.take_in(pool, entry) };
         Deferred::NOTHING
     });
     if !is_kept {
         // The engine is gone, and with it every list that could reach the entry.
-        release_one(entry);
+        // SAFETY: as above.
+        unsafe { release_one(entry) };
     }
 }
 

@@ -167,7 +167,8 @@ mod tests {
     const INDEX: u32 = 3;
 
     fn shard() -> (Shard<()>, Pool<()>) {
-        let pool = Pool::new(0, INDEX as usize + 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, INDEX as usize + 1, None) };
         let geometry = Geometry::new(4, 4).unwrap();
         (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool), pool)
     }

@@ -99,7 +99,8 @@ unsafe fn settle<T>(
         if word.phase() == Phase::Vacant {
             // SAFETY: the owner holds it; `word` is vacant.
             match unsafe { this.unlink(word) } {
-                Some(true) => return owner.bury(pool, entry),
+                // SAFETY: nobody kept it, so it is held here alone.
+                Some(true) => return unsafe { owner.bury(pool, entry) },
                 Some(false) => return,
                 None => continue,
             }
@@ -108,7 +109,8 @@ unsafe fn settle<T>(
         if let Some(taken) = unsafe { this.end(word, Phase::Stopped) } {
             returned.push(taken.payload);
             if taken.mine {
-                owner.stock.put(pool, entry);
+                // SAFETY: no handle is left, so it is held here alone, and the payload is out.
+                unsafe { owner.stock.put(pool, entry) };
             }
             return;
         }

@@ -117,7 +117,8 @@ impl<T> Shard<T> {
             if word.phase() == Phase::Vacant {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
-                    Some(true) => return owner.bury(pool, entry),
+                    // SAFETY: nobody kept it, so it is held here alone.
+                    Some(true) => return unsafe { owner.bury(pool, entry) },
                     Some(false) => return,
                     None => continue,
                 }
@@ -125,7 +126,8 @@ impl<T> Shard<T> {
             if deadline <= place.expiration {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
                 match unsafe { this.end(word, Phase::Fired) } {
-                    Some(taken) => return owner.collect(pool, entry, deadline, taken),
+                    // SAFETY: it was taken out of this entry.
+                    Some(taken) => return unsafe { owner.collect(pool, entry, deadline, taken) },
                     None => continue,
                 }
             }
@@ -166,7 +168,8 @@ impl<T> Shard<T> {
                 // SAFETY: the owner holds it; `word` is vacant.
                 let mine = unsafe { this.unlink(word) };
                 debug_assert_eq!(mine, Some(true), "the dead stay dead");
-                return owner.bury(pool, entry);
+                // SAFETY: the list has let go of it, and nobody kept it.
+                return unsafe { owner.bury(pool, entry) };
             }
             let deadline = word.deadline();
             let is_due = until.is_some_and(|until| deadline <= until);
@@ -178,7 +181,8 @@ impl<T> Shard<T> {
             }
             // SAFETY: the owner holds it; `word` is pending.
             if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, gone) } {
-                return owner.collect(pool, entry, deadline, taken);
+                // SAFETY: it was just taken out of this entry.
+                return unsafe { owner.collect(pool, entry, deadline, taken) };
             }
         }
     }
@@ -188,8 +192,11 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// Takes in a payload that fired, and its entry if no handle is left.
+    ///
+    /// # Safety
+    /// `taken` is of this entry, which was the owner's by its list bit.
     #[inline(always)]
-    fn collect(
+    unsafe fn collect(
         &mut self,
         pool: &Pool<T>,
         entry: NonNull<Entry<T>>,
@@ -198,15 +205,20 @@ impl<T> Owner<T> {
     ) {
         self.batch.push_back((deadline, taken.payload));
         if taken.mine {
-            self.stock.put(pool, entry);
+            // SAFETY: no handle is left, so it is held here alone, and the payload is out.
+            unsafe { self.stock.put(pool, entry) };
         }
     }
 
     /// Takes in the memory of a dead entry.
+    ///
+    /// # Safety
+    /// The caller alone holds it, and leaves it here.
     #[inline]
-    pub(super) fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
         self.tally.add(Count::Buried, 1);
-        self.stock.put(pool, entry);
+        // SAFETY: passed on to the caller; a dead entry has no payload.
+        unsafe { self.stock.put(pool, entry) };
     }
 
     /// Takes what is at hand, if that is due before the bucket that is armed first and due, or

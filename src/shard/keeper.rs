@@ -157,9 +157,14 @@ impl<T> Keeper<T> {
         self.tally.add(Count::Reset, 1);
     }
 
-    /// Takes in the memory of an entry that the caller alone holds.
-    pub(super) fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
-        self.stock.put(pool, entry);
+    /// Takes in the memory of an entry.
+    ///
+    /// # Safety
+    /// The caller alone holds `entry`, of this pool's engine, and leaves it here; its payload is
+    /// out.
+    pub(super) unsafe fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.stock.put(pool, entry) };
     }
 
     /// From now on only seats of `shard` are used, where the caller files as well. Answers what is
@@ -246,7 +251,8 @@ impl<T> Keeper<T> {
         }
         // SAFETY: it was refused, so it is still ours alone, and its payload with it.
         let payload = unsafe { this.disarm() };
-        self.stock.put(pool, entry);
+        // SAFETY: as above, and the payload is out.
+        unsafe { self.stock.put(pool, entry) };
         Err(payload)
     }
 
@@ -329,7 +335,8 @@ mod tests {
 
     #[test]
     fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
-        let pool = Pool::<()>::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::<()>::new(0, 1, None) };
         let (mut first, second) = (Keeper::new(&pool), Keeper::new(&pool));
         assert!(!Arc::ptr_eq(&first.tally, &second.tally), "each counts by itself");
         assert!(first.clear(&pool).is_nothing());

@@ -50,10 +50,11 @@ pub use keeper::{Keeper, Moved};
 pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
-pub use stock::Stock;
 pub use sweep::Swept;
 pub use tallies::{Sums, Tallies};
 pub use tally::{Count, Tally};
+
+use stock::Stock;
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -263,7 +264,8 @@ mod tests {
             // ORDER: Relaxed - one thread.
             hook.fetch_add(1, Ordering::Relaxed);
         };
-        let pool = Pool::<()>::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::<()>::new(0, 1, None) };
         let bell = Doorbell::new(Bell::Hook(Hook::new(ring)));
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
         for round in 1..=2 {

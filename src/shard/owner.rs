@@ -271,7 +271,8 @@ mod tests {
 
     #[test]
     fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
         let mut keeper = Keeper::new(&pool);

@@ -46,7 +46,13 @@ struct Limit {
 
 impl<T> Pool<T> {
     /// What `shards` shards of engine number `engine` share.
-    pub fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Pool<T> {
+    ///
+    /// # Safety
+    /// Whoever makes a pool answers for what is built on it: shards, keepers and owners are used
+    /// with the pool that they were made with and with no other, an owner with the shard whose
+    /// lock it is behind, and only that shard takes from its buckets and closes them. All shards
+    /// are closed when the pool is dropped.
+    pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Pool<T> {
         Pool {
             engine,
             tallies: Tallies::new(),

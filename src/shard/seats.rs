@@ -256,7 +256,8 @@ fn give_away<T>(
         let home = this.shard();
         // SAFETY: this thread keeps the seat and forgets it here.
         if unsafe { this.let_go() } {
-            stock.put(pool, entry);
+            // SAFETY: the list had let go before, so it is held here alone; a seat has no payload.
+            unsafe { stock.put(pool, entry) };
             continue;
         }
         tally.add(Count::Dead, 1);
@@ -282,7 +283,8 @@ mod tests {
     /// How many timers get no seat, from when others leave some in a depot that was found empty
     /// so many times.
     fn unserved(found_empty: usize) -> usize {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let mut seats = Seats::new(&pool);
         let tally = pool.tallies.claim();
         for _ in 0..found_empty {
@@ -308,7 +310,8 @@ mod tests {
 
     #[test]
     fn a_depot_that_had_seats_is_asked_again_as_soon_as_at_first() {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let mut seats = Seats::new(&pool);
         let tally = pool.tallies.claim();
         for _ in 0..100 {
@@ -325,7 +328,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
         let tally = pool.tallies.claim();
         let mut kept = 0;
@@ -347,7 +351,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
         let tally = pool.tallies.claim();
         for i in 0..=SEATS as u64 {

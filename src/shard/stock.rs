@@ -26,7 +26,7 @@ const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 const AHEAD: usize = 6;
 
 /// Free entries at hand.
-pub struct Stock<T> {
+pub(super) struct Stock<T> {
     /// The magazine in use.
     open: Magazine<Memory<T>>,
     /// Full or empty.
@@ -37,13 +37,13 @@ pub struct Stock<T> {
 
 impl<T> Stock<T> {
     /// Nothing at hand.
-    pub fn new(pool: &Pool<T>) -> Stock<T> {
+    pub(super) fn new(pool: &Pool<T>) -> Stock<T> {
         Stock { open: pool.memory.magazine(), spare: pool.memory.magazine() }
     }
 
     /// A free entry: from the stock, from the depot, or fresh from the allocator.
     #[inline]
-    pub fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+    pub(super) fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
         match self.open.pop() {
             Some(Memory(entry)) => {
                 if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
@@ -55,9 +55,13 @@ impl<T> Stock<T> {
         }
     }
 
-    /// Takes in memory that the caller alone holds.
+    /// Takes in memory.
+    ///
+    /// # Safety
+    /// The entry came from [`Entry::allocate`], the caller alone holds it, and leaves it here. No
+    /// payload is in it that somebody still needs.
     #[inline]
-    pub fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
         if self.open.len() == MAGAZINE {
             self.make_room(pool);
         }
@@ -65,7 +69,7 @@ impl<T> Stock<T> {
     }
 
     /// Gives everything to the depot or to the allocator.
-    pub fn clear(&mut self, pool: &Pool<T>) {
+    pub(super) fn clear(&mut self, pool: &Pool<T>) {
         give_away(pool, &mut self.open);
         give_away(pool, &mut self.spare);
     }
@@ -100,7 +104,8 @@ fn give_away<T>(pool: &Pool<T>, magazine: &mut Magazine<Memory<T>>) {
     }
 }
 
-/// Gives entries that nobody holds back to the allocator, once no reader can see them.
+/// Gives entries that nobody holds back to the allocator, once no reader can see them. (Whoever has
+/// a `Memory` holds it alone.)
 pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
     let free = move || {
         for Memory(entry) in *entries {
@@ -114,8 +119,11 @@ pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
     unsafe { after_readers(free) };
 }
 
-/// Gives one entry that nobody holds back to the allocator.
-pub(super) fn release_one<T>(entry: NonNull<Entry<T>>) {
+/// Gives one entry back to the allocator.
+///
+/// # Safety
+/// As [`Stock::put`].
+pub(super) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
 }
 

@@ -9,7 +9,7 @@ pub use loom::sync::atomic::{
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
 /// Statics that live for an iteration of a model, and values of its threads.
 #[cfg(crossbeam_loom)]
-pub use loom::{lazy_static, thread_local};
+pub use loom::{lazy_static, thread_local as modelled_local};
 pub use thread::{JoinHandle, Thread};
 
 /// Loom's threads, with a way to park of their own: loom's `unpark` also lets a thread go on that
@@ -162,7 +162,7 @@ macro_rules! per_thread {
 }
 pub(crate) use per_thread;
 
-std::thread_local! {
+thread_local! {
     /// What was freed and waits for the end of the iteration, so that a late look finds its
     /// `Life` there and not somebody else's bytes.
     static FREED: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };

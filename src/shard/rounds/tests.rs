@@ -18,7 +18,8 @@ struct Bench {
 
 impl Bench {
     fn new((slots, reach): (u32, u32)) -> Bench {
-        let pool = Pool::new(0, 1, None);
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let pool = unsafe { Pool::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool);
         let keeper = Keeper::new(&pool);
