@@ -77,7 +77,7 @@ fn a_reader_may_stand_on_an_entry_that_is_reused() {
 
 #[test]
 fn a_reader_may_follow_a_link_that_is_being_written() {
-    reuse_under_a_reader(3, true);
+    reuse_under_a_reader(2, true);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
 
 #[test]
 fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
-    check(3, || {
+    check(2, || {
         let world = World::new(wheel(2, 2));
         let mut hand = Hand::new(&world);
         let reader = read_in_thread(&world);

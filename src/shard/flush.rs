@@ -136,8 +136,9 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Passes an entry of another round of the slot, and puts it aside until that opens, unless it is dead, or due
-    /// `until` then. (No exchange: its place is unchanged.) Answers where the owner stands then.
+    /// Passes an entry of another round of the slot, and puts it aside until that opens, unless it
+    /// is dead, or due `until` then. (No exchange: its place is unchanged.) Answers where the
+    /// owner stands in the hand then.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.

@@ -26,13 +26,16 @@ use super::hands::Hands;
 /// Entries by the opening of the bucket that they are filed in.
 pub(super) struct Rounds<T> {
     /// Per level, as on the agenda.
-    levels: Vec<BTreeMap<(Tick, u32), Arc<Hand<Entry<T>>>>>,
+    levels: Vec<Level<T>>,
     len: usize,
     /// Hands with nothing in them.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     turn: usize,
 }
+
+/// Of one level: by the time of the opening and the slot.
+type Level<T> = BTreeMap<(Tick, u32), Arc<Hand<Entry<T>>>>;
 
 // === impl Rounds ===
 

@@ -53,8 +53,8 @@ fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
     let mut rest = nodes.iter();
     for (lane, &length) in lengths.iter().enumerate() {
         for node in rest.by_ref().take(length).map(NonNull::from) {
-            // SAFETY: it is in no list, and outlives this one.
             match lane.checked_sub(LANES) {
+                // SAFETY: it is in no list, and outlives this one.
                 None => unsafe { lanes.push(node, lane) }.unwrap(),
                 // SAFETY: as above.
                 Some(own_lane) => unsafe { own.push(node, own_lane) },
