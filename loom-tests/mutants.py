@@ -237,7 +237,7 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("            queued => self.note_other(bucket, place, queued.is_none()),", "            _ => false,")])],
+        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
     ),
     "a cascade arms a bucket and leaves it off the agenda": (
         "bucket_arm",
@@ -538,7 +538,7 @@ MUTANTS = {
     "a chain moves to the front of where readers come from": (
         "bucket_read", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another hand is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("            if is_other {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+        "bucket_read", [(FLUSH, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
@@ -644,12 +644,12 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("            unsafe { after_readers(move || free_slice(ring)) };", "            free_slice(ring);"),
+        [(WHEEL, [("            unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
                   ("use crate::entry::after_readers;\n", "")])],
     ),
     "no mark in place of a ring that goes": (
         "dismantle",
-        [(WHEEL, [("level.swap(never(), Ordering::AcqRel)", "level.load(Ordering::Acquire)")])],
+        [(WHEEL, [("segment.swap(never(), Ordering::AcqRel)", "segment.load(Ordering::Acquire)")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (

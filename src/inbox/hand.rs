@@ -253,16 +253,15 @@ impl<N: Linked> Hand<N> {
     pub unsafe fn read(&self, steps: &mut u64, mut visit: impl FnMut(u64, NonNull<N>) -> bool) {
         let mut path = Vec::new();
         for cursor in self.cursors.iter().rev() {
-            while *steps > 0 {
+            // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. One that is null
+            // has ended, or moved to where we come next.
+            while *steps > 0 && !cursor.load(Ordering::Acquire).is_null() {
                 // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; Relaxed: `of`
                 // is published by it.
                 let begun = self.begun.load(Ordering::Acquire);
                 let of = self.of.load(Ordering::Relaxed);
-                // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor.
+                // ORDER(BUCKET-READ): Acquire - as above; after `begun`, to be of its time or later.
                 let mut next = cursor.load(Ordering::Acquire);
-                if next.is_null() {
-                    break;
-                }
                 path.clear();
                 while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {
                     *steps -= 1;
@@ -284,7 +283,8 @@ impl<N: Linked> Hand<N> {
                 }
             }
         }
-        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`. Relaxed: `of`
+        // is brought along; of a later time, the node is where it went.
         if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
             visit(self.of.load(Ordering::Relaxed), node);
         }

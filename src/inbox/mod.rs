@@ -1,8 +1,9 @@
 //! The inbox: lists that many threads push on and one takes as a whole.
 //!
 //! `stack` is one list; `lanes` is eight of them in a cache line, which is what producers push on;
-//! `own` is what the taker files for itself; `hand` is what it took and goes through, without waiting
-//! for memory and in the sight of readers; `walk` is the same for the end, when nobody looks on.
+//! `own` is what the taker files for itself; `hand` is what it took and goes through, without
+//! waiting for memory and in the sight of readers; `walk` is the same for the end, when nobody
+//! looks on.
 
 mod hand;
 mod lanes;

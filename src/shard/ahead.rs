@@ -129,11 +129,10 @@ impl<T> Shard<T> {
         let filed = this.filed();
         if filed.expiration != open.place.expiration {
             // SAFETY: passed on to the caller.
-            open.hand.set_moving(entry.as_ptr());
-            // SAFETY: the hand showed it.
-            unsafe { open.hand.pass(&mut open.at, entry) };
-            // SAFETY: passed on to the caller; it was passed, and is moving.
-            return unsafe { self.put_aside(owner, pool, &open.hand, entry, filed, None) };
+            let hand = (&*open.hand, open.at);
+            // SAFETY: passed on to the caller.
+            open.at = unsafe { self.put_aside(owner, pool, hand, entry, filed, None) };
+            return;
         }
         // SAFETY: the hand showed it.
         unsafe { open.hand.pass(&mut open.at, entry) };

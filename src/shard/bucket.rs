@@ -105,17 +105,25 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: of the rounds for which the agenda has the bucket, the one that it remembers.
+    /// Owner only: whether that is the round that it remembers, of those for which the agenda has
+    /// it.
     #[inline]
-    pub(super) fn queued(&self) -> Option<Tick> {
-        // ORDER: Relaxed - only the owner's exclusion reads and writes it.
-        let queued = self.queued.load(Ordering::Relaxed);
-        (queued != NONE).then(|| Tick::new(queued))
+    pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
+        // ORDER: Relaxed - only the owner's exclusion reads and writes it; here and below.
+        self.queued.load(Ordering::Relaxed) == expiration.get()
+    }
+
+    /// Owner only: whether it remembers any round.
+    #[inline]
+    pub(super) fn is_queued(&self) -> bool {
+        // ORDER: Relaxed - as in `is_queued_for`.
+        self.queued.load(Ordering::Relaxed) != NONE
     }
 
     /// Owner only: remembers this round, or none.
+    #[inline]
     pub(super) fn set_queued(&self, expiration: Option<Tick>) {
-        // ORDER: Relaxed - as in `queued`.
+        // ORDER: Relaxed - as in `is_queued_for`.
         self.queued.store(expiration.map_or(NONE, Tick::get), Ordering::Relaxed);
     }
 }

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Filed, Phase, Taken};
-use crate::inbox::Hand;
+use crate::inbox::{At, Hand};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
@@ -73,19 +73,16 @@ impl<T> Shard<T> {
             owner.visited();
             // SAFETY: what is in a hand is held by the owner, by its list bit.
             let filed = unsafe { entry.as_ref() }.filed();
-            let is_other = filed.expiration > place.expiration;
-            if is_other {
-                hand.set_moving(entry.as_ptr());
+            if filed.expiration > place.expiration {
+                let until = Some(place.expiration);
+                // SAFETY: the hand showed it, and the owner holds it.
+                at = unsafe { self.put_aside(owner, pool, (hand, at), entry, filed, until) };
+                continue;
             }
             // SAFETY: the hand showed it.
             unsafe { hand.pass(&mut at, entry) };
-            if is_other {
-                // SAFETY: the owner holds it; it was passed, and is moving.
-                unsafe { self.put_aside(owner, pool, hand, entry, filed, Some(place.expiration)) };
-            } else {
-                // SAFETY: the owner holds it.
-                unsafe { self.settle(owner, pool, entry, place) };
-            }
+            // SAFETY: the owner holds it.
+            unsafe { self.settle(owner, pool, entry, place) };
         }
         open.at = at;
         let is_done = open.at.is_done();
@@ -141,25 +138,28 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Puts an entry of another round of the slot aside until that opens, unless it is dead, or due
-    /// `until` then. (No exchange: its place is unchanged.)
+    /// Passes an entry of another round of the slot, and puts it aside until that opens, unless it
+    /// is dead, or due `until` then. (No exchange: its place is unchanged.) Answers where the
+    /// owner stands in the hand then.
     ///
     /// # Safety
-    /// The owner holds the entry by its list bit and passed it in `hand`, in which it is moving; it
-    /// is filed at `filed`.
+    /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.
     #[cold]
     pub(super) unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
         pool: &Pool<T>,
-        hand: &Hand<Entry<T>>,
+        (hand, mut at): (&Hand<Entry<T>>, At),
         entry: NonNull<Entry<T>>,
         filed: Filed,
         until: Option<Tick>,
-    ) {
+    ) -> At {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         let gone = || hand.set_moving(ptr::null_mut());
+        hand.set_moving(entry.as_ptr());
+        // SAFETY: the hand showed it.
+        unsafe { hand.pass(&mut at, entry) };
         loop {
             let word = this.word();
             if word.phase() == Phase::Vacant && !word.owned() {
@@ -169,7 +169,8 @@ impl<T> Shard<T> {
                 let mine = unsafe { this.unlink(word) };
                 debug_assert_eq!(mine, Some(true), "the dead stay dead");
                 // SAFETY: the list has let go of it, and nobody kept it.
-                return unsafe { owner.bury(pool, entry) };
+                unsafe { owner.bury(pool, entry) };
+                return at;
             }
             let deadline = word.deadline();
             let is_due = until.is_some_and(|until| deadline <= until);
@@ -177,12 +178,14 @@ impl<T> Shard<T> {
                 let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
                 // SAFETY: the owner holds it, and it is filed there.
                 unsafe { owner.rounds.add(&self.hands, place, entry) };
-                return gone();
+                gone();
+                return at;
             }
             // SAFETY: the owner holds it; `word` is pending.
             if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, gone) } {
                 // SAFETY: it was just taken out of this entry.
-                return unsafe { owner.collect(pool, entry, deadline, taken) };
+                unsafe { owner.collect(pool, entry, deadline, taken) };
+                return at;
             }
         }
     }

@@ -225,15 +225,16 @@ impl<T> Owner<T> {
     /// Puts a bucket on the agenda. `false`: the very same item is there.
     #[inline]
     fn note(&mut self, bucket: &Bucket<T>, place: Place) -> bool {
-        match bucket.queued() {
-            Some(queued) if queued == place.expiration => false,
-            None if self.agenda.has_no_others() => {
-                bucket.set_queued(Some(place.expiration));
-                self.agenda.add(place);
-                true
-            }
-            queued => self.note_other(bucket, place, queued.is_none()),
+        if bucket.is_queued_for(place.expiration) {
+            return false;
         }
+        let is_free = !bucket.is_queued();
+        if is_free && self.agenda.has_no_others() {
+            bucket.set_queued(Some(place.expiration));
+            self.agenda.add(place);
+            return true;
+        }
+        self.note_other(bucket, place, is_free)
     }
 
     /// The same for a bucket that is on the agenda for another round, or may be.
@@ -255,7 +256,7 @@ impl<T> Owner<T> {
     #[inline]
     pub(super) fn cross_off(&mut self, bucket: &Bucket<T>, first: Place) {
         self.agenda.remove(first);
-        if bucket.queued() == Some(first.expiration) {
+        if bucket.is_queued_for(first.expiration) {
             bucket.set_queued(None);
         } else {
             self.agenda.forget_other(first);

@@ -29,13 +29,16 @@ type SharedHand<T> = Arc<Hand<Entry<T>>>;
 /// Entries by the opening of the bucket that they are filed in.
 pub(super) struct Rounds<T> {
     /// Per level, as on the agenda.
-    levels: Vec<BTreeMap<(Tick, u32), SharedHand<T>>>,
+    levels: Vec<Level<T>>,
     len: usize,
     /// Hands with nothing in them.
     idle: Vec<SharedHand<T>>,
     /// Which chain is next.
     turn: usize,
 }
+
+/// Of one level: by the time of the opening and the slot.
+type Level<T> = BTreeMap<(Tick, u32), Arc<Hand<Entry<T>>>>;
 
 // === impl Rounds ===
 
