@@ -133,7 +133,7 @@ impl Builder {
                 let hook = hook.clone();
                 let call = move || local::set_aside(|| hook(shard));
                 // A hook that panics must not leave a half-scheduled timer behind.
-                Bell::Hook(Box::new(move || drop(contained(&call))))
+                Bell::Hook(Box::new(move || _ = contained(&call)))
             }
             None => Bell::None,
         }))

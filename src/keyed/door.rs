@@ -229,7 +229,7 @@ where
     K: Eq + Send + Sync + 'static,
 {
     fn drop(&mut self) {
-        self.call_off_where(|_| true, |task| drop(contained(|| drop::<Task>(task))));
+        self.call_off_where(|_| true, |task| _ = contained(|| drop::<Task>(task)));
     }
 }
 
