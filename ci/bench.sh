@@ -2,14 +2,12 @@
 # Every bench still runs: each of its measurements once, without measuring.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Speed does not matter here, and building for it takes minutes.
-export CARGO_PROFILE_BENCH_LTO=off
-export CARGO_PROFILE_BENCH_CODEGEN_UNITS=16
-export CARGO_PROFILE_BENCH_DEBUG=false
+# Speed does not matter here: what the stages before have built will do.
+no_line_tables
 for bench in schedule cancel reset expire wheel inbox purgatory hashed stats dispatch future heartbeat keyed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
-cargo bench --quiet --locked --all-features -- --test
+cargo test --quiet --locked --all-features --release --benches
 
 # And the ablations still fit the sources.
 need_command python3 python3

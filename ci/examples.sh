@@ -6,6 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # Seconds after which an example hangs.
 LIMIT=60
 
+no_line_tables
 cargo build --quiet --locked --all-features --release --examples
 [ -e examples/service/main.rs ] || fail "the service is missing"
 for source in examples/*.rs examples/*/main.rs; do

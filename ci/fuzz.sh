@@ -13,13 +13,33 @@ for target in builder engine_ops geometry shard_clocks wheel_vs_oracle; do
     grep -qx "$target" <<<"$targets" || fail "the target $target is missing"
 done
 cargo fuzz build
-for target in $targets; do
-    echo "== $target"
-    found=$CARGO_TARGET_DIR/found/$target
+
+run() {
+    local target=$1 found=$CARGO_TARGET_DIR/found/$1
     mkdir -p "$found"
-    corpus=("$found")
+    local corpus=("$found")
     [ -d "fuzz/corpus/$target" ] && corpus+=("fuzz/corpus/$target")
     # Leaks are looked for at the end: what the epoch still keeps looks like one in between.
     cargo fuzz run "$target" "${corpus[@]}" -- -detect_leaks=0 \
         -max_total_time="$SECONDS_EACH" -max_len=1024 -verbosity=0 -print_final_stats=1
+}
+
+# Two at a time: most of them have one thread.
+mkdir -p "$CARGO_TARGET_DIR/log"
+failed=0
+set -- $targets
+while [ $# -gt 0 ]; do
+    pair=("${@:1:2}")
+    shift "${#pair[@]}"
+    jobs=()
+    for target in "${pair[@]}"; do
+        run "$target" >"$CARGO_TARGET_DIR/log/$target" 2>&1 &
+        jobs+=($!)
+    done
+    for i in "${!pair[@]}"; do
+        wait "${jobs[i]}" || failed=1
+        echo "== ${pair[i]}"
+        cat "$CARGO_TARGET_DIR/log/${pair[i]}"
+    done
 done
+[ "$failed" = 0 ] || fail "a target found something"

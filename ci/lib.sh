@@ -14,7 +14,6 @@ unset RUSTFLAGS RUSTDOCFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 
 # The versions that the stages were tried with.
 NEXTEST_VERSION=0.9.143
-HACK_VERSION=0.6.46
 SEMVER_VERSION=0.51.0
 FUZZ_VERSION=0.13.2
 MUTANTS_VERSION=27.1.0
@@ -22,6 +21,26 @@ MUTANTS_VERSION=27.1.0
 fail() {
     echo "$(basename "$0"): $*" >&2
     exit 1
+}
+
+# tests_without NAME..: the options that choose the crate's own tests and all of its test binaries but
+# these. What is only filtered out when tests run is built and linked all the same.
+tests_without() {
+    local name
+    for name in "$@"; do
+        [ -e "tests/$name.rs" ] || fail "there are no tests called $name to leave out"
+    done
+    echo --lib
+    for name in tests/*.rs; do
+        name=$(basename "$name" .rs)
+        [[ " $* " == *" $name "* ]] || printf '%s\n' --test "$name"
+    done
+}
+
+# no_line_tables: for optimized builds that run once. A failed assertion names its line without.
+# Stages that share a target directory share this, or each would build everything anew.
+no_line_tables() {
+    export CARGO_PROFILE_RELEASE_DEBUG=false
 }
 
 # The triple of this machine. Sanitized builds name it as their target, so that build scripts and

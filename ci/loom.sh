@@ -12,6 +12,7 @@ export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C de
 export CARGO_TARGET_DIR=target/loom
 export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
 export LOOM_LOCATION=1
+no_line_tables
 # The only limit of time is the profile's: loom's own limits end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
 cargo nextest run --cargo-quiet --locked --release --package loom-tests \

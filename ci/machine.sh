@@ -12,10 +12,8 @@ need_nextest
 need_fuzz
 need_valgrind
 need_gungraun
-need_cargo_tool cargo-hack "$HACK_VERSION"
 echo "nextest   $(cargo nextest --version | head -n 1)"
 echo "fuzz      $(cargo fuzz --version)"
-echo "hack      $(cargo hack --version)"
 echo "valgrind  $(valgrind --version)"
 echo "gungraun  $(gungraun-runner --version)"
 # A lock file out of date would be rewritten by the first plain `cargo` and go unnoticed.

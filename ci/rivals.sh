@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The measuring bench still runs as its users run it: every workload with every contender at a tiny
-# scale, and figures can be drawn from what comes out. It measures nothing here.
+# scale, and figures can be drawn from what comes out. It measures nothing here. Its own tests first.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which the bench hangs.
 LIMIT=240
 
+no_line_tables
+cargo test --quiet --locked --release --package rivals
 cargo build --quiet --locked --release --package rivals
 results="$(mktemp -d)"
 trap 'rm -rf "$results"' EXIT

@@ -9,5 +9,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_nextest
 export RUSTFLAGS="--cfg shuttle -C debug-assertions"
 export CARGO_TARGET_DIR=target/shuttle
+no_line_tables
 cargo nextest run --cargo-quiet --locked --release --package loom-tests \
     --profile "shuttle${LONG:+-long}" "$@"
