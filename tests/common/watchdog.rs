@@ -6,8 +6,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A body that gives no sign of life for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::scaled;
+
+/// A body that gives no sign of life for so long hangs. (What is done at length has longer steps.)
+fn patience() -> Duration {
+    Duration::from_secs(30 * scaled(1).min(8))
+}
 
 /// A body's signs of life.
 #[derive(Clone, Default)]
@@ -33,10 +37,10 @@ pub(crate) fn watched<R: Send + 'static>(
         let _ = done.send(());
         result
     });
-    let mut beats = 0;
-    while is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+    let (mut beats, patience) = (0, patience());
+    while is_done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
         let now = pulse.0.load(Ordering::Relaxed);
-        assert!(now > beats, "{what}: nothing moves for {PATIENCE:?}, after {beats} steps");
+        assert!(now > beats, "{what}: nothing moves for {patience:?}, after {beats} steps");
         beats = now;
     }
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
