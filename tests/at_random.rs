@@ -128,7 +128,11 @@ fn live(shape: Shape, seed: u64, pulse: &Pulse, is_foreign: bool) -> Sums {
     if let Some(foreign) = foreign {
         // A reader of ours, beside the foreign ones: of an engine that has nothing to show.
         let idle = Shape { slots: 2, reach: 2, tick: HOUR, shards: 1 }.build();
-        (0..500).for_each(|_| assert!(idle.snapshot().is_empty()));
+        let mut reads = 0;
+        while reads < 500 || foreign.deferred.load(Ordering::SeqCst) < 500 {
+            assert!(idle.snapshot().is_empty());
+            reads += 1;
+        }
         foreign.end();
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -186,16 +190,18 @@ fn whatever_is_done_to_an_engine_of_a_thousand_slots_nothing_is_lost() {
 /// on this thread, and never inside a call of ours.
 struct Foreign {
     is_over: Arc<AtomicBool>,
+    deferred: Arc<AtomicU64>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Foreign {
     /// Begins to make up to `most` items.
     fn begin(book: &Book, engine: &TypedEngine<Item>, most: u64) -> Foreign {
-        let is_over = Arc::new(AtomicBool::new(false));
+        let (is_over, deferred) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (book, engine, over) = (book.clone(), engine.clone(), is_over.clone());
+        let count = deferred.clone();
         let thread = thread::spawn(move || {
-            let (mut made, mut deferred) = (0, 0);
+            let mut made = 0;
             let [done, strangers] = [0, 0].map(|n| Arc::new(AtomicU64::new(n)));
             let here = thread::current().id();
             while !over.load(Ordering::SeqCst) {
@@ -216,12 +222,14 @@ impl Foreign {
                         let _ = book.schedule_detached(&engine, HOUR);
                         done.fetch_add(1, Ordering::SeqCst);
                     });
-                    (made, deferred) = (made + 2, deferred + 1);
+                    made += 2;
+                    count.fetch_add(1, Ordering::SeqCst);
                     thread::yield_now();
                 }
                 guard.flush();
             }
             // What was deferred runs in the end, by whoever comes by.
+            let deferred = count.load(Ordering::SeqCst);
             while done.load(Ordering::SeqCst) < deferred {
                 epoch::pin().flush();
                 thread::yield_now();
@@ -229,7 +237,7 @@ impl Foreign {
             let strangers = strangers.load(Ordering::SeqCst);
             assert_eq!(strangers, 0, "destructors of {deferred} that ran inside our own calls");
         });
-        Foreign { is_over, thread }
+        Foreign { is_over, deferred, thread }
     }
 
     fn end(self) {

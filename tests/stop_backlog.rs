@@ -24,7 +24,7 @@ use row::{Control, Job, Row};
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, Task, TypedEngine};
+use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task, TypedEngine};
 use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -283,11 +283,12 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
         }
     }
     assert!(engine.schedule_within(HOUR, HOUR, job()).is_err_and(|error| error.is_stopped()));
-    let back = moved.reset(MS).expect_err("an earlier time is a new entry").into_payload();
+    // It is on its way to the stopper already, or comes back here.
+    let is_taken = moved.reset(MS).is_ok_and(|is_moved| !is_moved);
     assert_eq!(third.begun(), 3, "the third still runs");
     third.open();
-    assert_eq!(stopper.join().unwrap().len(), DUE - 3 + accepted);
-    drop((moved, back));
+    assert_eq!(stopper.join().unwrap().len(), DUE - 3 + accepted + usize::from(is_taken));
+    assert_eq!(moved.state(), State::Stopped);
     assert!((0..DUE + 32).all(|number| fates.of(number).1 == 1));
 }
 
@@ -353,8 +354,9 @@ fn stop_before_a_pool(queue_bound: usize) -> (usize, usize) {
         engine.schedule_detached(Duration::ZERO, third.job(fates.token(number))).unwrap();
     }
     third.blocks();
-    let all_there = queue_bound.min(DUE - 3);
-    wait_until("the queue has what it has room for", || pool.stats().queued == all_there);
+    // Where there is not room for all, the reaper waits until there is some.
+    let is_full = || pool.stats().queued >= (queue_bound / 2).min(DUE - 3);
+    wait_until("the queue is as full as it gets", is_full);
     let returned = stop_while_blocked(&engine, std::slice::from_ref(&third)).len();
     pool.shutdown().unwrap();
     assert!((0..DUE).all(|number| fates.of(number).1 == 1));
@@ -365,8 +367,8 @@ fn stop_before_a_pool(queue_bound: usize) -> (usize, usize) {
 
 #[test]
 fn what_was_pushed_to_a_pool_counts_as_handed_over_and_what_waits_for_room_does_not() {
-    assert_eq!(stop_before_a_pool(DUE), (DUE, 0), "the pool had them all");
+    assert_eq!(stop_before_a_pool(2 * DUE), (DUE, 0), "the pool had them all");
     let (begun, returned) = stop_before_a_pool(10);
     assert_eq!(begun + returned, DUE);
-    assert_eq!(begun, 3 + 10, "those that ran, and those that were in the queue");
+    assert!((3..=3 + 10).contains(&begun), "{begun}: those that ran or were in the queue");
 }
