@@ -18,13 +18,11 @@ use std::time::Duration;
 
 use account::{Book, run_all};
 use common::scaled;
-use racing::{assert_fires, dawdle, driven, schedule, threaded};
+use racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -271,8 +269,7 @@ fn whoever_tells_late_of_a_later_timer_hides_no_earlier_one() {
         }
     };
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock).on_earlier(hook);
-    let engine: TypedEngine<u32> =
-        builder.build_typed(|batch: Batch<'_, u32>| drop(batch)).unwrap();
+    let engine: TypedEngine<u32> = builder.build_typed(drop_all).unwrap();
     engine.schedule_detached(HOUR, 0).unwrap();
     engine.turn(0).unwrap();
     let of_later = engine.clone();
@@ -336,8 +333,7 @@ fn what_is_scheduled_while_the_engine_goes_down_is_refused_or_comes_back() {
         }
     };
     let builder = Builder::new().shards(3).manual_clock(&ManualClock::new()).on_earlier(hook);
-    let engine =
-        engine.get_or_init(|| builder.build_typed(|batch: Batch<'_, u32>| drop(batch)).unwrap());
+    let engine = engine.get_or_init(|| builder.build_typed(drop_all).unwrap());
     (0..3).for_each(|shard| assert!(engine.turn(shard).is_ok()));
     let returned = engine.stop().unwrap().len();
     assert_eq!(returned + refused.load(Ordering::SeqCst), 3, "each hook's is accounted for");

@@ -59,7 +59,7 @@ fn backlog(
     fates: &Fates,
     numbers: std::ops::Range<usize>,
 ) -> Control {
-    let (door, third) = (Row::new(1), Row::new(3));
+    let (door, third) = (Row::that_blocks_at(1), Row::that_blocks_at(3));
     let fates_of_door = Fates::new(1);
     engine.bind_thread(shard);
     engine.schedule_detached(Duration::ZERO, door.job(fates_of_door.token(0))).unwrap();
@@ -211,7 +211,7 @@ fn after_a_panic_that_follows_the_stop_nothing_is_handed_over_again() {
 #[test]
 fn closures_that_are_due_and_did_not_begin_come_back() {
     let (engine, fates) = (Engine::builder().shards(1).build().unwrap(), Fates::new(DUE + 1));
-    let (door, third) = (Row::new(1), Row::new(3));
+    let (door, third) = (Row::that_blocks_at(1), Row::that_blocks_at(3));
     let task = |control: &Control, number| {
         let (row, token) = (control.row.clone(), fates.token(number));
         move || row.begin(&token)
@@ -300,7 +300,7 @@ fn stop_in_turns<R: Send + 'static>(
     jobs: &[Duration],
     turns: impl FnOnce(&TypedEngine<Job>) -> R + Send + 'static,
 ) {
-    let (third, fates) = (Row::new(3), Fates::new(jobs.len()));
+    let (third, fates) = (Row::that_blocks_at(3), Fates::new(jobs.len()));
     engine.bind_thread(0);
     for (number, &delay) in jobs.iter().enumerate() {
         engine.schedule_detached(delay, third.job(fates.token(number))).unwrap();
@@ -349,7 +349,8 @@ fn an_advance_ends_with_the_task_in_which_stop_was_called() {
 fn stop_before_a_pool(queue_bound: usize) -> (usize, usize) {
     let pool = Pool::builder(Full::Block).threads(1).queue_bound(queue_bound);
     let pool = pool.build_typed(Job::run).unwrap();
-    let (engine, fates, third) = (threaded(1, pool.clone()), Fates::new(DUE), Row::new(3));
+    let (engine, fates, third) =
+        (threaded(1, pool.clone()), Fates::new(DUE), Row::that_blocks_at(3));
     for number in 0..DUE {
         engine.schedule_detached(Duration::ZERO, third.job(fates.token(number))).unwrap();
     }

@@ -7,7 +7,7 @@ use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
 
 use crate::random::Random;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -51,4 +51,9 @@ pub(crate) fn driven(on_fire: impl Fn(&TypedEngine<u32>, u32) + Send + Sync + 's
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock).on_earlier(hook);
     engine.set(builder.build_typed(handler).unwrap()).unwrap();
     (engine, clock, told)
+}
+
+/// A handler for payloads that only come and go.
+pub(crate) fn drop_all(batch: Batch<'_, u32>) {
+    batch.for_each(drop);
 }

@@ -37,7 +37,7 @@ pub(crate) struct Job {
 
 impl Row {
     /// A row of which the job that begins as number `blocks_at` blocks.
-    pub(crate) fn new(blocks_at: usize) -> Control {
+    pub(crate) fn that_blocks_at(blocks_at: usize) -> Control {
         let ((is_blocked, told), (gate, opens)) = (mpsc::channel(), mpsc::channel());
         let (begun, gate_of_row) = (AtomicUsize::new(0), Mutex::new(opens));
         let panics = AtomicBool::new(false);
