@@ -1,7 +1,7 @@
 //! Races that another library's timers met in the field (microsoft/libHttpClient, by the numbers of
-//! its issues and pull requests), as they would look here. It has one timer of the system for a list
-//! of pending calls, and whoever changes the list moves the timer. Here a reaper has one sleep for
-//! all of a shard's buckets, and whoever files a timer may have to shorten it.
+//! its issues and pull requests), as they would look here. It has one timer of the system for a
+//! list of pending calls, and whoever changes the list moves the timer. Here a reaper has one sleep
+//! for all of a shard's buckets, and whoever files a timer may have to shorten it.
 
 #[path = "common/account.rs"]
 mod account;

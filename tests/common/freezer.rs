@@ -63,7 +63,7 @@ impl Freezer {
         let ([hears, says], [waits, thaws]) = (pipe(), pipe());
         SAYS.store(says, Ordering::SeqCst);
         WAITS.store(waits, Ordering::SeqCst);
-        // SAFETY: all-zero is a valid action with an empty mask; the handler does what handlers may.
+        // SAFETY: all-zero is a valid action with an empty mask; the handler does what one may.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
