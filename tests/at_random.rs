@@ -271,6 +271,15 @@ mod frozen {
     const OTHERS: u64 = 100;
     const ROUNDS: u64 = 40;
 
+    /// More of both at length, within what a book has room for.
+    fn others() -> u64 {
+        OTHERS * scaled(1).min(20)
+    }
+
+    fn rounds() -> u64 {
+        ROUNDS * scaled(1).min(50)
+    }
+
     /// Operations that the producer has before it, so that it is frozen in one of them.
     const AHEAD: u64 = 5000;
 
@@ -346,19 +355,19 @@ mod frozen {
     fn a_producer_that_is_frozen_at_any_instruction_holds_nobody_up_and_loses_nothing() {
         watched("going on beside a frozen producer", |pulse| {
             let (freezer, engine) = (Freezer::new(), engine());
-            let book = Book::new(scaled(ROUNDS) * (AHEAD + scaled(OTHERS) + 20));
+            let book = Book::new(rounds() * (AHEAD + others() + 20));
             let producer = Producer::begin(Actor::new(&book, &engine, AROUND, 1));
-            for round in 0..scaled(ROUNDS) {
+            for round in 0..rounds() {
                 producer.moves();
                 freezer.freeze(&producer.thread);
                 let acts = producer.acts.load(Ordering::SeqCst);
-                go_on(Actor::new(&book, &engine, AROUND, 2 + round), scaled(OTHERS));
+                go_on(Actor::new(&book, &engine, AROUND, 2 + round), others());
                 assert_eq!(producer.acts.load(Ordering::SeqCst), acts, "it is frozen");
                 freezer.thaw();
                 pulse.beat();
             }
             producer.end();
-            assert!(end(&engine, &book).ran >= scaled(ROUNDS) * 20);
+            assert!(end(&engine, &book).ran >= rounds() * 20);
         });
     }
 
