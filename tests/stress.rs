@@ -9,6 +9,8 @@ mod common;
 #[path = "common/random.rs"]
 mod random;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
@@ -283,4 +285,112 @@ fn room_below_the_limit_is_back_at_once_whichever_thread_cancels() {
     let sums = book.close();
     sums.agree_with(engine.stats());
     assert_eq!((sums.cancelled, sums.refused), (THREADS * PART * rounds, 0));
+}
+
+// === threads that come and go ===
+
+/// Timers of each.
+const EACH: usize = 12;
+
+/// Timers that a thread keeps until it ends: some go when its thread-locals do, before or after
+/// what the engine keeps there.
+#[derive(Default)]
+struct Kept(Vec<Timer>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for (n, mut timer) in self.0.drain(..).enumerate() {
+            match n % 4 {
+                0 => _ = timer.cancel(),
+                1 => _ = timer.take(),
+                2 => _ = timer.reset(HOUR / 2),
+                _ => drop(timer),
+            }
+        }
+    }
+}
+
+thread_local! {
+    static KEPT: RefCell<Kept> = RefCell::default();
+}
+
+/// The whole life of a short thread: it schedules a few timers, ends some that other threads left,
+/// leaves some of its own, and keeps some to its end.
+fn pass_by(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, seed: u64) {
+    // Every other time the engine's thread-locals are there first.
+    if seed % 2 == 0 {
+        KEPT.with(|_| ());
+    }
+    let random = &mut Random::new(seed);
+    let mut mine = Vec::new();
+    for _ in 0..EACH {
+        let delay = match random.below(3) {
+            0 => HOUR * (1 + random.below(100) as u32),
+            _ => Duration::from_nanos(random.below(1_000_000)),
+        };
+        mine.extend(book.schedule(engine, delay).ok());
+    }
+    let kept = mine.split_off(mine.len() / 2);
+    KEPT.with_borrow_mut(|all| all.0.extend(kept));
+    let theirs: Vec<Timer> = {
+        let mut market = market.lock().unwrap();
+        market.append(&mut mine);
+        // Those that lie there longest: their threads have ended.
+        let most = market.len().saturating_sub(100);
+        market.drain(..most.min(EACH / 2)).collect()
+    };
+    for (n, timer) in theirs.into_iter().enumerate() {
+        match n % 3 {
+            0 => drop(timer),
+            _ => _ = timer.cancel(),
+        }
+    }
+}
+
+/// Lets so many threads pass by, a few at a time, to the end of them all.
+fn pass_by_in_turn(threads: u64, book: &Book, engine: &TypedEngine<Item>) {
+    const AT_A_TIME: usize = 6;
+    let market = Arc::new(Mutex::new(Vec::new()));
+    let mut living = VecDeque::new();
+    for seed in 0..threads {
+        let (book, engine, market) = (book.clone(), engine.clone(), market.clone());
+        living.push_back(thread::spawn(move || pass_by(&book, &engine, &market, seed)));
+        if living.len() == AT_A_TIME {
+            living.pop_front().unwrap().join().unwrap();
+        }
+    }
+    join(living.into());
+}
+
+#[test]
+fn threads_that_begin_and_end_by_the_thousand_lose_nothing() {
+    let (engine, threads) = (engine(Builder::new().shards(3)), scaled(1500));
+    let book = Book::new(threads * EACH as u64);
+    pass_by_in_turn(threads, &book, &engine);
+    book.stop(&engine);
+    let sums = book.close();
+    sums.agree_with(engine.stats());
+    assert!(sums.ran > 0 && sums.cancelled > 0 && sums.returned > 0, "{sums:?}");
+    assert_eq!((sums.made, sums.refused, sums.dropped), (threads * EACH as u64, 0, 0));
+}
+
+#[test]
+fn an_engine_stops_while_threads_begin_and_end() {
+    const THREADS: u64 = 60;
+    let mut all = Sums::default();
+    for round in 0..scaled(25) {
+        let (engine, book) = (engine(Builder::new().shards(2)), Book::new(THREADS * EACH as u64));
+        let (books, engines) = (book.clone(), engine.clone());
+        let users = thread::spawn(move || pass_by_in_turn(THREADS, &books, &engines));
+        // After as many timers as the round says.
+        wait_until("they begin", || engine.stats().scheduled >= round % 25 * 20);
+        book.stop(&engine);
+        users.join().unwrap();
+        let sums = book.close();
+        assert_eq!(engine.stats().pending, 0);
+        assert_eq!((sums.made, sums.dropped), (THREADS * EACH as u64, 0), "{sums:?}");
+        all.refused += sums.refused;
+        all.returned += sums.returned;
+    }
+    assert!(all.refused > 0 && all.returned > 0, "the stop came while threads did: {all:?}");
 }

@@ -115,9 +115,18 @@ impl Book {
         engine: &TypedEngine<Item>,
         delay: Duration,
     ) -> Result<Timer, ScheduleError<()>> {
+        self.schedule_by(delay, |item| engine.schedule(delay, item))
+    }
+
+    /// As `schedule`, by a call that does not let the timer fire before `delay` has passed.
+    pub(crate) fn schedule_by(
+        &self,
+        delay: Duration,
+        schedule: impl FnOnce(Item) -> Result<Handle<Item>, ScheduleError<Item>>,
+    ) -> Result<Timer, ScheduleError<()>> {
         let item = self.item(delay);
         let number = item.number;
-        let handle = engine.schedule(delay, item).map_err(refused)?;
+        let handle = schedule(item).map_err(refused)?;
         Ok(Timer { book: self.clone(), number, handle })
     }
 

@@ -1,0 +1,182 @@
+//! Stopping engines that their caller drives: a loop that sleeps until the time that its last turn
+//! gave, or until the hook wakes it, ends whenever the engine is stopped.
+
+mod common;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::scaled;
+use random::Random;
+// One that ThreadSanitizer can follow.
+use tickless::sync::Mutex;
+use tickless::{Batch, Builder, Clock, Driver, ManualClock, TurnError, TypedEngine};
+use watchdog::{Pulse, watched};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const MS: Duration = Duration::from_millis(1);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn drop_all(batch: Batch<'_, u64>) {
+    batch.for_each(drop);
+}
+
+/// An engine of so many shards for its caller's turns, and what the hook tells each shard's driver.
+fn driven(shards: usize) -> (TypedEngine<u64>, Vec<Receiver<()>>) {
+    let (wakers, woken): (Vec<Sender<()>>, Vec<_>) = (0..shards).map(|_| mpsc::channel()).unzip();
+    let wakers = Mutex::new(wakers);
+    let hook = move |shard: usize| _ = wakers.lock().unwrap()[shard].send(());
+    let builder = Builder::new().shards(shards).driver(Driver::Caller);
+    let builder = builder.tick(Duration::from_micros(50)).on_earlier(hook);
+    (builder.build_typed(drop_all).unwrap(), woken)
+}
+
+/// A caller's loop as the docs of `on_earlier` have it: turns, and sleeps until the next. Answers
+/// how many timers it fired.
+fn drive(engine: &TypedEngine<u64>, shard: usize, woken: &Receiver<()>) -> usize {
+    let mut fired = 0;
+    loop {
+        let turn = match engine.turn(shard) {
+            Ok(turn) => turn,
+            Err(error) => {
+                assert_eq!(error, TurnError::Stopped);
+                return fired;
+            }
+        };
+        fired += turn.fired;
+        // Whatever ended the sleep, another turn comes.
+        match turn.sleep(engine.now()) {
+            Some(Duration::ZERO) => {}
+            Some(sleep) => _ = woken.recv_timeout(sleep),
+            None => _ = woken.recv(),
+        }
+    }
+}
+
+/// One life of an engine: driven by a thread per shard, used by two, and stopped by another at a
+/// moment that `seed` tells.
+fn live(seed: u64, shards: usize) {
+    let random = &mut Random::new(seed);
+    let (engine, woken) = driven(shards);
+    let drivers: Vec<_> = woken
+        .into_iter()
+        .enumerate()
+        .map(|(shard, woken)| {
+            let engine = engine.clone();
+            thread::spawn(move || drive(&engine, shard, &woken))
+        })
+        .collect();
+    let users: Vec<_> = (0..2)
+        .map(|user| {
+            let engine = engine.clone();
+            let random = &mut Random::new(seed * 2 + user);
+            // As often nothing is pending as something is: both sleeps are to end.
+            let (timers, far) = (random.below(30), random.below(2) == 0);
+            thread::spawn(move || {
+                let mut refused = 0;
+                for n in 0..timers {
+                    let delay = if far { HOUR } else { Duration::from_micros(n * 37 % 300) };
+                    let scheduled = engine.schedule(delay, n);
+                    refused += u64::from(scheduled.is_err_and(|error| error.is_stopped()));
+                }
+                timers - refused
+            })
+        })
+        .collect();
+    for _ in 0..random.below(200) {
+        std::hint::spin_loop();
+    }
+    (0..random.below(20)).for_each(|_| thread::yield_now());
+    let returned = engine.stop().unwrap().len();
+    let scheduled: u64 = users.into_iter().map(|user| user.join().unwrap()).sum();
+    // This is where it hangs.
+    let fired: usize = drivers.into_iter().map(|driver| driver.join().unwrap()).sum();
+    assert_eq!(scheduled, (fired + returned) as u64, "seed {seed}");
+    assert_eq!(engine.stats().pending, 0);
+}
+
+#[test]
+fn a_loop_that_sleeps_as_it_is_told_ends_whenever_the_engine_is_stopped() {
+    watched("a loop of turns and an engine's stop", |pulse: &Pulse| {
+        for seed in 0..scaled(150) {
+            println!("seed {seed}");
+            live(seed, 1 + seed as usize % 3);
+            pulse.beat();
+        }
+    });
+}
+
+/// Stops an engine whose hook lets the woken caller look before it returns, and answers what that
+/// was told: by an engine whose clock is `clock`, through `look`.
+fn told_inside_the_hook(
+    clock: Clock,
+    look: impl Fn(&TypedEngine<u64>) -> Result<(), TurnError> + Send + 'static,
+) -> Option<TurnError> {
+    let (wake, woken) = mpsc::channel::<()>();
+    let (answer, answered) = mpsc::channel();
+    let answered = Mutex::new(answered);
+    let hook = move |_| {
+        wake.send(()).unwrap();
+        // Were the look to wait for the stop to go on, it would answer after this.
+        let _ = answered.lock().unwrap().recv_timeout(PATIENCE / 20);
+    };
+    let builder = Builder::new().shards(1).clock(clock).driver(Driver::Caller).on_earlier(hook);
+    let engine = builder.build_typed(drop_all).unwrap();
+    engine.turn(0).unwrap();
+    let of_driver = engine.clone();
+    let driver = thread::spawn(move || {
+        woken.recv_timeout(PATIENCE).expect("the stop calls the hook");
+        let seen = look(&of_driver).err();
+        let _ = answer.send(());
+        seen
+    });
+    engine.stop().unwrap();
+    driver.join().unwrap()
+}
+
+#[test]
+fn whoever_the_hook_wakes_while_the_engine_stops_is_told_that_it_stops() {
+    let turn = |engine: &TypedEngine<u64>| engine.turn(0).map(drop);
+    assert_eq!(told_inside_the_hook(Clock::system(), turn), Some(TurnError::Stopped));
+    let manual = || Clock::manual(&ManualClock::new());
+    assert_eq!(told_inside_the_hook(manual(), turn), Some(TurnError::Stopped));
+    let advance = |engine: &TypedEngine<u64>| engine.advance(MS).map(drop);
+    assert_eq!(told_inside_the_hook(manual(), advance), Some(TurnError::Stopped));
+    let some = |engine: &TypedEngine<u64>| engine.turn_at_most(0, 1).map(drop);
+    assert_eq!(told_inside_the_hook(manual(), some), Some(TurnError::Stopped));
+}
+
+#[test]
+fn loops_end_when_several_threads_stop_the_engine_at_once() {
+    watched("a loop of turns and several stops", |pulse: &Pulse| {
+        for seed in 0..scaled(40) {
+            let (engine, woken) = driven(2);
+            let drivers: Vec<_> = woken
+                .into_iter()
+                .enumerate()
+                .map(|(shard, woken)| {
+                    let engine = engine.clone();
+                    thread::spawn(move || drive(&engine, shard, &woken))
+                })
+                .collect();
+            let begin = Instant::now();
+            engine.schedule_detached(Duration::from_micros(seed % 400), seed).unwrap();
+            let stop = |_| {
+                let engine = engine.clone();
+                thread::spawn(move || engine.stop().unwrap().len())
+            };
+            let stoppers: Vec<_> = (0..3).map(stop).collect();
+            let returned: usize = stoppers.into_iter().map(|it| it.join().unwrap()).sum();
+            let fired: usize = drivers.into_iter().map(|it| it.join().unwrap()).sum();
+            assert_eq!(returned + fired, 1, "after {:?}", begin.elapsed());
+            pulse.beat();
+        }
+    });
+}
