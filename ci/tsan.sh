@@ -8,9 +8,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # library's, which ThreadSanitizer does not see through.
 LEFT_OUT=(alloc backoff citizens corpus dispatch_tokio engine_oracle errands errors future_alloc
     future_ends future_executors future_global future_hyper future_interval future_panics future_tasks
-    golden_placement golden_trace keyed keyed_oracle late_turns local_both local_hashed local_memory
+    fork golden_placement golden_trace keyed keyed_oracle late_turns local_both local_hashed local_memory
     local_oracle local_wheel order periodic periodic_oracle purgatory purgatory_keys purgatory_oracle
-    purgatory_panics saturation shard_clocks size slack tables tidy tracing)
+    purgatory_panics saturation segments shard_clocks size slack tables tidy tracing)
 
 need_nextest
 need_symbolizer

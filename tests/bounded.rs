@@ -148,7 +148,7 @@ impl Busy {
     /// A task begins on shard 0.
     fn new(engine: &Engine) -> Busy {
         let ((begins, begun), (go_on, told)) = (channel(), channel());
-        engine.bind_thread(0);
+        engine.bind_thread(0).unwrap();
         keep_busy(engine, begins, told);
         let busy = Busy { begun, go_on };
         busy.has_begun();
@@ -314,7 +314,7 @@ fn few_are_dead_while_tasks_reschedule_themselves_all_the_time() {
     cancel_in_every_way(builder, |engine| {
         let runs = Arc::new(AtomicU64::new(0));
         for shard in 0..8 {
-            engine.bind_thread(shard % 2);
+            engine.bind_thread(shard % 2).unwrap();
             again(engine, &runs, Random::new(shard as u64));
         }
         Box::new(move |_| {

@@ -61,7 +61,7 @@ fn backlog(
 ) -> Control {
     let (door, third) = (Row::that_blocks_at(1), Row::that_blocks_at(3));
     let fates_of_door = Fates::new(1);
-    engine.bind_thread(shard);
+    engine.bind_thread(shard).unwrap();
     engine.schedule_detached(Duration::ZERO, door.job(fates_of_door.token(0))).unwrap();
     door.blocks();
     for number in numbers {
@@ -246,7 +246,7 @@ fn of_every_shard_whose_third_task_runs_when_stop_is_called_no_fourth_begins() {
         .map(|shard| backlog(&engine, shard, &fates, shard * DUE..(shard + 1) * DUE))
         .collect();
     for number in SHARDS * DUE..SHARDS * (DUE + 10) {
-        engine.bind_thread(number % SHARDS);
+        engine.bind_thread(number % SHARDS).unwrap();
         engine.schedule_detached(HOUR, rows[0].job(fates.token(number))).unwrap();
     }
     let returned = stop_while_blocked(&engine, &rows);
@@ -270,14 +270,14 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
     let asker = thread::spawn(move || {
         // One that never used the engine before; and on each shard.
         let both = [0, 1].map(|shard| {
-            of_asker.bind_thread(shard);
+            of_asker.bind_thread(shard).unwrap();
             until_refused(|| of_asker.schedule_detached(HOUR, ask()).map_err(drop))
         });
         both.iter().sum::<usize>()
     });
     let accepted = asker.join().unwrap();
     for shard in [0, 1] {
-        engine.bind_thread(shard);
+        engine.bind_thread(shard).unwrap();
         for delay in [Duration::ZERO, MS, HOUR, 2 * HOUR, Duration::MAX] {
             assert!(engine.schedule(delay, job()).is_err_and(|error| error.is_stopped()));
         }
@@ -301,7 +301,7 @@ fn stop_in_turns<R: Send + 'static>(
     turns: impl FnOnce(&TypedEngine<Job>) -> R + Send + 'static,
 ) {
     let (third, fates) = (Row::that_blocks_at(3), Fates::new(jobs.len()));
-    engine.bind_thread(0);
+    engine.bind_thread(0).unwrap();
     for (number, &delay) in jobs.iter().enumerate() {
         engine.schedule_detached(delay, third.job(fates.token(number))).unwrap();
     }
