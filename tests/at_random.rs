@@ -339,7 +339,7 @@ mod frozen {
         let go_on = move || {
             (0..each).for_each(|_| actor.act(None));
             for n in 0..20 {
-                actor.engine.bind_thread(n % 2);
+                actor.engine.bind_thread(n % 2).unwrap();
                 let soon = Duration::from_micros(n as u64 * 13);
                 let timer = actor.book.schedule(&actor.engine, soon).unwrap();
                 let begin = Instant::now();

@@ -5,7 +5,7 @@
 //! read_notices      buckets that producers armed go on the agenda
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
 //! hand_over         what fired, in batches
-//! run_errand        nothing is due: cascade ahead or sweep, a chunk of it
+//! run_errand        nothing is due: cascade ahead or sweep, a chunk of it; else a share of that
 //! collect           nor is there an errand: memory that no reader sees any more, a few batches
 //! next_wake         when to come back
 //! ```
@@ -117,6 +117,9 @@ impl<'a, T> Reaper<'a, T> {
         self.shard.read_notices(&mut owner);
         self.shard.publish(&owner, self.pool);
         let is_due = self.shard.is_due(&owner, now);
+        if is_due {
+            self.shard.work_a_share(&mut owner, self.pool);
+        }
         let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
         let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
         let is_quiet = !is_due && self.observer.is_saturated();
@@ -151,7 +154,10 @@ impl<'a, T> Reaper<'a, T> {
         drop(owner);
         self.pool.discharge(fired as u64);
         let handed = super::handover::hand_over(self, queue, opened);
-        let owner = self.lock();
+        let mut owner = self.lock();
+        if fired == BATCH && !owner.is_closed() {
+            self.shard.work_a_share(&mut owner, self.pool);
+        }
         if handed.panicked > 0 {
             owner.count(Count::Panicked, handed.panicked);
         }

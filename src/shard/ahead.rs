@@ -56,6 +56,12 @@ impl<T> Shard<T> {
         true
     }
 
+    /// What a busy turn does of the background work: a share for each batch that it hands over, so
+    /// that what is dead stays within its bound while something is always due.
+    pub fn work_a_share(&self, owner: &mut Owner<T>, pool: &Pool<T>) {
+        self.sweep_some(owner, pool, CHUNK);
+    }
+
     /// When the shard wants to be woken: at the first expiration, or ahead of it for a coarse
     /// bucket where many timers are pending. [`Tick::NEVER`]: not at all.
     pub fn next_wake(&self, owner: &Owner<T>, pool: &Pool<T>) -> Tick {

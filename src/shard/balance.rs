@@ -17,10 +17,13 @@
 //! - `dead` is not less than the truth, but for the magazine that a thread is letting go of right
 //!   now; it is more by what owners have buried in turns that are not over.
 //!
-//! Therefore: as long as whoever lets go of seats and whoever fires asks [`Balance::is_upset`]
-//! afterwards, and entries are buried until it says no, dead entries are at most
-//! `max(living, 4096)` and 64 for each thread, which is what its cache holds of seats, and 256 for
-//! each shard that hands a batch over.
+//! Sweeping begins at half of what may be dead, `M = max(living, 4096)`. A sweep visits what lives,
+//! what is dead and what seats are kept: at most about `1.5 M` entries and the caches. Whoever lets go of
+//! a magazine of seats (32 at most) while [`Balance::is_upset`] visits `HELP` of them (`sweep.rs`)
+//! himself, sixteen for each seat, so that a sweep ends before another `M / 8` are dead, whatever
+//! the owner does meanwhile. (Where the owner or another helper has the shard's lock at that moment,
+//! it is they who visit.) So dead entries are at most `M`, and 64 for each thread, which is what its
+//! cache holds of seats, and 256 for each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, and `check`, which holds the figures against the tallies.
 
@@ -28,8 +31,8 @@ use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
 
 use super::tally::Tally;
 
-/// Dead entries are swept when there are more of them than living ones, and more than this: so
-/// few are not worth a walk.
+/// There may be as many dead entries as living ones, or as this: so few are not worth a walk.
+/// Sweeping begins at half of that.
 const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// What lives and what is dead. All figures wrap: one that is below zero for a moment, because who
@@ -103,7 +106,7 @@ impl Balance {
 
     /// Whether dead entries outnumber the living by enough to look for them.
     pub(super) fn is_upset(&self) -> bool {
-        self.dead() > self.living().max(DEAD_AT_LEAST)
+        2 * self.dead() > self.living().max(DEAD_AT_LEAST)
     }
 
     /// Whether there are too many dead entries, and `shard` has its share of them (one shard at
@@ -111,7 +114,7 @@ impl Balance {
     pub(super) fn is_upset_by(&self, shard: u32) -> bool {
         let (all, here) = (self.dead(), self.dead_in(shard));
         let is_most = here * self.shards.len() as u64 >= all;
-        all > self.living().max(DEAD_AT_LEAST) && is_most && self.has_unswept(shard)
+        2 * all > self.living().max(DEAD_AT_LEAST) && is_most && self.has_unswept(shard)
     }
 
     /// Whether a sweep of `shard` may find more than the last one.
@@ -253,10 +256,10 @@ mod tests {
         shard.next_wake(&shard.owner().lock().unwrap(), &pool);
         assert_eq!(tallies::visits::count(), visits, "counted by walking");
         // 64 magazines of 32 wait in the depot; what is let go of beyond is dead, and too much when
-        // it outnumbers what is left of the living.
+        // it is half of what is left of the living.
         let asked_at = asked_at.expect("most of them are dead");
         let dead = asked_at - 64 * 32;
-        assert!(dead.abs_diff(TIMERS - asked_at) <= 128, "asked with {dead} dead");
+        assert!((2 * dead).abs_diff(TIMERS - asked_at) <= 256, "asked with {dead} dead");
         assert_eq!(pool.balanced_living(), 0);
         assert!(shard.close(&mut shard.owner().lock().unwrap(), &pool).is_empty());
         living.into_iter().chain([keeper]).for_each(|keeper| end(keeper, &pool));

@@ -8,6 +8,7 @@
 //!
 //! *Tested by*: `tests/hooks.rs`, `loom-tests/tests/{doorbell,bucket_arm}.rs`.
 
+use crate::sync::IS_CHECKED;
 use crate::time::Place;
 
 use super::{Pool, Shard};
@@ -63,6 +64,10 @@ impl Deferred {
             // All that have dead entries: those too that the living outnumbered until now.
             let littered = shards.iter().filter(|shard| pool.has_unswept(shard.index()));
             littered.for_each(Shard::ask_for_sweep);
+            // The reapers may be busy, or blocked.
+            let most = shards.iter().max_by_key(|shard| pool.dead_in(shard.index()));
+            // Of helpers the models have one of their own.
+            most.into_iter().filter(|_| !IS_CHECKED).for_each(|shard| shard.help_sweep(pool));
         }
     }
 }

@@ -50,6 +50,7 @@ pub use keeper::{Keeper, Moved};
 pub use notice::Notice;
 pub use owner::Owner;
 pub use pool::Pool;
+
 pub use sweep::Swept;
 pub use tallies::{Sums, Tallies};
 pub use tally::{Count, Tally};

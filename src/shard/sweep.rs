@@ -4,7 +4,10 @@
 //! before it is led past it, and no living entry is touched. A sweep may pause anywhere, also
 //! inside a bucket; if that is opened meanwhile, the sweep goes on with the next.
 //!
-//! *Owner*: the shard's owner, whoever that is at the moment: all that a sweep knows is in it.
+//! *Owner*: the shard's owner, whoever that is at the moment: all that a sweep knows is in it. The
+//! reaper sweeps when nothing is due, and a chunk with each batch while it is busy; a thread that
+//! lets go of seats while too many are dead sweeps a little itself, since the reaper may be inside a
+//! task for as long as that likes.
 //!
 //! *Invariant*: what a sweep unlinks is given back through the epoch, and its link stays as it
 //! is until then: a reader that stands on it gets to the end of the list.
@@ -18,15 +21,19 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::{CHAINS, Hand, next_of};
-use crate::sync::{Arc, Ordering, prefetch};
+use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
 use super::pool::Memory;
+use super::seats::SEATS;
 use super::stock::{MAGAZINE, release};
 use super::{Bucket, Count, Owner, Pool, Shard};
 
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 const LOOKS: usize = 4;
+
+/// Entries that a thread visits for each magazine of seats that it lets go of while many are dead.
+pub(super) const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
 /// What became of a chunk of sweeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +128,15 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
+    /// Sweeps a little in the owner's place, unless somebody has the shard's lock: for who lets go
+    /// of seats.
+    pub fn help_sweep(&self, pool: &Pool<T>) {
+        let Ok(mut owner) = self.owner.try_lock() else { return };
+        if self.sweep_some(&mut owner, pool, HELP) != Swept::Nothing {
+            self.publish(&owner, pool);
+        }
+    }
+
     /// Goes on with the sweep under way, or begins one that is wanted, and visits at most so many
     /// entries; it looks into a few times as many buckets.
     pub fn sweep_some(&self, owner: &mut Owner<T>, pool: &Pool<T>, visits: usize) -> Swept {
