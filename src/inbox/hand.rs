@@ -260,7 +260,7 @@ impl<N: Linked> Hand<N> {
                 // is published by it.
                 let begun = self.begun.load(Ordering::Acquire);
                 let of = self.of.load(Ordering::Relaxed);
-                // ORDER(BUCKET-READ): Acquire - as above; after `begun`, to be of its time or later.
+                // ORDER(BUCKET-READ): Acquire - as above; read after `begun`, so not older.
                 let mut next = cursor.load(Ordering::Acquire);
                 path.clear();
                 while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {

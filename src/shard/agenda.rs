@@ -9,7 +9,7 @@
 //! remembers one of its rounds, the agenda the others.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BinaryHeap, HashSet};
 
 use crate::time::{Place, Tick};
 
@@ -18,11 +18,11 @@ use crate::time::{Place, Tick};
 pub struct Agenda {
     /// As many levels as were ever needed: of those above, nobody asks.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
-    /// What is on it besides the round that the bucket itself remembers.
-    others: BTreeSet<(u8, u32, Tick)>,
-    /// All that is on it: to see that nothing is twice.
+    /// What is on it besides the round that the bucket itself remembers. (It keeps its room.)
+    others: HashSet<(u8, u32, Tick)>,
+    /// All that is on it, in order: to see that nothing is twice.
     #[cfg(debug_assertions)]
-    all: BTreeSet<(u8, u32, Tick)>,
+    all: Vec<(u8, u32, Tick)>,
 }
 
 // === impl Agenda ===
@@ -32,9 +32,9 @@ impl Agenda {
     pub fn new() -> Agenda {
         Agenda {
             levels: Vec::new(),
-            others: BTreeSet::new(),
+            others: HashSet::new(),
             #[cfg(debug_assertions)]
-            all: BTreeSet::new(),
+            all: Vec::new(),
         }
     }
 
@@ -60,7 +60,10 @@ impl Agenda {
     /// O(log n) in the level's rounds.
     pub fn add(&mut self, place: Place) {
         #[cfg(debug_assertions)]
-        assert!(self.all.insert(pair(place)), "{place:?} is on the agenda already");
+        match self.all.binary_search(&pair(place)) {
+            Ok(_) => panic!("{place:?} is on the agenda already"),
+            Err(at) => self.all.insert(at, pair(place)),
+        }
         let level = usize::from(place.level);
         if self.levels.len() < level {
             self.levels.resize_with(level, BinaryHeap::new);
@@ -100,7 +103,7 @@ impl Agenda {
     pub fn remove(&mut self, first: Place) {
         debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
         #[cfg(debug_assertions)]
-        assert!(self.all.remove(&pair(first)), "{first:?} is on the agenda");
+        self.all.remove(self.all.binary_search(&pair(first)).expect("it is on the agenda"));
         self.levels[usize::from(first.level) - 1].pop();
     }
 
