@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 15] = [
+const HANDSHAKES: [&str; 16] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -15,6 +15,7 @@ const HANDSHAKES: [&str; 15] = [
     "RELEASE",
     "DEPOT",
     "BUCKET-READ",
+    "PUBLISHED",
     "STOP",
     "TRIAL",
     "WAKER",
