@@ -26,7 +26,7 @@ const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 const AHEAD: usize = 6;
 
 /// Free entries at hand.
-pub struct Stock<T> {
+pub(super) struct Stock<T> {
     /// The magazine in use.
     open: Magazine<Memory<T>>,
     /// Full or empty.
@@ -37,13 +37,13 @@ pub struct Stock<T> {
 
 impl<T> Stock<T> {
     /// Nothing at hand.
-    pub fn new(pool: &Pool<T>) -> Stock<T> {
+    pub(super) fn new(pool: &Pool<T>) -> Stock<T> {
         Stock { open: pool.memory.magazine(), spare: pool.memory.magazine() }
     }
 
     /// A free entry: from the stock, from the depot, or fresh from the allocator.
     #[inline]
-    pub fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+    pub(super) fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
         match self.open.pop() {
             Some(Memory(entry)) => {
                 if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
@@ -69,7 +69,7 @@ impl<T> Stock<T> {
     }
 
     /// Gives everything to the depot or to the allocator.
-    pub fn clear(&mut self, pool: &Pool<T>) {
+    pub(super) fn clear(&mut self, pool: &Pool<T>) {
         give_away(pool, &mut self.open);
         give_away(pool, &mut self.spare);
     }
