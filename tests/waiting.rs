@@ -124,7 +124,7 @@ fn a_reaper_frees_what_waits_before_it_sleeps() {
     let engine = Engine::builder().shards(1).build().unwrap();
     (0..MANY).for_each(|_| engine.schedule_detached(Duration::ZERO, || ()).unwrap());
     let began = Instant::now();
-    while engine.len() > 0 || waiting() > 0 {
+    while !engine.is_empty() || waiting() > 0 {
         assert!(began.elapsed() < PATIENCE, "{} batches wait", waiting());
         thread::yield_now();
     }
