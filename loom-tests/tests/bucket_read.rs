@@ -204,6 +204,36 @@ fn read_first_lane(lanes: &Lanes<Entry<()>>) {
     }
 }
 
+fn free_after_readers(entry: NonNull<Entry<()>>) {
+    // SAFETY: the caller took it, so it is held here alone and in no list any more.
+    unsafe { entry::after_readers(move || Entry::free(entry)) };
+}
+
+/// The same without the shards around it, and the other owner is the reader: small enough for more
+/// preemptions.
+#[test]
+fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
+    check(3, || {
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        push_new(&others);
+        push_new(&read_in);
+        let reader = {
+            let (others, read_in) = (others.clone(), read_in.clone());
+            thread::spawn(move || {
+                take(&others).for_each(free_after_readers);
+                while entry::collect() {}
+                read_first_lane(&read_in);
+            })
+        };
+        for entry in take(&read_in) {
+            // SAFETY: it was taken, so it is held here alone.
+            unsafe { others.push(entry, 0) }.expect("nobody closes");
+        }
+        reader.join().unwrap();
+        take(&others).for_each(free_after_readers);
+    });
+}
+
 #[test]
 fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
     check(3, || {
@@ -213,8 +243,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
         let mut taken = Vec::new();
         take(&others, |entry| taken.push(entry));
         assert_eq!(taken, [waits, freed]);
-        // SAFETY: nobody else holds it, and it is in no list any more.
-        unsafe { entry::after_readers(move || Entry::free(freed)) };
+        free_after_readers(freed);
         while entry::collect() {}
         push_new(&read_in);
         let reader = {

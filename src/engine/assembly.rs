@@ -88,7 +88,8 @@ impl Builder {
         let number = registry::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         let now = scale.floor(clock.now_ns());
-        // SAFETY: the engine's parts use this pool alone, and its core closes the shards before it goes.
+        // SAFETY: the engine's parts use this pool alone, and its core closes the shards before
+        // it goes.
         let pool = unsafe { Pool::new(number, shards, self.max_pending) };
         let shards = (0..shards)
             .map(|i| {

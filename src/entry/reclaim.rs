@@ -18,7 +18,32 @@
 //!
 //! *Orderings*: BUCKET-READ, PUBLISHED, through the epoch's own fences.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/foreign.rs`, `tests/waiting.rs`.
+//! Why BUCKET-READ holds. Call an entry *old* to a reader if the SeqCst fence of its retirement
+//! precedes that of the reader's pin; what is not old stays memory as long as the pin. A reader
+//! gets no pointer to an old entry N:
+//!
+//! - *from the head of a list*: the swap that took N happens before N's retirement, and the load
+//!   comes after the pin. Were N old, the load would see that swap, or a later one.
+//! - *from a link that was there when the reader got to P, the entry before N*: then N was taken
+//!   after P's list was read, and so retired after that.
+//! - *from a link that is written while the reader stands on P*: P was taken, handed on, and is
+//!   pushed again, perhaps on a list of another shard. A push begins with a *load* of the head, and
+//!   nothing orders that after the swap by which another owner took N: it may be as old as it
+//!   likes (x86 and ARMv8 forbid that, the language does not). So whoever takes a chain executes
+//!   a SeqCst fence before it hands out an entry (`inbox`). The reader read P's list before P was
+//!   taken (or it came along such a link, whose writer did), so its pin's fence precedes that
+//!   fence. Were N old, N's retirement would precede it as well, and the load, which comes after
+//!   that fence, would see the swap that took N.
+//! - *from a link that the owner writes between entries in its hand*: it holds N, which is retired
+//!   later. The link's Release shows the reader no older link of N.
+//!
+//! An entry that is taken in hand is good for the same reason: its owner retires it later. What
+//! is unlinked from the middle of a list goes to the epoch and is not pushed again; the link that
+//! led to it is overwritten before its retirement, as a head is.
+//!
+//! The fence costs nothing per entry, and producers nothing at all.
+//!
+//! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/{foreign,waiting}.rs`.
 
 use std::cell::Cell;
 use std::fmt;
@@ -117,8 +142,8 @@ unsafe fn leave<F: FnOnce()>(guard: &Guard, call: F) {
 /// Frees some of what waits. `false`: nothing.
 fn attempt() -> bool {
     let guard = pin();
-    // The collector leaves a node of its own queue in the thread's bag for each bag that it empties.
-    // Where there are several, the bag is worth coming back for.
+    // The collector leaves a node of its own queue in the thread's bag for each bag that it
+    // empties. Where there are several, the bag is worth coming back for.
     if FREED.get() > FREED_BEFORE.get() + 1 {
         // SAFETY: it frees nothing.
         unsafe { leave(&guard, || ()) };

@@ -9,7 +9,7 @@
 //! *Orderings*: BUCKET-READ. A reader may stand on a node that was taken under it, and follows the
 //! link that is written when the node is pushed again, perhaps on a list of another shard, whose
 //! head its pusher may have loaded long after it changed. Without the fence that link could lead
-//! to a node that was freed before the reader came; `ARCHITECTURE.md` has the argument.
+//! to a node that was freed before the reader came; `entry/reclaim.rs` has the argument.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read}.rs`.
 
