@@ -164,17 +164,18 @@ impl<T> Lent<T> {
         if deferred.is_nothing() {
             drop(self);
         } else {
-            self.give_back_and_run(deferred);
+            self.give_back_and_run();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn give_back_and_run(self, deferred: Deferred) {
+    fn give_back_and_run(mut self) {
+        let chores = self.keeper.take_chores();
         // A hook may drop the engine, and what the thread keeps of it with that.
         let core = self.core.clone();
         drop(self);
-        deferred.run(&core.shards, &core.pool);
+        chores.run(&core.shards, &core.pool);
         contained(|| drop(core));
     }
 }
@@ -261,7 +262,7 @@ impl<T> Drop for Local<T> {
         let deferred = self.keeper.clear(&self.core.pool);
         self.keeper.hand_back();
         if !deferred.is_nothing() {
-            deferred.run(&self.core.shards, &self.core.pool);
+            self.keeper.take_chores().run(&self.core.shards, &self.core.pool);
         }
     }
 }

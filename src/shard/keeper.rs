@@ -14,7 +14,7 @@
 //! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset, read};
@@ -24,7 +24,7 @@ use crate::time::Tick;
 
 use super::ahead::LOOK_OUT;
 use super::seats::{Seat, Seats};
-use super::{Count, Deferred, Pool, Shard, Stock, Tally};
+use super::{Chores, Count, Deferred, Pool, Shard, Stock, Tally};
 
 /// A thread's seats, free entries and counters.
 pub struct Keeper<T> {
@@ -33,6 +33,8 @@ pub struct Keeper<T> {
     tally: Arc<Tally>,
     /// Which lane is next.
     turn: usize,
+    /// What calls have left to be done.
+    chores: Chores,
 }
 
 /// What became of a reset to another time.
@@ -63,6 +65,7 @@ impl<T> Keeper<T> {
             stock: Stock::new(pool),
             tally: pool.tallies.claim(),
             turn: 0,
+            chores: Chores::default(),
         }
     }
 
@@ -161,14 +164,19 @@ impl<T> Keeper<T> {
     /// left to be done.
     pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Deferred {
         let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
-        Deferred::sweep(dead.is_some() && pool.wants_sweep())
+        self.defer_sweep(pool, dead)
     }
 
     /// Gives everything that the thread keeps to others; answers what is left to be done.
     pub fn clear(&mut self, pool: &Pool<T>) -> Deferred {
         let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
         self.stock.clear(pool);
-        Deferred::sweep(dead.is_some() && pool.wants_sweep())
+        self.defer_sweep(pool, dead)
+    }
+
+    /// Takes what calls have left to be done, where they say that they have.
+    pub fn take_chores(&mut self) -> Chores {
+        mem::take(&mut self.chores)
     }
 
     /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
@@ -229,12 +237,12 @@ impl<T> Keeper<T> {
         self.turn = self.turn.wrapping_add(1);
         let mut deferred = Deferred::NOTHING;
         if self.turn % LOOK_OUT == 0 && shard.look_out(pool, place.level, place.expiration) {
-            deferred = Deferred::hook(shard.index(), None);
+            deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
         if let Ok(is_announced_later) = unsafe { shard.file(entry, place, self.turn) } {
             if is_announced_later {
-                deferred = Deferred::hook(shard.index(), Some(place));
+                deferred = self.chores.call_hook(shard.index(), Some(place));
             }
             return Ok(deferred);
         }
@@ -278,7 +286,7 @@ impl<T> Keeper<T> {
         match filed {
             Ok(deferred) => {
                 self.tally.add(Count::Reset, 1);
-                Moved::To { entry: fresh, deferred: deferred.and_sweep(sweep) }
+                Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
             Err(payload) => {
                 self.tally.add(Count::Returned, 1);
@@ -290,8 +298,29 @@ impl<T> Keeper<T> {
 
     #[inline]
     fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
+        if self.seats.has_room() {
+            let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
+            debug_assert!(dead.is_none(), "nobody had to go for it");
+            return Deferred::NOTHING;
+        }
+        self.keep_with_care(pool, seat)
+    }
+
+    /// Out of line, so that what it needs costs nothing where there is room.
+    #[cold]
+    #[inline(never)]
+    fn keep_with_care(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
         let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
-        Deferred::sweep(dead.is_some() && pool.wants_sweep())
+        self.defer_sweep(pool, dead)
+    }
+
+    /// Shards are to be asked to sweep if one of them has `dead` entries and they are many.
+    #[inline]
+    fn defer_sweep(&mut self, pool: &Pool<T>, dead: Option<u32>) -> Deferred {
+        match dead.filter(|_| pool.wants_sweep()) {
+            Some(_) => self.chores.sweep(),
+            None => Deferred::NOTHING,
+        }
     }
 }
 
