@@ -158,6 +158,14 @@ impl<T> Lent<T> {
         self.spare.is_some()
     }
 
+    /// Calls `f` with the keeper, gives it back, and does what `f` has left to be done.
+    #[inline(always)]
+    fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred) {
+        let Local { core, keeper, .. } = &mut *self;
+        let deferred = f(keeper, &core.pool);
+        self.give_back(deferred);
+    }
+
     /// Gives it back, and then does what was left to be done.
     #[inline(always)]
     pub(super) fn give_back(self, deferred: Deferred) {
@@ -187,12 +195,24 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
         engine: u32,
         f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
     ) -> bool {
-        let Some(mut local) = of_number(engine) else { return false };
-        let Local { core, keeper, .. } = &mut *local;
-        let deferred = f(keeper, &core.pool);
-        local.give_back(deferred);
-        true
+        match current(engine) {
+            Some(local) => {
+                Lent::kept(local).with_keeper(f);
+                true
+            }
+            None => with_found(engine, f),
+        }
     }
+}
+
+/// As [`Keepers::with_keeper`], for an engine that the thread did not use last.
+#[cold]
+#[inline(never)]
+fn with_found<T: Send + 'static>(
+    engine: u32,
+    f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+) -> bool {
+    find(engine, || ENGINES.find(engine)).map(|local| local.with_keeper(f)).is_some()
 }
 
 impl<T> Deref for Lent<T> {

@@ -282,7 +282,8 @@ impl<T> Keeper<T> {
             // SAFETY: as in `schedule`; this thread is a reader.
             false => unsafe { self.push(pool, shard, deadline, now(), fresh, true) },
         };
-        let sweep = self.keep(pool, Seat { entry, opens });
+        let dead = self.seats.keep(Seat { entry, opens }, pool, &mut self.stock, &self.tally);
+        let sweep = self.defer_sweep(pool, dead);
         match filed {
             Ok(deferred) => {
                 self.tally.add(Count::Reset, 1);
