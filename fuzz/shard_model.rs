@@ -129,7 +129,7 @@ impl Pair {
             Op::Detach { keeper, pick } => {
                 let Some((_, entry)) = self.pick(pick) else { return };
                 // SAFETY: the handle is given up here.
-                unsafe { shard::let_go(entry, &mut self.lend(keeper.into())) };
+                unsafe { shard::let_go(entry, self.lend(keeper.into())) };
             }
             Op::Turn { now, at_most } => self.turn(self.at(now), at_most),
         }
@@ -176,9 +176,9 @@ impl Pair {
 
     fn cancel(&mut self, keeper: bool, pick: u16) {
         let Some((number, entry)) = self.pick(pick) else { return };
-        let mut keeper = self.lend(keeper.into());
+        let keeper = self.lend(keeper.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { shard::take(entry, &mut keeper) };
+        let payload = unsafe { shard::take(entry, keeper) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }
@@ -256,7 +256,7 @@ impl Pair {
         assert!(returned.iter().eq(self.pending.keys()), "{returned:?}");
         for (_, entry) in std::mem::take(&mut self.handles) {
             // SAFETY: the handle is given up here.
-            unsafe { shard::let_go(entry, &mut self.lend(0)) };
+            unsafe { shard::let_go(entry, self.lend(0)) };
         }
         for keeper in &mut self.keepers {
             let _ = keeper.clear(&self.pool);

@@ -122,7 +122,7 @@ impl Drop for Bench {
         for &entry in self.entries.values() {
             let shards = slice::from_ref(&self.shard);
             // SAFETY: the bench had the handle, and is going.
-            unsafe { shard::let_go(entry, &mut (&mut self.keeper, &self.pool, shards)) };
+            unsafe { shard::let_go(entry, (&mut self.keeper, &self.pool, shards)) };
         }
         assert!(self.keeper.clear(&self.pool).is_nothing());
     }

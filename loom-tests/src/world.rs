@@ -259,13 +259,6 @@ impl World {
         self.pool.dismantle();
     }
 
-    /// Does what a hand's keeper has left to be done.
-    fn finish(&self, deferred: Deferred) {
-        if !deferred.is_nothing() {
-            deferred.run(slice::from_ref(&self.shard), &self.pool);
-        }
-    }
-
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
     fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
@@ -350,7 +343,7 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { shard::take(timer.entry, &mut self.lend()) }) else {
+        let Some(payload) = (unsafe { shard::take(timer.entry, self.lend()) }) else {
             return false;
         };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
@@ -369,7 +362,7 @@ impl Hand {
             Moved::Here => {}
             Moved::To { entry: other, deferred } => {
                 *entry = other;
-                self.world.finish(deferred);
+                self.finish(deferred);
             }
             Moved::Gone => {
                 book.moved(*id, from);
@@ -388,18 +381,25 @@ impl Hand {
     pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
         let Some(timer) = timer.into() else { return };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        unsafe { shard::let_go(timer.entry, &mut self.lend()) };
+        unsafe { shard::let_go(timer.entry, self.lend()) };
     }
 
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
         let deferred = self.keeper.clear(&self.world.pool);
-        self.world.finish(deferred);
+        self.finish(deferred);
     }
 
     /// As `schedule`, for who does not hold the engine.
     pub fn schedule_by_number(&mut self, deadline: u64, now: u64) -> Option<Timer> {
         self.file::<true>(deadline, now, true)
+    }
+
+    /// Does what the keeper has left to be done.
+    fn finish(&mut self, deferred: Deferred) {
+        if !deferred.is_nothing() {
+            self.keeper.take_chores().run(slice::from_ref(&self.world.shard), &self.world.pool);
+        }
     }
 
     fn lend(&mut self) -> (&mut Keeper<Payload>, &Pool<Payload>, &[Shard<Payload>]) {
@@ -413,7 +413,7 @@ impl Hand {
         let now = || Tick::new(now);
         match self.keeper.schedule::<PINS>(pool, shard, due, now, payload, owned) {
             Ok((entry, deferred)) => {
-                self.world.finish(deferred);
+                self.finish(deferred);
                 Some(Timer { entry, id })
             }
             Err(error) => {

@@ -168,23 +168,32 @@ impl<T> Lent<T> {
         self.spare.is_some()
     }
 
+    /// Calls `f` with the keeper, gives it back, and does what `f` has left to be done.
+    #[inline(always)]
+    fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred) {
+        let Local { core, keeper, .. } = &mut *self;
+        let deferred = f(keeper, &core.pool);
+        self.give_back(deferred);
+    }
+
     /// Gives it back, and then does what was left to be done.
     #[inline(always)]
     pub(super) fn give_back(self, deferred: Deferred) {
         if deferred.is_nothing() {
             drop(self);
         } else {
-            self.give_back_and_run(deferred);
+            self.give_back_and_run();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn give_back_and_run(self, deferred: Deferred) {
+    fn give_back_and_run(mut self) {
+        let chores = self.keeper.take_chores();
         // A hook may drop the engine, and what the thread keeps of it with that.
         let core = self.core.clone();
         drop(self);
-        deferred.run(&core.shards, &core.pool);
+        chores.run(&core.shards, &core.pool);
         contained(|| drop(core));
     }
 }
@@ -196,12 +205,24 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
         engine: u32,
         f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
     ) -> bool {
-        let Some(mut local) = of_number(engine) else { return false };
-        let Local { core, keeper, .. } = &mut *local;
-        let deferred = f(keeper, &core.pool);
-        local.give_back(deferred);
-        true
+        match current(engine) {
+            Some(local) => {
+                Lent::kept(local).with_keeper(f);
+                true
+            }
+            None => with_found(engine, f),
+        }
     }
+}
+
+/// As [`Keepers::with_keeper`], for an engine that the thread did not use last.
+#[cold]
+#[inline(never)]
+fn with_found<T: Send + 'static>(
+    engine: u32,
+    f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+) -> bool {
+    find(engine, || ENGINES.find(engine)).map(|local| local.with_keeper(f)).is_some()
 }
 
 impl<T> Deref for Lent<T> {
@@ -275,7 +296,7 @@ impl<T> Drop for Local<T> {
         let deferred = self.keeper.clear(&self.core.pool);
         self.keeper.hand_back(&self.core.pool);
         if !deferred.is_nothing() {
-            deferred.run(&self.core.shards, &self.core.pool);
+            self.keeper.take_chores().run(&self.core.shards, &self.core.pool);
         }
     }
 }

@@ -31,10 +31,10 @@ pub trait WithKeeper<T> {
 }
 
 /// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
-struct Vacated<'a, T, W: WithKeeper<T>> {
+struct Vacated<T, W: WithKeeper<T>> {
     entry: NonNull<Entry<T>>,
     opens: Tick,
-    keepers: &'a mut W,
+    keepers: W,
 }
 
 /// Cancels the timer of a handle and drops its payload. `false`: it fired, or its engine stopped.
@@ -43,7 +43,7 @@ struct Vacated<'a, T, W: WithKeeper<T>> {
 /// The caller has the handle of `entry` and gives it up, and `keepers` leads to keepers of the
 /// entry's engine.
 #[inline]
-pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> bool {
+pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> bool {
     assert_outside();
     // SAFETY: passed on to the caller.
     let Some(vacated) = (unsafe { vacate(entry, keepers) }) else { return false };
@@ -58,7 +58,7 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
+pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> Option<T> {
     // SAFETY: passed on to the caller.
     let vacated = unsafe { vacate(entry, keepers) }?;
     // SAFETY: vacating made the payload ours, and it is taken once.
@@ -70,7 +70,15 @@ pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
+pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut keepers: impl WithKeeper<T>) {
+    // SAFETY: passed on to the caller.
+    unsafe { let_go_of(entry, &mut keepers) };
+}
+
+/// # Safety
+/// As [`let_go`].
+#[inline]
+unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
     // SAFETY: the handle keeps the entry allocated.
     let this = unsafe { entry.as_ref() };
     let number = this.engine();
@@ -97,14 +105,14 @@ pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<
 #[inline]
 unsafe fn vacate<T, W: WithKeeper<T>>(
     entry: NonNull<Entry<T>>,
-    keepers: &mut W,
-) -> Option<Vacated<'_, T, W>> {
+    mut keepers: W,
+) -> Option<Vacated<T, W>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Some(Vacated { entry, opens, keepers }),
         None => {
             // SAFETY: passed on to the caller.
-            unsafe { let_go(entry, keepers) };
+            unsafe { let_go_of(entry, &mut keepers) };
             None
         }
     }
@@ -118,12 +126,14 @@ impl<T> WithKeeper<T> for (&mut Keeper<T>, &Pool<T>, &[Shard<T>]) {
         f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
     ) -> bool {
         let (keeper, pool, shards) = self;
-        f(keeper, pool).run(shards, pool);
+        if !f(keeper, pool).is_nothing() {
+            keeper.take_chores().run(shards, pool);
+        }
         true
     }
 }
 
-impl<T, W: WithKeeper<T>> Drop for Vacated<'_, T, W> {
+impl<T, W: WithKeeper<T>> Drop for Vacated<T, W> {
     #[inline]
     fn drop(&mut self) {
         let Vacated { entry, opens, .. } = *self;
@@ -136,7 +146,7 @@ impl<T, W: WithKeeper<T>> Drop for Vacated<'_, T, W> {
         if !is_kept {
             // The engine is gone; an entry that outlived it needs nothing of it.
             // SAFETY: whoever vacated the entry gives it up here.
-            unsafe { let_go(entry, self.keepers) };
+            unsafe { let_go_of(entry, &mut self.keepers) };
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a call leaves to be done when nothing is lent any more: whatever may call a hook.
 //!
-//! A keeper is lent for the time of a call, and a hook is foreign code. So a keeper's calls hand
-//! out what is left to do as a value, and whoever lent the keeper does it after it was given back.
-//! Until then what was filed stays announced by its notice alone: nobody relies on its bucket.
+//! A keeper is lent for the time of a call, and a hook is foreign code. So a keeper writes down
+//! what is left to do (`Chores`), and its calls say whether there is something (`Deferred`).
+//! Whoever lent the keeper takes the chores, gives the keeper back, and then does them. Until then
+//! what was filed stays announced by its notice alone: nobody relies on its bucket.
 //!
 //! *Orderings*: BUCKET-ARM, DOORBELL.
 //!
@@ -13,10 +14,16 @@ use crate::time::Place;
 
 use super::{Pool, Shard};
 
-/// Hooks to be called and sweeps to be asked for.
+/// Whether a call has left something to be done: then the keeper's chores are to be taken, and run
+/// when it was given back.
 #[must_use = "a hook waits to be called"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deferred {
+pub struct Deferred(bool);
+
+/// Hooks to be called and sweeps to be asked for.
+#[must_use = "a hook waits to be called"]
+#[derive(Debug, Default)]
+pub struct Chores {
     /// A shard whose hook is to be called, and the place of an entry to announce with that.
     hook: Option<(u32, Option<Place>)>,
     /// A shard ought to sweep.
@@ -27,29 +34,37 @@ pub struct Deferred {
 
 impl Deferred {
     /// Nothing is left to do.
-    pub const NOTHING: Deferred = Deferred { hook: None, sweep: false };
-
-    /// The hook of shard number `shard` is to be called, and then `place` to be published, if there
-    /// is one.
-    pub(super) fn hook(shard: u32, place: Option<Place>) -> Deferred {
-        Deferred { hook: Some((shard, place)), sweep: false }
-    }
-
-    /// Whether shards are to be asked to sweep.
-    #[inline]
-    pub(super) fn sweep(sweep: bool) -> Deferred {
-        Deferred { hook: None, sweep }
-    }
-
-    /// As well as what is in `self`, shards are to be asked to sweep if `other` says so.
-    pub(super) fn and_sweep(self, other: Deferred) -> Deferred {
-        Deferred { sweep: self.sweep || other.sweep, ..self }
-    }
+    pub const NOTHING: Deferred = Deferred(false);
 
     /// Whether nothing is left to do.
     #[inline]
     pub fn is_nothing(self) -> bool {
-        self.hook.is_none() && !self.sweep
+        !self.0
+    }
+
+    /// What is left to do of two parts of a call.
+    #[inline]
+    pub(super) fn or(self, other: Deferred) -> Deferred {
+        Deferred(self.0 || other.0)
+    }
+}
+
+// === impl Chores ===
+
+impl Chores {
+    /// The hook of shard number `shard` is to be called, and then `place` to be published, if there
+    /// is one.
+    #[cold]
+    pub(super) fn call_hook(&mut self, shard: u32, place: Option<Place>) -> Deferred {
+        self.hook = Some((shard, place));
+        Deferred(true)
+    }
+
+    /// Shards are to be asked to sweep.
+    #[cold]
+    pub(super) fn sweep(&mut self) -> Deferred {
+        self.sweep = true;
+        Deferred(true)
     }
 
     /// Does it, for an engine with these shards. To be called where foreign code may run.

@@ -14,7 +14,7 @@
 //! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset, read};
@@ -24,7 +24,7 @@ use crate::time::{Place, Tick};
 
 use super::ahead::LOOK_OUT;
 use super::seats::{Seat, Seats};
-use super::{Count, Deferred, Pool, Shard, Stock, Tally};
+use super::{Chores, Count, Deferred, Pool, Shard, Stock, Tally};
 
 /// After so many timers that it filed, a thread publishes what it has counted (`balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
@@ -38,6 +38,8 @@ pub struct Keeper<T> {
     tally: Arc<Tally>,
     /// Which lane is next.
     turn: usize,
+    /// What calls have left to be done.
+    chores: Chores,
 }
 
 /// What became of a reset to another time.
@@ -68,6 +70,7 @@ impl<T> Keeper<T> {
             stock: Stock::new(pool),
             tally: pool.tallies.claim(),
             turn: 0,
+            chores: Chores::default(),
         }
     }
 
@@ -171,7 +174,7 @@ impl<T> Keeper<T> {
     /// left to be done.
     pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Deferred {
         let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
-        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
+        self.defer_sweep(pool, dead)
     }
 
     /// Gives everything that the thread keeps to others; answers what is left to be done.
@@ -179,7 +182,12 @@ impl<T> Keeper<T> {
         let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
         self.stock.clear(pool);
         pool.publish(&self.tally);
-        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
+        self.defer_sweep(pool, dead)
+    }
+
+    /// Takes what calls have left to be done, where they say that they have.
+    pub fn take_chores(&mut self) -> Chores {
+        mem::take(&mut self.chores)
     }
 
     /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
@@ -240,12 +248,12 @@ impl<T> Keeper<T> {
         self.turn = self.turn.wrapping_add(1);
         let mut deferred = Deferred::NOTHING;
         if self.turn % PUBLISH == 0 && self.tell(pool, shard, place) {
-            deferred = Deferred::hook(shard.index(), None);
+            deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
         if let Ok(is_announced_later) = unsafe { shard.file(entry, place, self.turn) } {
             if is_announced_later {
-                deferred = Deferred::hook(shard.index(), Some(place));
+                deferred = self.chores.call_hook(shard.index(), Some(place));
             }
             return Ok(deferred);
         }
@@ -295,11 +303,12 @@ impl<T> Keeper<T> {
             // SAFETY: as in `schedule`; this thread is a reader.
             false => unsafe { self.push(pool, shard, deadline, now(), fresh, true) },
         };
-        let sweep = self.keep(pool, Seat { entry, opens });
+        let dead = self.seats.keep(Seat { entry, opens }, pool, &mut self.stock, &self.tally);
+        let sweep = self.defer_sweep(pool, dead);
         match filed {
             Ok(deferred) => {
                 self.tally.add(Count::Reset, 1);
-                Moved::To { entry: fresh, deferred: deferred.and_sweep(sweep) }
+                Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
             Err(payload) => {
                 self.tally.add(Count::Returned, 1);
@@ -311,8 +320,29 @@ impl<T> Keeper<T> {
 
     #[inline]
     fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
+        if self.seats.has_room() {
+            let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
+            debug_assert!(dead.is_none(), "nobody had to go for it");
+            return Deferred::NOTHING;
+        }
+        self.keep_with_care(pool, seat)
+    }
+
+    /// Out of line, so that what it needs costs nothing where there is room.
+    #[cold]
+    #[inline(never)]
+    fn keep_with_care(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
         let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
-        Deferred::sweep(dead.is_some() && pool.has_too_many_dead())
+        self.defer_sweep(pool, dead)
+    }
+
+    /// Shards are to be asked to sweep if one of them has `dead` entries and they are many.
+    #[inline]
+    fn defer_sweep(&mut self, pool: &Pool<T>, dead: Option<u32>) -> Deferred {
+        match dead.filter(|_| pool.has_too_many_dead()) {
+            Some(_) => self.chores.sweep(),
+            None => Deferred::NOTHING,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub use bucket::Bucket;
 pub use cancel::{WithKeeper, cancel, let_go, take};
 pub use census::Pending;
 pub use check::{Counted, Violation};
-pub use deferred::Deferred;
+pub use deferred::{Chores, Deferred};
 pub use flush::BATCH;
 pub use keeper::{Keeper, Moved};
 pub use notice::Notice;

@@ -122,6 +122,12 @@ impl<T> Seats<T> {
         Some(self.kept.swap_remove(at).entry)
     }
 
+    /// Whether a seat is kept without a look.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.kept.len() < self.at_once
+    }
+
     /// Keeps a seat. Where others had to be let go for it, the answer is a shard that holds one
     /// of the dead.
     #[inline]
@@ -132,7 +138,7 @@ impl<T> Seats<T> {
         stock: &mut Stock<T>,
         tally: &Tally,
     ) -> Option<u32> {
-        if self.kept.len() < self.at_once {
+        if self.has_room() {
             self.kept.push(seat);
             return None;
         }
