@@ -220,17 +220,17 @@ fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
         let reader = {
             let (others, read_in) = (others.clone(), read_in.clone());
             thread::spawn(move || {
-                take(&others).for_each(free_after_readers);
+                take(&others, free_after_readers);
                 while entry::collect() {}
                 read_first_lane(&read_in);
             })
         };
-        for entry in take(&read_in) {
+        take(&read_in, |entry| {
             // SAFETY: it was taken, so it is held here alone.
             unsafe { others.push(entry, 0) }.expect("nobody closes");
-        }
+        });
         reader.join().unwrap();
-        take(&others).for_each(free_after_readers);
+        take(&others, free_after_readers);
     });
 }
 

@@ -202,7 +202,7 @@ mod tests {
     }
 
     /// A keeper by itself, and whether a cancel has left something to be done.
-    struct Alone<'a>(&'a Pool<()>, &'a mut Keeper<()>, bool);
+    struct Alone<'a>(&'a Pool<()>, &'a mut Keeper<()>, &'a mut bool);
 
     impl WithKeeper<()> for Alone<'_> {
         fn with_keeper(
@@ -210,7 +210,7 @@ mod tests {
             _engine: u32,
             f: impl FnOnce(&mut Keeper<()>, &Pool<()>) -> Deferred,
         ) -> bool {
-            self.2 |= !f(self.1, self.0).is_nothing();
+            *self.2 |= !f(self.1, self.0).is_nothing();
             true
         }
     }
@@ -248,10 +248,10 @@ mod tests {
         let visits = tallies::visits::count();
         let mut asked_at = None;
         for (i, entry) in timers.into_iter().enumerate() {
-            let mut alone = Alone(&pool, &mut keeper, false);
+            let mut asks = false;
             // SAFETY: this is its handle, and the keeper is of its engine.
-            assert!(unsafe { cancel(entry, &mut alone) });
-            asked_at = asked_at.or(alone.2.then_some(i as u64 + 1));
+            assert!(unsafe { cancel(entry, Alone(&pool, &mut keeper, &mut asks)) });
+            asked_at = asked_at.or(asks.then_some(i as u64 + 1));
         }
         shard.next_wake(&shard.owner().lock().unwrap(), &pool);
         assert_eq!(tallies::visits::count(), visits, "counted by walking");
