@@ -180,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn it_is_upset_when_the_dead_outnumber_the_living_and_4096() {
+    fn it_is_upset_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
         let (balance, tallies) = (Balance::new(2), Tallies::new());
         let (thread, owner) = (tallies.claim(), tallies.claim());
-        balance.leave_dead(0, DEAD_AT_LEAST);
+        balance.leave_dead(0, DEAD_AT_LEAST / 2);
         assert!(!balance.is_upset());
         balance.leave_dead(1, 1);
         assert!(balance.is_upset());
         assert_eq!([0, 1].map(|shard| balance.is_upset_by(shard)), [true, false]);
-        thread.add(Count::Filed, DEAD_AT_LEAST + 1);
+        thread.add(Count::Filed, DEAD_AT_LEAST + 2);
         balance.publish(&thread, None);
         assert!(!balance.is_upset() && !balance.is_upset_by(0));
         owner.add(Count::Fired, 1);

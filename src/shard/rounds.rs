@@ -12,8 +12,8 @@
 //!
 //! *Tested by*: `tests/{late_turns,rounds}.rs`, `shard/rounds/tests.rs`.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
@@ -23,28 +23,23 @@ use crate::time::{Place, Tick};
 
 use super::hands::Hands;
 
-/// A hand that readers see as well.
-type SharedHand<T> = Arc<Hand<Entry<T>>>;
-
-/// Entries by the opening of the bucket that they are filed in.
+/// Entries by the opening of the bucket that they are filed in. (Everything in it keeps its room:
+/// cascading ahead files rounds of level 1 that are put aside, all the time.)
 pub(super) struct Rounds<T> {
-    /// Per level, as on the agenda.
-    levels: Vec<Level<T>>,
-    len: usize,
+    /// Per level, as on the agenda: what opens when.
+    levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
+    hands: HashMap<(u8, Tick, u32), Arc<Hand<Entry<T>>>>,
     /// Hands with nothing in them.
-    idle: Vec<SharedHand<T>>,
+    idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     turn: usize,
 }
-
-/// Of one level: by the time of the opening and the slot.
-type Level<T> = BTreeMap<(Tick, u32), Arc<Hand<Entry<T>>>>;
 
 // === impl Rounds ===
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { levels: Vec::new(), len: 0, idle: Vec::new(), turn: 0 }
+        Rounds { levels: Vec::new(), hands: HashMap::new(), idle: Vec::new(), turn: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
@@ -52,19 +47,18 @@ impl<T> Rounds<T> {
     /// # Safety
     /// The owner holds the entry by its list bit, and leaves it here.
     pub(super) unsafe fn add(&mut self, hands: &Hands<T>, place: Place, entry: NonNull<Entry<T>>) {
-        let level = usize::from(place.level);
-        if self.levels.len() < level {
-            self.levels.resize_with(level, BTreeMap::new);
-        }
-        let (idle, len) = (&mut self.idle, &mut self.len);
+        let (levels, idle) = (&mut self.levels, &mut self.idle);
         let begin = || {
-            *len += 1;
+            let level = usize::from(place.level);
+            if levels.len() < level {
+                levels.resize_with(level, BinaryHeap::new);
+            }
+            levels[level - 1].push(Reverse((place.expiration, place.slot)));
             let hand = idle.pop().unwrap_or_else(|| hands.add());
             hand.begin(place_of(place.level, place.slot));
             hand
         };
-        let key = (place.expiration, place.slot);
-        let hand = self.levels[level - 1].entry(key).or_insert_with(begin);
+        let hand = self.hands.entry(key(place)).or_insert_with(begin);
         self.turn = self.turn.wrapping_add(1);
         // SAFETY: passed on to the caller.
         unsafe { hand.give(entry, self.turn) };
@@ -73,7 +67,7 @@ impl<T> Rounds<T> {
     /// Whether nothing waits here.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.hands.is_empty()
     }
 
     /// How many levels may have something here: those from 1 to this.
@@ -83,8 +77,7 @@ impl<T> Rounds<T> {
 
     /// The round of `level` that opens next.
     pub(super) fn first_of(&self, level: u8) -> Option<Place> {
-        let rounds = self.levels.get(usize::from(level) - 1)?;
-        let (&(expiration, slot), _) = rounds.first_key_value()?;
+        let &Reverse((expiration, slot)) = self.levels.get(usize::from(level) - 1)?.peek()?;
         Some(Place { level, slot, expiration })
     }
 
@@ -94,12 +87,13 @@ impl<T> Rounds<T> {
         levels.filter_map(|level| self.first_of(level)).min_by_key(|place| place.expiration)
     }
 
-    /// Takes out the round of `place`.
+    /// Takes out the round of `place`, if that is the first of its level.
     pub(super) fn take(&mut self, place: Place) -> Option<Arc<Hand<Entry<T>>>> {
-        let rounds = self.levels.get_mut(usize::from(place.level) - 1)?;
-        let hand = rounds.remove(&(place.expiration, place.slot))?;
-        self.len -= 1;
-        Some(hand)
+        if self.first_of(place.level) != Some(place) {
+            return None;
+        }
+        self.levels[usize::from(place.level) - 1].pop();
+        self.hands.remove(&key(place))
     }
 
     /// Takes in a hand with nothing in it.
@@ -107,29 +101,28 @@ impl<T> Rounds<T> {
         self.idle.push(hand);
     }
 
-    /// The first round after `place`, in order of levels and then of time.
-    pub(super) fn next_after(&self, place: Place) -> Option<(Place, Arc<Hand<Entry<T>>>)> {
-        (place.level..=self.levels()).find_map(|level| {
-            let from = if level == place.level {
-                Bound::Excluded((place.expiration, place.slot))
-            } else {
-                Bound::Unbounded
-            };
-            let rounds = &self.levels[usize::from(level) - 1];
-            let (&(expiration, slot), hand) = rounds.range((from, Bound::Unbounded)).next()?;
-            Some((Place { level, slot, expiration }, hand.clone()))
-        })
+    /// The round of `place`, if it waits here.
+    pub(super) fn at(&self, place: Place) -> Option<&Arc<Hand<Entry<T>>>> {
+        self.hands.get(&key(place))
+    }
+
+    /// What waits here, in no order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.hands.keys().map(|&(level, expiration, slot)| Place { level, slot, expiration })
     }
 
     /// What waits here and where it is filed, for checks.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
-        self.levels.iter().zip(1..).flat_map(|(rounds, level)| {
-            rounds.iter().flat_map(move |(&(expiration, slot), hand)| {
-                let place = Place { level, slot, expiration };
-                hand.rest().map(move |entry| (place, entry))
-            })
+        self.hands.iter().flat_map(|(&(level, expiration, slot), hand)| {
+            let place = Place { level, slot, expiration };
+            hand.rest().map(move |entry| (place, entry))
         })
     }
+}
+
+/// What tells one round from another.
+fn key(place: Place) -> (u8, Tick, u32) {
+    (place.level, place.expiration, place.slot)
 }
 
 /// Level and slot in one word, for readers of a hand.

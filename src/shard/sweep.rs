@@ -52,6 +52,8 @@ pub(super) struct Sweep<T> {
     spot: Spot,
     /// The hand of the round that the lists are of.
     hand: Option<Arc<Hand<Entry<T>>>>,
+    /// Rounds that are swept after this one.
+    rounds: Vec<Place>,
     lists: [List<T>; CHAINS],
     /// Whose turn it is.
     turn: usize,
@@ -96,7 +98,8 @@ impl<T> Sweep<T> {
     fn begin() -> Box<Sweep<T>> {
         let list = List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
         let spot = Spot::Bucket(1, 0);
-        Box::new(Sweep { spot, hand: None, lists: [list; CHAINS], turn: 0, live: 0 })
+        let (hand, rounds) = (None, Vec::new());
+        Box::new(Sweep { spot, hand, rounds, lists: [list; CHAINS], turn: 0, live: 0 })
     }
 
     /// What is at that spot is about to be taken: the sweep has no business there any more.
@@ -174,19 +177,19 @@ impl<T> Shard<T> {
     /// Looks into what comes next. `false`: nothing does.
     fn find_next(&self, owner: &Owner<T>, sweep: &mut Sweep<T>) -> bool {
         sweep.hand = None;
-        let after = match sweep.spot {
-            Spot::Bucket(level, slot) => {
-                if self.look_into(sweep, level, slot + 1) {
-                    return true;
-                }
-                // Before all rounds.
-                Place { level: 1, slot: 0, expiration: Tick::ZERO }
+        if let Spot::Bucket(level, slot) = sweep.spot {
+            if self.look_into(sweep, level, slot + 1) {
+                return true;
             }
-            Spot::Round(place) => place,
-        };
-        let Some((place, hand)) = owner.rounds.next_after(after) else { return false };
-        sweep.enter(Spot::Round(place), hand.chains().map(|(i, first)| (i, first.as_ptr())));
-        sweep.hand = Some(hand);
+            // What is put aside from now on was looked at then.
+            sweep.rounds = owner.rounds.places().collect();
+        }
+        let Some(place) = sweep.rounds.pop() else { return false };
+        sweep.enter(Spot::Round(place), std::iter::empty());
+        if let Some(hand) = owner.rounds.at(place) {
+            sweep.enter(Spot::Round(place), hand.chains().map(|(i, first)| (i, first.as_ptr())));
+            sweep.hand = Some(hand.clone());
+        }
         true
     }
 

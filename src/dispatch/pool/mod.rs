@@ -289,11 +289,15 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    /// Takes a batch. What is left in it will be dropped by whoever has it, and is counted here.
+    /// Takes a batch. What the pool takes no more is dropped here, one by one: a stop of the engine
+    /// may still claim the rest.
     fn take_all(&self, batch: &mut impl Source<Item = T>) {
         self.feed(batch);
-        if batch.left() > 0 {
-            self.crew.queue.count_dropped(batch.left());
+        while let Some(payload) = batch.pull() {
+            batch.settle();
+            // Before it is dropped: a drop may panic.
+            self.crew.queue.count_dropped(1);
+            drop(payload);
         }
     }
 
