@@ -101,7 +101,7 @@ fn seats_come_back_to_the_thread_that_schedules_when_another_cancels() {
 fn a_storm_of_cancels_is_swept_without_time_going_by_or_anything_new() {
     let engine = manual();
     cancel_all(schedule_many(&engine, HOUR, scaled(100_000)));
-    assert!(engine.stats().dead > DEAD_AT_MOST * 2, "there is something to sweep");
+    assert!(engine.stats().dead <= DEAD_AT_MOST, "who cancels has swept: {:?}", engine.stats());
     engine.check().unwrap();
     settle(&engine);
     engine.check().unwrap();
@@ -190,7 +190,7 @@ fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancell
     let second = schedule_many(&engine, HOUR, scaled(30_000));
     cancel_all(first);
     settle(&engine);
-    assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
+    assert!(engine.stats().dead > DEAD_AT_MOST / 2, "so many are fine while others live");
     cancel_all(second);
     settle(&engine);
     engine.check().unwrap();
@@ -241,7 +241,8 @@ fn shards_without_dead_entries_are_not_asked_to_sweep() {
     settle(&engine);
     rung.try_iter().for_each(drop);
     cancel_all(handles);
-    assert_eq!(rung.try_iter().collect::<Vec<_>>(), [1]);
+    let rung: Vec<usize> = rung.try_iter().collect();
+    assert!(!rung.is_empty() && rung.iter().all(|&shard| shard == 1), "{rung:?}");
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn the_dead_are_swept_when_most_of_the_living_have_fired() {
     for payload in 0..scaled(50_000) {
         engine.schedule_detached(MS * 5, payload).unwrap();
     }
-    cancel_all(schedule_many(&engine, HOUR, scaled(40_000)));
+    cancel_all(schedule_many(&engine, HOUR, scaled(20_000)));
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
     assert_eq!(engine.advance(MS * 5), Ok(scaled(50_000) as usize));

@@ -1,15 +1,14 @@
-//! A shard with everything around it, and the hands of the threads that use it.
+//! A shard with everything around it.
 
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
-use tickless::entry::{self, Entry};
+use tickless::entry;
 use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
-use tickless::shard::{self, Deferred, Keeper, Moved, Pool, Shard};
+use tickless::shard::{Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
@@ -39,7 +38,7 @@ pub struct World {
     hand: ManualClock,
     clock: Clock,
     scale: Scale,
-    book: Arc<Book>,
+    pub(crate) book: Arc<Book>,
     /// The time of the turn under way.
     now: Counter,
     /// How often the handler was dropped.
@@ -51,24 +50,6 @@ pub struct World {
 pub struct Handler {
     dropped: Arc<Counter>,
 }
-
-/// A thread's end of a world: its keeper.
-#[derive(Debug)]
-pub struct Hand {
-    world: Arc<World>,
-    keeper: Keeper<Payload>,
-}
-
-/// The handle of a timer.
-#[derive(Debug)]
-pub struct Timer {
-    entry: NonNull<Entry<Payload>>,
-    id: usize,
-}
-
-// SAFETY: as the engine's handle: what it reaches is atomic, and the payload moves to whoever
-// wins it.
-unsafe impl Send for Timer {}
 
 // === impl World ===
 
@@ -308,142 +289,4 @@ fn returned(payloads: Vec<Payload>) -> usize {
     let count = payloads.len();
     payloads.into_iter().for_each(|payload| payload.meets(Fate::Returned));
     count
-}
-
-// === impl Hand ===
-
-impl Hand {
-    /// A hand for a thread that begins to use the world.
-    pub fn new(world: &Arc<World>) -> Hand {
-        Hand { world: world.clone(), keeper: Keeper::new(&world.pool) }
-    }
-
-    /// The world that it reaches into.
-    pub fn world(&self) -> &Arc<World> {
-        &self.world
-    }
-
-    /// From now on the hand files in another shard of the same engine.
-    pub fn turn_to(&mut self, world: &Arc<World>) {
-        assert!(Arc::ptr_eq(&self.world.pool, &world.pool), "both are of one engine");
-        self.world = world.clone();
-    }
-
-    /// Schedules a new payload for `deadline`, by a clock that shows `now`. `None`: refused.
-    pub fn schedule(&mut self, deadline: u64, now: u64) -> Option<Timer> {
-        self.file::<false>(deadline, now, true)
-    }
-
-    /// The same without a handle. `None`: refused; else the payload's number.
-    pub fn schedule_detached(&mut self, deadline: u64, now: u64) -> Option<usize> {
-        self.file::<false>(deadline, now, false).map(|timer| timer.id)
-    }
-
-    /// Cancels, if there is a timer. `true`: the payload came back.
-    pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
-        let Some(timer) = timer.into() else { return false };
-        // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { shard::take(timer.entry, self.lend()) }) else {
-            return false;
-        };
-        assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
-        payload.meets(Fate::Cancelled);
-        true
-    }
-
-    /// Moves the timer. `true`: it is due at `deadline` and at no other time.
-    pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
-        let Some(Timer { entry, id }) = timer.as_mut() else { return false };
-        let (World { pool, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
-        // Before it is, so that whoever sees it run knows; a reset that fails is undone.
-        let from = book.moved(*id, to);
-        // SAFETY: a `Timer` is the handle; what becomes of it is done below.
-        match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
-            Moved::Here => {}
-            Moved::To { entry: other, deferred } => {
-                *entry = other;
-                self.finish(deferred);
-            }
-            Moved::Gone => {
-                book.moved(*id, from);
-                return false;
-            }
-            Moved::Stopped(payload) => {
-                payload.meets(Fate::Refused);
-                *timer = None;
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Drops the handle, if there is one.
-    pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
-        let Some(timer) = timer.into() else { return };
-        // SAFETY: a `Timer` is the handle, and it is consumed.
-        unsafe { shard::let_go(timer.entry, self.lend()) };
-    }
-
-    /// Gives everything that the hand keeps to others, as a thread does in its end.
-    pub fn clear(&mut self) {
-        let deferred = self.keeper.clear(&self.world.pool);
-        self.finish(deferred);
-    }
-
-    /// As `schedule`, for who does not hold the engine.
-    pub fn schedule_by_number(&mut self, deadline: u64, now: u64) -> Option<Timer> {
-        self.file::<true>(deadline, now, true)
-    }
-
-    /// Does what the keeper has left to be done.
-    fn finish(&mut self, deferred: Deferred) {
-        if !deferred.is_nothing() {
-            self.keeper.take_chores().run(slice::from_ref(&self.world.shard), &self.world.pool);
-        }
-    }
-
-    fn lend(&mut self) -> (&mut Keeper<Payload>, &Pool<Payload>, &[Shard<Payload>]) {
-        (&mut self.keeper, &self.world.pool, slice::from_ref(&self.world.shard))
-    }
-
-    fn file<const PINS: bool>(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
-        let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
-        let payload = Payload::new(&self.world.book, due);
-        let id = payload.id();
-        let now = || Tick::new(now);
-        match self.keeper.schedule::<PINS>(pool, shard, due, now, payload, owned) {
-            Ok((entry, deferred)) => {
-                self.finish(deferred);
-                Some(Timer { entry, id })
-            }
-            Err(error) => {
-                error.into_payload().meets(Fate::Refused);
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Hand {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.clear();
-            self.keeper.hand_back(&self.world.pool);
-        }
-    }
-}
-
-// === impl Timer ===
-
-impl Timer {
-    /// The number of its payload.
-    pub fn id(&self) -> usize {
-        self.id
-    }
-
-    /// Its entry.
-    pub fn entry(&self) -> &Entry<Payload> {
-        // SAFETY: the handle keeps the entry allocated.
-        unsafe { self.entry.as_ref() }
-    }
 }

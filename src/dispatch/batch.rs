@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Counter, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
 use super::{Lap, Stopwatch};
@@ -47,6 +47,8 @@ pub struct Batch<'a, T> {
     stopping: &'a AtomicBool,
     /// It was seen to be.
     is_cut: bool,
+    /// Counts what is taken. Its one writer is whoever has the batch.
+    fired: &'a Counter,
 }
 
 /// A payload that is due, and when it was.
@@ -92,8 +94,9 @@ impl<'a, T> Batch<'a, T> {
         scale: Scale,
         stopwatch: Option<&'a mut Stopwatch>,
         stopping: &'a AtomicBool,
+        fired: &'a Counter,
     ) -> Batch<'a, T> {
-        Batch { queue, clock, scale, stopwatch, stopping, is_cut: false }
+        Batch { queue, clock, scale, stopwatch, stopping, is_cut: false, fired }
     }
 
     /// The next payload together with its deadline.
@@ -176,7 +179,12 @@ impl<'a, T> Batch<'a, T> {
         // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
         // before comes before all that the handler does next.
         self.is_cut |= self.stopping.load(Ordering::Acquire);
-        if self.is_cut { None } else { self.queue.pop_front() }
+        if self.is_cut {
+            return None;
+        }
+        let next = self.queue.pop_front()?;
+        count_one(self.fired);
+        Some(next)
     }
 
     /// Tells of the slow tasks that taking payloads has shown.
@@ -209,6 +217,12 @@ impl<'a, T> Batch<'a, T> {
     pub(super) fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
         Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
+}
+
+/// Counts a payload that was taken out of a batch, by the one who has the batch.
+pub(crate) fn count_one(fired: &Counter) {
+    // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
+    fired.store(fired.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 /// When a tick begins, as callers tell time.

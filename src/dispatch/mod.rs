@@ -56,6 +56,7 @@ pub mod pool {
 pub(crate) use aside::step_aside;
 #[doc(hidden)]
 pub use batch::Queue;
+pub(crate) use batch::count_one;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};

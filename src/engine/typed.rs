@@ -1,5 +1,5 @@
-//! The engine for payloads of any one type. What one schedules on it is in `scheduling`, what can be
-//! seen of it in `view`, turns for its caller are in `driving`, its end is in `stopping`.
+//! The engine for payloads of any one type. What one schedules on it is in `scheduling`, what can
+//! be seen of it in `view`, turns for its caller are in `driving`, its end is in `stopping`.
 
 use std::fmt;
 

@@ -2,7 +2,8 @@
 
 use std::iter;
 
-use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or};
+use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or, count_one};
+use crate::sync::Counter;
 use crate::time::Tick;
 
 use super::{Reaper, events};
@@ -28,6 +29,7 @@ pub(super) struct Handed {
 pub(super) fn hand_over<T>(
     reaper: &Reaper<'_, T>,
     batch: &mut Queue<T>,
+    fired: &Counter,
     opened: Option<Tick>,
 ) -> Handed {
     let now_ns = reaper.clock.now_ns();
@@ -35,20 +37,22 @@ pub(super) fn hand_over<T>(
     let opened_ns = opened.and_then(|opened| reaper.scale.start_ns(opened)).unwrap_or(now_ns);
     let saturates = reaper.observer.hands_over(now_ns, opened_ns);
     let mut stopwatch = reaper.observer.stopwatch();
-    let panicked = hand_all_over(reaper, batch, stopwatch.as_mut());
+    let panicked = hand_all_over(reaper, batch, fired, stopwatch.as_mut());
     Handed { panicked, slow: stopwatch.map_or(0, |stopwatch| stopwatch.slow()), saturates }
 }
 
 fn hand_all_over<T>(
     reaper: &Reaper<'_, T>,
     batch: &mut Queue<T>,
+    fired: &Counter,
     mut stopwatch: Option<&mut Stopwatch>,
 ) -> u64 {
     let mut panicked = 0;
     while !batch.is_empty() && !reaper.is_stopping() {
         let before = batch.len();
         let (clock, scale) = (reaper.clock, reaper.scale);
-        let rest = Batch::new(batch, clock, scale, stopwatch.as_deref_mut(), reaper.stopping);
+        let rest =
+            Batch::new(batch, clock, scale, stopwatch.as_deref_mut(), reaper.stopping, fired);
         let fire = || events::in_batch(reaper.observer, before, || reaper.handler.fire(rest));
         let returned = contained_or(fire, |panic| reaper.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
@@ -56,10 +60,11 @@ fn hand_all_over<T>(
             stopwatch.lap(reaper.clock, reaper.scale, lap);
         }
         if returned {
-            return panicked + drop_all(reaper, batch);
+            return panicked + drop_all(reaper, batch, fired);
         }
         panicked += 1;
         if batch.len() == before && !reaper.is_stopping() {
+            count_one(fired);
             contained(|| drop(batch.pop_front()));
         }
     }
@@ -78,9 +83,10 @@ fn record_lateness<T>(reaper: &Reaper<'_, T>, batch: &Queue<T>, now_ns: u64) {
 
 /// Drops what the handler left behind, and answers how many payloads panicked at that. Once the
 /// engine is stopping nobody can tell whether the handler would have taken it: it stays then.
-fn drop_all<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>) -> u64 {
+fn drop_all<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
     while !batch.is_empty() && !reaper.is_stopping() {
+        count_one(fired);
         let drop_one = || drop(batch.pop_front());
         let dropped = contained_or(drop_one, |panic| reaper.observer.panicked(panic));
         panicked += u64::from(!dropped);

@@ -149,11 +149,10 @@ impl<'a, T> Reaper<'a, T> {
         }
         debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
         mem::swap(owner.batch(), queue);
-        owner.count(Count::Fired, fired as u64);
-        self.shard.publish(&owner, self.pool);
+        let tally = owner.tally().clone();
         drop(owner);
         self.pool.discharge(fired as u64);
-        let handed = super::handover::hand_over(self, queue, opened);
+        let handed = super::handover::hand_over(self, queue, tally.counter(Count::Fired), opened);
         let mut owner = self.lock();
         if fired == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.pool);
@@ -168,10 +167,7 @@ impl<'a, T> Reaper<'a, T> {
             owner.count(Count::Saturated, 1);
         }
         if !queue.is_empty() {
-            // These did not fire after all.
-            let left = queue.len() as u64;
-            owner.count(Count::Fired, left.wrapping_neg());
-            owner.count(Count::Returned, left);
+            owner.count(Count::Returned, queue.len() as u64);
         }
         (!owner.is_closed() && queue.is_empty()).then_some((owner, before + fired))
     }

@@ -118,6 +118,11 @@ impl<T> Owner<T> {
         firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
+    /// The owner's counters.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
     /// Counts something that the reaper did.
     pub fn count(&self, count: Count, n: u64) {
         self.tally.add(count, n);

@@ -28,12 +28,15 @@ use super::hands::Hands;
 pub(super) struct Rounds<T> {
     /// Per level, as on the agenda: what opens when.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
-    hands: HashMap<(u8, Tick, u32), Arc<Hand<Entry<T>>>>,
+    hands: HashMap<Key, Arc<Hand<Entry<T>>>>,
     /// Hands with nothing in them.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     turn: usize,
 }
+
+/// Level, opening and slot.
+type Key = (u8, Tick, u32);
 
 // === impl Rounds ===
 
@@ -121,7 +124,7 @@ impl<T> Rounds<T> {
 }
 
 /// What tells one round from another.
-fn key(place: Place) -> (u8, Tick, u32) {
+fn key(place: Place) -> Key {
     (place.level, place.expiration, place.slot)
 }
 

@@ -110,6 +110,11 @@ impl Tally {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// A counter, for its one writer.
+    pub fn counter(&self, count: Count) -> &Counter {
+        &self.written.0.counts[count as usize]
+    }
+
     /// Reads a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {

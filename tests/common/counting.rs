@@ -29,7 +29,6 @@ thread_local! {
 }
 
 /// How many blocks the calling thread has allocated.
-#[allow(dead_code, reason = "some tests count live bytes alone")]
 pub(crate) fn made_here() -> u64 {
     MADE_HERE.get()
 }

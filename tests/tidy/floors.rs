@@ -74,10 +74,12 @@ const DOORS: [Door; 4] = [
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 6] = [
+const LOCK_ROOMS: [&str; 8] = [
     "src/sync/",
     "src/shard/mod.rs",
-    "src/engine/typed.rs",
+    "src/reaper/ending.rs",
+    "src/engine/stopping.rs",
+    "src/dispatch/waits.rs",
     "src/purgatory/lists.rs",
     "src/keyed/table.rs",
     "src/dispatch/pool/",
