@@ -15,6 +15,14 @@ use tickless::entry::{self, Entry, Linked};
 use tickless::inbox::{Lanes, Walk};
 use tickless::sync::{Ordering, thread};
 
+/// Gives back what waits for readers to leave, if there are none. (The epoch's first pin is late by
+/// one.)
+fn collect() {
+    for _ in 0..2 {
+        entry::collect();
+    }
+}
+
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
     thread::spawn(move || world.census(4))
@@ -31,7 +39,7 @@ fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
         world.turn(1);
         hand.detach(timer);
         hand.clear();
-        while entry::collect() {}
+        collect();
         let found = reader.join().unwrap();
         assert!(found.len() <= 1);
     });
@@ -129,7 +137,7 @@ fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
 /// entry that was freed before the reader came (nothing orders it after the other owner, who took
 /// that), it would write a link to it.
 fn come_back_under_a_reader(lets_go: fn(&World)) {
-    check(1, move || {
+    check(2, move || {
         let freed_from = World::new(wheel(2, 1));
         let read_in = World::beside(&freed_from);
         let [mut hand, mut producer] = [Hand::new(&freed_from), Hand::new(&read_in)];
@@ -154,7 +162,7 @@ fn come_back_under_a_reader(lets_go: fn(&World)) {
         assert!(unsafe { fired.as_ref().let_go() }, "the list had let go");
         // SAFETY: so it is held here alone.
         unsafe { entry::after_readers(move || Entry::free(fired)) };
-        while entry::collect() {}
+        collect();
         let reader = read_in_thread(&read_in);
         assert!(reader.join().unwrap().len() <= 2);
         let _producer = producer.join().unwrap();
@@ -212,7 +220,7 @@ fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
             let (others, read_in) = (others.clone(), read_in.clone());
             thread::spawn(move || {
                 take(&others).for_each(free_after_readers);
-                while entry::collect() {}
+                collect();
                 read_first_lane(&read_in);
             })
         };
@@ -234,7 +242,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
         let taken: Vec<_> = take(&others).collect();
         assert_eq!(taken, [waits, freed]);
         free_after_readers(freed);
-        while entry::collect() {}
+        collect();
         push_new(&read_in);
         let reader = {
             let read_in = read_in.clone();
