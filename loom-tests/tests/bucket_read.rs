@@ -16,6 +16,14 @@ use tickless::entry::{self, Entry, Linked};
 use tickless::inbox::{self, Lanes, OwnLanes};
 use tickless::sync::{Ordering, thread};
 
+/// Gives back what waits for readers to leave, if there are none. (The epoch's first pin is late by
+/// one.)
+fn collect() {
+    for _ in 0..2 {
+        entry::collect();
+    }
+}
+
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
     thread::spawn(move || world.census(9))
@@ -32,7 +40,7 @@ fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
         world.turn(1);
         hand.detach(timer);
         hand.clear();
-        while entry::collect() {}
+        collect();
         let found = reader.join().unwrap();
         assert!(found.len() <= 1);
     });
@@ -130,7 +138,7 @@ fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
 /// entry that was freed before the reader came (nothing orders it after the other owner, who took
 /// that), it would write a link to it.
 fn come_back_under_a_reader(lets_go: fn(&World)) {
-    check(1, move || {
+    check(2, move || {
         let freed_from = World::new(wheel(2, 1));
         let read_in = World::beside(&freed_from);
         let [mut hand, mut producer] = [Hand::new(&freed_from), Hand::new(&read_in)];
@@ -155,7 +163,7 @@ fn come_back_under_a_reader(lets_go: fn(&World)) {
         assert!(unsafe { fired.as_ref().let_go() }, "the list had let go");
         // SAFETY: so it is held here alone.
         unsafe { entry::after_readers(move || Entry::free(fired)) };
-        while entry::collect() {}
+        collect();
         let reader = read_in_thread(&read_in);
         assert!(reader.join().unwrap().len() <= 2);
         let _producer = producer.join().unwrap();
@@ -221,7 +229,7 @@ fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
             let (others, read_in) = (others.clone(), read_in.clone());
             thread::spawn(move || {
                 take(&others, free_after_readers);
-                while entry::collect() {}
+                collect();
                 read_first_lane(&read_in);
             })
         };
@@ -244,7 +252,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
         take(&others, |entry| taken.push(entry));
         assert_eq!(taken, [waits, freed]);
         free_after_readers(freed);
-        while entry::collect() {}
+        collect();
         push_new(&read_in);
         let reader = {
             let read_in = read_in.clone();
@@ -354,7 +362,7 @@ fn sweep_under_a_reader(bound: usize, dead: usize) {
         world.shard.ask_for_sweep();
         let reader = read_in_thread(&world);
         world.turn_until_idle(0);
-        while entry::collect() {}
+        collect();
         let found = reader.join().unwrap();
         assert_eq!(due_at(&found, 1), 2, "{found:?}");
         world.check(0);
