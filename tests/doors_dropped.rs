@@ -20,6 +20,7 @@ use tickless::{Batch, Builder, Engine, ManualClock, Task};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+#[cfg(feature = "keyed")]
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// An engine that drops every task, and what makes it do so.

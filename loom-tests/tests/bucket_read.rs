@@ -16,8 +16,7 @@ use tickless::entry::{self, Entry, Linked};
 use tickless::inbox::{self, Lanes, OwnLanes};
 use tickless::sync::{Ordering, thread};
 
-/// Gives back what waits for readers to leave, if there are none. (The epoch's first pin is late by
-/// one.)
+/// Gives back what waits for readers. (The epoch's first pin is late by one.)
 fn collect() {
     for _ in 0..2 {
         entry::collect();
@@ -190,8 +189,7 @@ fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
 
 /// Takes everything, and does `each` with an entry as soon as it has passed it.
 fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
-    let hand = inbox::Hand::wide();
-    let hand: &inbox::Hand<Entry<()>> = &hand;
+    let hand: &inbox::Hand<Entry<()>> = &inbox::Hand::wide();
     hand.begin(0);
     let mut at = hand.take(lanes, &OwnLanes::new());
     while let Some(entry) = hand.peek(&at) {
@@ -217,8 +215,7 @@ fn free_after_readers(entry: NonNull<Entry<()>>) {
     unsafe { entry::after_readers(move || Entry::free(entry)) };
 }
 
-/// The same without the shards around it, and the other owner is the reader: small enough for more
-/// preemptions.
+/// The same without the shards around it, where the other owner is the reader.
 #[test]
 fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
     check(3, || {
@@ -259,8 +256,7 @@ fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
             thread::spawn(move || read_first_lane(&read_in))
         };
         // What is taken is put on the chain of the one that waits: a narrow hand has one here.
-        let aside = inbox::Hand::narrow();
-        let aside: &inbox::Hand<Entry<()>> = &aside;
+        let aside: &inbox::Hand<Entry<()>> = &inbox::Hand::narrow();
         // SAFETY: it was taken, so it is held here alone.
         let put_aside = |entry| unsafe { aside.give(entry, 0) };
         put_aside(waits);

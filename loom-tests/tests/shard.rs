@@ -90,7 +90,7 @@ fn a_bucket_cascades_ahead_while_timers_come_and_go() {
 
 #[test]
 fn a_shard_is_swept_while_timers_come_and_go() {
-    check(3, || {
+    check(2, || {
         // Without depots, seats that are given up are dead.
         let world = World::with(wheel(2, 1), Bell::None, 0);
         world.make_levels();
@@ -174,7 +174,7 @@ fn a_shard_is_stopped_while_timers_come_go_and_fire() {
 /// and its seat taken, another is moved to the present, and the reaper is stopped.
 #[test]
 fn a_reaper_serves_while_timers_come_go_and_move_and_is_stopped() {
-    check(3, || {
+    check(2, || {
         let world = World::served(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
         let (going, mut moving) = (one.schedule(1, 0), two.schedule(1, 0));

@@ -71,8 +71,10 @@ pub(crate) use panics::Panics;
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+pub(crate) use process::Process;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use process::{Process, Told};
+pub(crate) use process::Told;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};

@@ -29,7 +29,13 @@ use super::{Chores, Count, Deferred, Pool, Shard, Stock, Tally};
 /// After so many timers that it filed, a thread publishes what it has counted (`balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
 
-const _: () = assert!(LOOK_OUT % PUBLISH == 0, "who looks out has published");
+const _: () = assert!(is_time_to_publish(LOOK_OUT), "who looks out has published");
+
+/// Whether a thread publishes with the timer that it files in this turn.
+#[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "models publish each time"))]
+const fn is_time_to_publish(turn: usize) -> bool {
+    turn % PUBLISH == 0
+}
 
 /// A thread's seats, free entries and counters.
 pub struct Keeper<T> {
@@ -247,7 +253,7 @@ impl<T> Keeper<T> {
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
         let mut deferred = Deferred::NOTHING;
-        if self.turn % PUBLISH == 0 && self.tell(pool, shard, place) {
+        if is_time_to_publish(self.turn) && self.tell(pool, shard, place) {
             deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.

@@ -5,9 +5,9 @@
 //! inside a bucket; if that is opened meanwhile, the sweep goes on with the next.
 //!
 //! *Owner*: the shard's owner, whoever that is at the moment: all that a sweep knows is in it.
-//! The reaper sweeps when nothing is due, and a chunk with each batch while it is busy. A thread that
-//! lets go of seats while too many are dead sweeps a little itself, since the reaper may be inside
-//! a task for as long as that likes.
+//! The reaper sweeps when nothing is due, and a chunk with each batch while it is busy. A thread
+//! that lets go of seats while too many are dead sweeps a little itself: the reaper may be inside a
+//! task for as long as that likes.
 //!
 //! *Invariant*: what a sweep unlinks is given back through the epoch, and its link stays as it
 //! is until then: a reader that stands on it gets to the end of the list.
