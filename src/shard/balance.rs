@@ -20,10 +20,11 @@
 //! Sweeping begins at half of what may be dead, `M = max(living, 4096)`. A sweep visits what
 //! lives, what is dead and what seats are kept: at most about `1.5 M` entries and the caches. A
 //! thread that lets go of a magazine of seats (32 at most) while [`Balance::is_upset`] visits
-//! `HELP` entries itself (`sweep.rs`), sixteen for each seat. So a sweep ends before another `M / 8`
-//! are dead, whatever the owner does meanwhile. (Where the owner or another helper has the shard's lock
-//! at that moment, that one visits.) So dead entries are at most `M`, and 64 for each thread, which
-//! is what its cache holds of seats, and 256 for each shard that hands a batch over.
+//! `HELP` entries itself (`sweep.rs`), sixteen for each seat. So a sweep ends before another `M
+//! / 8` are dead, whatever the owner does meanwhile. (Where the owner or another helper has the
+//! shard's lock at that moment, that one visits.) So dead entries are at most `M`, and 64 for
+//! each thread, which is what its cache holds of seats, and 256 for each shard that hands a
+//! batch over.
 //!
 //! *Tested by*: the unit tests below, and `check`, which holds the figures against the tallies.
 
