@@ -172,6 +172,7 @@ impl<'a, T> Batch<'a, T> {
 
     /// The next payload and its deadline, for one who holds a lock: nobody is told of a slow task
     /// until [`tell`](Batch::tell).
+    #[inline]
     pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
         if self.stopwatch.is_some() {
             self.note();
@@ -220,6 +221,7 @@ impl<'a, T> Batch<'a, T> {
 }
 
 /// Counts a payload that was taken out of a batch, by the one who has the batch.
+#[inline]
 pub(crate) fn count_one(fired: &Counter) {
     // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
     fired.store(fired.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
