@@ -26,7 +26,8 @@ awk '
         limits[row[2], "numbers"] = row[4]
         block_limits[row[2]] = row[5]
     }
-    NR != FNR && /^instructions::operations::/ { split($0, bench, /[: ]+/) }
+    # What is not an operation of the table (the hashed wheel) counts for none.
+    NR != FNR && /^instructions::/ { split(/::operations::/ ? $0 : "", bench, /[: ]+/) }
     NR != FNR && /^  Instructions: / { counts[bench[3], bench[4]] = $2 + 0 }
     NR != FNR && /^  Total blocks: / { blocks[bench[3], bench[4]] = $3 + 0 }
     END {

@@ -8,7 +8,7 @@ mod random;
 mod watchdog;
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::scaled;
@@ -60,19 +60,21 @@ fn drive(engine: &TypedEngine<u64>, shard: usize, woken: &Receiver<()>) -> usize
     }
 }
 
+/// A thread per shard that drives it. Each answers how many timers it fired.
+fn drivers(engine: &TypedEngine<u64>, woken: Vec<Receiver<()>>) -> Vec<JoinHandle<usize>> {
+    let driver = |(shard, woken)| {
+        let engine = engine.clone();
+        thread::spawn(move || drive(&engine, shard, &woken))
+    };
+    woken.into_iter().enumerate().map(driver).collect()
+}
+
 /// One life of an engine: driven by a thread per shard, used by two, and stopped by another at a
 /// moment that `seed` tells.
 fn live(seed: u64, shards: usize) {
     let random = &mut Random::new(seed);
     let (engine, woken) = driven(shards);
-    let drivers: Vec<_> = woken
-        .into_iter()
-        .enumerate()
-        .map(|(shard, woken)| {
-            let engine = engine.clone();
-            thread::spawn(move || drive(&engine, shard, &woken))
-        })
-        .collect();
+    let drivers = drivers(&engine, woken);
     let users: Vec<_> = (0..2)
         .map(|user| {
             let engine = engine.clone();
@@ -158,14 +160,7 @@ fn loops_end_when_several_threads_stop_the_engine_at_once() {
     watched("a loop of turns and several stops", |pulse: &Pulse| {
         for seed in 0..scaled(40) {
             let (engine, woken) = driven(2);
-            let drivers: Vec<_> = woken
-                .into_iter()
-                .enumerate()
-                .map(|(shard, woken)| {
-                    let engine = engine.clone();
-                    thread::spawn(move || drive(&engine, shard, &woken))
-                })
-                .collect();
+            let drivers = drivers(&engine, woken);
             let begin = Instant::now();
             engine.schedule_detached(Duration::from_micros(seed % 400), seed).unwrap();
             let stop = |_| {

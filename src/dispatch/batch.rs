@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use crate::sync::{AtomicBool, Counter, Ordering};
+use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
 use super::{Lap, Stopwatch};
@@ -17,8 +17,8 @@ use super::{Lap, Stopwatch};
 /// what is left when it *panics* is handed over again, without the payload it panicked on.
 ///
 /// When the engine is stopped, the batch ends at once: nothing more can be taken out of it, and the
-/// rest goes back to whoever stops the engine. So [`len`](Batch::len) says how many payloads there
-/// are *at most*.
+/// rest goes back to the thread that stops the engine. So [`len`](Batch::len) says how many
+/// payloads there are *at most*.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -47,7 +47,7 @@ pub struct Batch<'a, T> {
     stopping: &'a AtomicBool,
     /// It was seen to be.
     is_cut: bool,
-    /// Counts what is taken. Its one writer is whoever has the batch.
+    /// Counts what is taken. Its one writer is the thread that has the batch.
     fired: &'a Counter,
 }
 
@@ -179,12 +179,12 @@ impl<'a, T> Batch<'a, T> {
         }
         // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
         // before comes before all that the handler does next.
-        self.is_cut |= self.stopping.load(Ordering::Acquire);
-        if self.is_cut {
+        if self.stopping.load(Ordering::Acquire) {
+            self.is_cut = true;
             return None;
         }
         let next = self.queue.pop_front()?;
-        count_one(self.fired);
+        add_alone(self.fired, 1);
         Some(next)
     }
 
@@ -218,13 +218,6 @@ impl<'a, T> Batch<'a, T> {
     pub(super) fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
         Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
-}
-
-/// Counts a payload that was taken out of a batch, by the one who has the batch.
-#[inline]
-pub(crate) fn count_one(fired: &Counter) {
-    // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
-    fired.store(fired.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 /// When a tick begins, as callers tell time.

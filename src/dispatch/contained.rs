@@ -24,6 +24,14 @@ pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> b
     false
 }
 
+/// Drops what nobody claims, one by one: a payload whose drop panics takes no other with it, and no
+/// thread.
+pub fn drop_each<T>(payloads: Vec<T>) {
+    for payload in payloads {
+        contained(|| drop(payload));
+    }
+}
+
 /// Calls `f` and lets go of what it panics with, unless that panics as well: it is then leaked.
 fn forget_if_it_panics(f: impl FnOnce()) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };

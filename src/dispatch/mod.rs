@@ -56,12 +56,11 @@ pub mod pool {
 pub(crate) use aside::step_aside;
 #[doc(hidden)]
 pub use batch::Queue;
-pub(crate) use batch::count_one;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
 #[doc(hidden)]
-pub use contained::{contained, contained_or};
+pub use contained::{contained, contained_or, drop_each};
 pub use handler::{Handler, Inline};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;

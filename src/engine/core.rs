@@ -6,13 +6,12 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Handler, Party, Queue, contained, work_for};
+use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
 use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
 use crate::shard::{Pool, Shard};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-use super::leftover::Leftover;
 use super::local;
 use super::registry::ENGINES;
 
@@ -180,8 +179,8 @@ impl<T> Drop for Core<T> {
             ENGINES.leave(self.id());
         }
         // Stopped already, unless the engine was never finished.
-        drop(Leftover::new(self.stop()));
-        drop(Leftover::new(self.ending.abandon()));
+        drop_each(self.stop());
+        drop_each(self.ending.abandon());
     }
 }
 

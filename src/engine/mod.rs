@@ -7,7 +7,7 @@
 //!   the other.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
-//! - `stopping` is how it ends; `leftover` is what an engine had pending that nobody asked for.
+//! - `stopping` is how it ends.
 //! - `local` is what a thread keeps of each engine, in a table (`kept`).
 //! - `registry` finds what has an engine's number.
 //! - `ticks` reckons and moves in ticks, for doors that may call
@@ -25,7 +25,6 @@ mod global;
 mod guard;
 mod handle;
 mod kept;
-mod leftover;
 mod local;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]

@@ -9,14 +9,13 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, step_aside, wait_for};
+use crate::dispatch::{Party, drop_each, step_aside, wait_for};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError};
 
 use super::TypedEngine;
 use super::core::Core;
 use super::driving::is_inside;
-use super::leftover::Leftover;
 use super::registry::is_inherited;
 
 /// Stops the engine when its last user goes.
@@ -207,12 +206,13 @@ impl<T: Send + 'static> Drop for Inner<T> {
         let gave_up = self.gave_up.load(Ordering::Relaxed);
         let party = Party::Engine(self.core.id());
         let waiting = if gave_up { None } else { wait_for(party) };
-        let pending = Leftover::new(self.core.stop());
+        let mut pending = self.core.stop();
         if waiting.is_some() {
             self.wait(None);
         }
         // Where nobody waits, those who are still at it drop what they leave.
-        drop((pending, Leftover::new(self.core.ending.abandon())));
+        pending.append(&mut self.core.ending.abandon());
+        drop_each(pending);
         // SAFETY: this was the last of the engine, and it is stopped.
         unsafe { self.core.dismantle() };
     }

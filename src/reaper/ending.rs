@@ -21,7 +21,7 @@ use std::fmt;
 use std::mem;
 use std::time::Instant;
 
-use crate::dispatch::{Queue, contained};
+use crate::dispatch::{Queue, contained, drop_each};
 use crate::shard::{Pool, Shard};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
 
@@ -188,9 +188,7 @@ impl<T, H> Ending<T, H> {
         end.roles -= 1;
         let is_last = end.roles == 0;
         drop(end);
-        for payload in in_hand {
-            contained(|| drop(payload));
-        }
+        drop_each(in_hand);
         if is_last {
             // SAFETY: all roles have ended, and nobody gets one any more, so nobody looks at the
             // handler; the lock of the end orders this after the last look. One role was the last.

@@ -2,8 +2,8 @@
 
 use std::iter;
 
-use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or, count_one};
-use crate::sync::Counter;
+use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or};
+use crate::sync::{Counter, add_alone};
 use crate::time::Tick;
 
 use super::{Reaper, events};
@@ -64,7 +64,7 @@ fn hand_all_over<T>(
         }
         panicked += 1;
         if batch.len() == before && !reaper.is_stopping() {
-            count_one(fired);
+            add_alone(fired, 1);
             contained(|| drop(batch.pop_front()));
         }
     }
@@ -86,7 +86,7 @@ fn record_lateness<T>(reaper: &Reaper<'_, T>, batch: &Queue<T>, now_ns: u64) {
 fn drop_all<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
     while !batch.is_empty() && !reaper.is_stopping() {
-        count_one(fired);
+        add_alone(fired, 1);
         let drop_one = || drop(batch.pop_front());
         let dropped = contained_or(drop_one, |panic| reaper.observer.panicked(panic));
         panicked += u64::from(!dropped);

@@ -117,10 +117,12 @@ impl<'a, T> Reaper<'a, T> {
         self.shard.read_notices(&mut owner);
         self.shard.publish(&owner, self.pool);
         let is_due = self.shard.is_due(&owner, now);
-        if is_due {
+        let busy = if is_due {
             self.shard.work_a_share(&mut owner, self.pool);
-        }
-        let busy = is_due || self.shard.run_errand(&mut owner, self.pool, now);
+            true
+        } else {
+            self.shard.run_errand(&mut owner, self.pool, now)
+        };
         let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
         let is_quiet = !is_due && self.observer.is_saturated();
         let next_opening = is_quiet.then(|| owner.next_opening());

@@ -1,11 +1,12 @@
-//! Errands: what the owner does while nothing is due, a chunk at a time.
+//! Errands: what the owner does while nothing is due, a chunk at a time. (Of sweeping, a turn that
+//! hands over does a chunk for each batch, so that it goes on while something is always due.)
 //!
 //! - *Cascading ahead*: a coarse bucket that opens soon is re-filed before it opens, so that the
 //!   work is done when the first of its entries is due. Its item stays on the agenda for
 //!   whatever is pushed into it until then.
-//! - *Sweeping* (`sweep`): when dead entries outnumber the living, each bucket is gone through once
-//!   and what is dead in it becomes memory again. Who asks for it while it is under way gets
-//!   another.
+//! - *Sweeping* (`sweep`): when there are more dead entries than half of the living, each bucket is
+//!   gone through once and what is dead in it becomes memory again. Who asks for it while it is
+//!   under way gets another.
 //!
 //! *Owner*: the shard's owner.
 //!

@@ -105,9 +105,9 @@ impl Balance {
         read(&self.shards[shard as usize].dead)
     }
 
-    /// Whether dead entries outnumber the living by enough to look for them.
+    /// Whether there are enough dead entries to look for them.
     pub(super) fn is_upset(&self) -> bool {
-        2 * self.dead() > self.living().max(DEAD_AT_LEAST)
+        self.is_upset_with(self.dead())
     }
 
     /// Whether there are too many dead entries, and `shard` has its share of them (one shard at
@@ -115,7 +115,11 @@ impl Balance {
     pub(super) fn is_upset_by(&self, shard: u32) -> bool {
         let (all, here) = (self.dead(), self.dead_in(shard));
         let is_most = here * self.shards.len() as u64 >= all;
-        2 * all > self.living().max(DEAD_AT_LEAST) && is_most && self.has_unswept(shard)
+        self.is_upset_with(all) && is_most && self.has_unswept(shard)
+    }
+
+    fn is_upset_with(&self, dead: u64) -> bool {
+        2 * dead > self.living().max(DEAD_AT_LEAST)
     }
 
     /// Whether a sweep of `shard` may find more than the last one.

@@ -235,7 +235,8 @@ impl<T> Keeper<T> {
 
     /// Files an entry of its own; answers what is left to be done.
     ///
-    /// # Safety This thread holds the entry alone, and a payload was put into it. The shard is not
+    /// # Safety
+    /// This thread holds the entry alone, and a payload was put into it. The shard is not
     /// dismantled meanwhile, or this thread is a reader.
     unsafe fn push(
         &mut self,

@@ -123,8 +123,8 @@ impl<T> Pool<T> {
         self.balance.dead_in(shard)
     }
 
-    /// Whether there are too many dead entries in the engine: more than living timers, and more
-    /// than 4096. How stale the answer may be, [`Balance`] says. O(1).
+    /// Whether there are so many dead entries in the engine that a sweep is to begin: more than
+    /// half of the living timers, and more than 2048. How stale this may be, `balance` says. O(1).
     pub fn has_too_many_dead(&self) -> bool {
         self.balance.is_upset()
     }

@@ -6,7 +6,7 @@
 
 use std::array;
 
-use crate::sync::{Counter, Ordering, Padded, UnsafeCell};
+use crate::sync::{Counter, Ordering, Padded, UnsafeCell, add_alone};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +105,7 @@ impl Tally {
     /// Adds to a counter. Only the tally's one writer may call this.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {
-        let counter = &self.written.counts[count as usize];
-        // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        add_alone(&self.written.counts[count as usize], n);
     }
 
     /// A counter, for its one writer.
@@ -118,7 +116,7 @@ impl Tally {
     /// Reads a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
-        // ORDER: Relaxed - as in `add`.
+        // ORDER: Relaxed - as in `add_alone`.
         self.written.counts[count as usize].load(Ordering::Relaxed)
     }
 
@@ -129,7 +127,7 @@ impl Tally {
         let living = ended.into_iter().fold(begun, u64::wrapping_sub);
         let told = &self.written.told;
         Changes {
-            // ORDER: Relaxed - as in `add`.
+            // ORDER: Relaxed - as in `add_alone`.
             living: living.wrapping_sub(told.living.load(Ordering::Relaxed)),
             buried: self.get(Count::Buried).wrapping_sub(told.buried.load(Ordering::Relaxed)),
         }
@@ -140,8 +138,7 @@ impl Tally {
         let untold = self.untold();
         let take = |told: &Counter, n: u64| {
             if n != 0 {
-                // ORDER: Relaxed - as in `add`.
-                told.store(told.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+                add_alone(told, n);
             }
         };
         take(&self.written.told.living, untold.living);

@@ -30,6 +30,14 @@ pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 /// A number for whoever asks, on which no thread decides anything: left out of the models,
 /// which would only grow by it.
 pub use std::sync::atomic::AtomicU64 as Counter;
+
+/// Adds to a counter that nobody else writes.
+#[inline]
+pub fn add_alone(counter: &Counter, n: u64) {
+    // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
 /// Where to look first; as good wherever it points. Left out of the models for the same reason.
 pub use std::sync::atomic::AtomicUsize as Hint;
 
