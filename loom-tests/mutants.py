@@ -43,7 +43,7 @@ TRIAL, WAKER = "src/purgatory/trial.rs", "src/future/waker.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 CYCLE, PULSE = "src/periodic/cycle.rs", "src/periodic/pulse.rs"
 GATE, TURNS = "src/keyed/gate.rs", "src/keyed/turns.rs"
-ENDING = "src/reaper/ending.rs"
+ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, RACK = "src/reaper/thread.rs", "src/depot/rack.rs"
 
@@ -487,22 +487,41 @@ MUTANTS = {
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
-        [(ENDING, [("State::Taken | State::Ending => (State::Ending, None),", "State::Taken | State::Ending => (State::Ended, Some(Queue::new())),")])],
+        [(ROLE, [("            if self.exchange(TAKEN, ENDING).is_ok() {\n                return None;",
+                  "            if self.exchange(TAKEN, ENDED).is_ok() {\n                return Some(Queue::new());")])],
     ),
     "a role that nobody has is not ended": (
         "ending",
-        [(ENDING, [("State::Free(queue) => (State::Ended, Some(queue)),", "State::Free(queue) => (State::Free(queue), None),")])],
+        [(ROLE, [("            if self.exchange(FREE, ENDED).is_ok() {", "            if self.exchange(FREE, FREE).is_ok() {")])],
     ),
     "whoever has a role does not end it": (
         "ending",
-        [(ENDING, [("State::Ending => (State::Ended, Some(queue)),", "State::Ending => (State::Free(queue), None),")])],
+        [(ROLE, [("        let before = self.exchange(ENDING, ENDED);", "        let before = self.exchange(ENDING, FREE);")])],
     ),
+    "a role is given back Relaxed": (
+        "ending",
+        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
+                  "self.state.compare_exchange(from, to, if to == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Acquire)")])],
+    ),
+    "a role is taken Relaxed": (
+        "ending",
+        [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
+                  "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
+    ),
+    "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.exchange(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
     "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
     "who waits for a role is not told that it ended": (
         "ending",
-        [(ENDING, [("        // Whoever waits for the role is told that there is none.\n        self.free.notify_all();\n", "")])],
+        [(ROLE, [("                Ok(_) => {\n                    self.wake();", "                Ok(_) => {")])],
     ),
-    "who waits for a role is not told that it is free": ("ending", [(ENDING, [("        self.free.notify_one();\n", "")])]),
+    "who waits for a role is not told that it is free": (
+        "ending",
+        [(ROLE, [("        if self.exchange(AWAITED, FREE).is_ok() {\n            self.wake();", "        if self.exchange(AWAITED, FREE).is_ok() {")])],
+    ),
+    "who waits for a role is woken past the lock": (
+        "ending",
+        [(ROLE, [('        drop(self.waiting.lock().expect("nothing panics under this lock"));\n', "")])],
+    ),
     "what was in hand is lost": ("ending", [(ENDING, [("            end.left.append(&mut in_hand);\n", "            std::mem::forget(std::mem::take(&mut in_hand));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),
     "the bell rings before the stop": (

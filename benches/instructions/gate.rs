@@ -29,6 +29,8 @@ use timers::{Closures, Numbers, Timers};
 ///
 /// Instructions are what was measured, and 3 % more; whatever makes them fewer lowers the limit.
 /// For new memory it is 25 %: there, the allocator's count depends on what it has served before.
+/// What reads the system's clock is held 4 % above the most that was seen: how often that clock is
+/// checked depends on the time that passes.
 const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("schedule_seated", [159, 158], 0),
     ("schedule_fresh", [360, 358], 0),
@@ -36,14 +38,14 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("cancel", [96, 87], 0),
     ("cancel_after_threads", [567, 561], 17),
     ("schedule_cancel", [245, 231], 0),
-    ("schedule_cancel_system_clock", [235, 222], 0),
+    ("schedule_cancel_system_clock", [237, 231], 0),
     ("reset_later", [135, 134], 0),
     ("reset_earlier", [985, 963], 0),
-    ("fire", [204, 162], 0),
-    ("fire_owned", [200, 157], 0),
-    ("fire_reschedule", [554, 512], 0),
+    ("fire", [193, 151], 0),
+    ("fire_owned", [188, 146], 0),
+    ("fire_reschedule", [543, 501], 0),
     ("cascade", [156, 156], 0),
-    ("idle_turn", [1_026, 970], 0),
+    ("idle_turn", [847, 886], 0),
 ];
 
 /// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.

@@ -7,7 +7,8 @@
 
 use loom_tests::{Fate, Hand, World, check, drops_are_returns, fate, has_run, on_thread, wheel};
 use tickless::doorbell::{Bell, Hook};
-use tickless::sync::{Arc, OnceLock, park, thread};
+use tickless::reaper::Ending;
+use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
 /// A world with so many timers that are due at 1, of which the reaper knows.
 fn with_due(timers: usize) -> Arc<World> {
@@ -75,6 +76,38 @@ fn what_nobody_will_claim_is_dropped_by_who_leaves_it() {
         drop(world.ending.abandon());
         turner.join().unwrap();
         assert!(world.ending.claim().is_empty());
+    });
+}
+
+/// A handler that is looked at in turns, and written to when it is dropped.
+struct Watched(UnsafeCell<()>);
+
+// SAFETY: that all looks come before its end is what the model shows.
+unsafe impl Sync for Watched {}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+#[test]
+fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let ending = Arc::new(Ending::new(2, Watched(UnsafeCell::new(()))));
+        let turners = [0, 1].map(|shard| {
+            let ending = ending.clone();
+            thread::spawn(move || {
+                if let Some(mut role) = ending.take(shard) {
+                    role.parts().0.0.with(|_| ());
+                }
+            })
+        });
+        // The roles are all that counts here: the shards have nothing to close.
+        ending.stop(&[], &world.pool);
+        assert!(ending.wait(None) && ending.roles_left() == 0);
+        turners.into_iter().for_each(|turner| turner.join().unwrap());
     });
 }
 

@@ -172,20 +172,11 @@ impl<'a, T> Batch<'a, T> {
 
     /// The next payload and its deadline, for one who holds a lock: nobody is told of a slow task
     /// until [`tell`](Batch::tell).
-    #[inline]
     pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
         if self.stopwatch.is_some() {
             self.note();
         }
-        // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
-        // before comes before all that the handler does next.
-        if self.stopping.load(Ordering::Acquire) {
-            self.is_cut = true;
-            return None;
-        }
-        let next = self.queue.pop_front()?;
-        add_alone(self.fired, 1);
-        Some(next)
+        self.take_next()
     }
 
     /// Tells of the slow tasks that taking payloads has shown.
@@ -197,11 +188,27 @@ impl<'a, T> Batch<'a, T> {
 
     #[inline]
     fn pop(&mut self) -> Option<(Tick, T)> {
+        if self.stopwatch.is_some() { self.pop_watched() } else { self.take_next() }
+    }
+
+    #[cold]
+    fn pop_watched(&mut self) -> Option<(Tick, T)> {
         let next = self.pull_untold();
-        if self.stopwatch.is_some() {
-            self.tell();
-        }
+        self.tell();
         next
+    }
+
+    #[inline]
+    fn take_next(&mut self) -> Option<(Tick, T)> {
+        // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
+        // before comes before all that the handler does next.
+        if self.stopping.load(Ordering::Acquire) {
+            self.is_cut = true;
+            return None;
+        }
+        let next = self.queue.pop_front()?;
+        add_alone(self.fired, 1);
+        Some(next)
     }
 
     #[cold]

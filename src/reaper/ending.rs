@@ -8,12 +8,12 @@
 //!
 //! *Owner*: anyone stops and waits; one thread at a time has a role.
 //!
-//! *Invariants*: a role that has ended is never given out again. The handler is there as long as
-//! one role has not ended. What was left of a batch is claimed once.
+//! *Invariants*: the handler is there as long as one role has not ended. What was left of a batch
+//! is claimed once.
 //!
 //! *Orderings*: STOP. The flag is an atomic, because a batch looks at it before each payload: no
-//! payload is taken after its holder has seen the flag. Everything else is behind two locks (one
-//! per role, one for the end), neither held while foreign code runs.
+//! payload is taken after its holder has seen the flag. A role is a word (`role.rs`). All else is
+//! behind the lock of the end, which is not held while foreign code runs.
 //!
 //! *Tested by*: `loom-tests/tests/ending.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
 
@@ -25,6 +25,8 @@ use crate::dispatch::{Queue, contained, drop_each};
 use crate::shard::{Pool, Shard};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
 
+use super::role::Role;
+
 /// What decides how an engine with payloads `T` and a handler `H` ends.
 pub struct Ending<T, H> {
     stopping: AtomicBool,
@@ -33,22 +35,6 @@ pub struct Ending<T, H> {
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
     over: Condvar,
-}
-
-/// The right to run the turns of one shard.
-struct Role<T> {
-    state: Mutex<State<T>>,
-    free: Condvar,
-}
-
-enum State<T> {
-    /// Nobody has it. The queue is kept for its memory; a stop may have left payloads in it.
-    Free(Queue<T>),
-    /// Somebody has it.
-    Taken,
-    /// Somebody has it, and is to end it.
-    Ending,
-    Ended,
 }
 
 /// What the stoppers wait for.
@@ -67,13 +53,12 @@ struct End<T> {
 /// stopping: then the role ends.
 pub struct Turns<'a, T, H> {
     ending: &'a Ending<T, H>,
-    shard: usize,
-    queue: Queue<T>,
+    role: &'a Role<T>,
 }
 
 // SAFETY: the handler may be shared and sent if it says so. It is looked at by those who have a
 // role, and taken when there are none any more, which the lock of the end orders. Everything else
-// is behind atomics and locks.
+// may be shared.
 unsafe impl<T: Send, H: Send + Sync> Sync for Ending<T, H> {}
 
 // === impl Ending ===
@@ -113,16 +98,8 @@ impl<T, H> Ending<T, H> {
     /// Takes the role of `shard`; waits while somebody else has it. `None`: the engine is stopping.
     pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
         let role = &self.roles[shard];
-        let mut state = role.lock();
-        while let State::Taken = *state {
-            state = wait_until(&role.free, &role.state, state, None);
-        }
-        if !matches!(*state, State::Free(_)) || self.is_stopping() {
-            return None;
-        }
-        let State::Free(queue) = mem::replace(&mut *state, State::Taken) else { return None };
-        drop(state);
-        Some(Turns { ending: self, shard, queue })
+        let is_taken = !self.is_stopping() && role.take();
+        is_taken.then(|| Turns { ending: self, role })
     }
 
     /// Stops: from here on no payload is taken out of a batch, nothing gets into a shard, and no
@@ -210,69 +187,32 @@ impl<T, H> fmt::Debug for Ending<T, H> {
     }
 }
 
-// === impl Role ===
-
-impl<T> Role<T> {
-    fn new() -> Role<T> {
-        Role { state: Mutex::new(State::Free(Queue::new())), free: Condvar::new() }
-    }
-
-    /// Gives the role back. `Some`: it is to end, with this in hand.
-    fn give_back(&self, queue: Queue<T>) -> Option<Queue<T>> {
-        let mut state = self.lock();
-        let (next, in_hand) = match *state {
-            State::Ending => (State::Ended, Some(queue)),
-            _ => (State::Free(queue), None),
-        };
-        *state = next;
-        drop(state);
-        self.free.notify_one();
-        in_hand
-    }
-
-    /// Ends the role, or sees to it that its holder does. `Some`: it has ended just now, with this
-    /// in hand.
-    fn end(&self) -> Option<Queue<T>> {
-        let mut state = self.lock();
-        let (next, in_hand) = match mem::replace(&mut *state, State::Ended) {
-            State::Free(queue) => (State::Ended, Some(queue)),
-            State::Taken | State::Ending => (State::Ending, None),
-            State::Ended => (State::Ended, None),
-        };
-        *state = next;
-        drop(state);
-        // Whoever waits for the role is told that there is none.
-        self.free.notify_all();
-        in_hand
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().expect("nothing panics under this lock")
-    }
-}
-
 // === impl Turns ===
 
-impl<'a, T, H> Turns<'a, T, H> {
+impl<T, H> Turns<'_, T, H> {
     /// The handler, and the queue for what is handed over.
+    #[inline]
     pub fn parts(&mut self) -> (&H, &mut Queue<T>) {
         // SAFETY: the handler is taken when no role is left, and here is one, which this borrows.
         let handler = self.ending.handler.with(|slot| unsafe { (*slot).as_ref() });
-        (handler.expect("it is taken after the last role has ended"), &mut self.queue)
+        // SAFETY: who has the role has its queue; it is lent until this borrow ends.
+        let queue = unsafe { &mut *self.role.queue() };
+        (handler.expect("it is taken after the last role has ended"), queue)
     }
 }
 
 impl<T, H> Drop for Turns<'_, T, H> {
+    #[inline]
     fn drop(&mut self) {
-        let Turns { ending, shard, queue } = self;
-        if let Some(in_hand) = ending.roles[*shard].give_back(mem::take(queue)) {
-            ending.role_ended(in_hand);
+        // SAFETY: this has the role, and is no more.
+        if let Some(in_hand) = unsafe { self.role.give_back() } {
+            self.ending.role_ended(in_hand);
         }
     }
 }
 
 impl<T, H> fmt::Debug for Turns<'_, T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").field("shard", &self.shard).finish_non_exhaustive()
+        f.debug_struct("Turns").finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ mod handover;
 mod lateness;
 mod observer;
 mod panics;
+mod role;
 mod thread;
 mod turn;
 

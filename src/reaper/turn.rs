@@ -61,8 +61,8 @@ pub struct Report {
 
 impl<'a, T> Reaper<'a, T> {
     /// Runs a turn at `now` that fires at most `max_fired` timers. `queue` is empty, and stays so
-    /// unless a stop comes in between: what is in it then is left for the stopper. `None`: the
-    /// shard is closed.
+    /// unless a stop comes in between: what is in it then is left for the stopper, and the report
+    /// says what had fired. `None`: the shard is closed.
     ///
     /// What its own tasks schedule for at once fires in a later turn, so that a turn ends, unless
     /// the bucket of the present is still to be opened: that happens once in a turn.
@@ -94,11 +94,16 @@ impl<'a, T> Reaper<'a, T> {
             }
             self.shard.flush(&mut owner, self.pool, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
-                (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
+                match self.hand_over(owner, queue, opened, fired) {
+                    Ok(handed) => (owner, fired) = handed,
+                    Err(fired) => return Report::of_the_last_turn(fired, now),
+                }
             }
         }
-        let (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
-        Some(self.report(owner, now, fired))
+        match self.hand_over(owner, queue, opened, fired) {
+            Ok((owner, fired)) => Some(self.report(owner, now, fired)),
+            Err(fired) => Report::of_the_last_turn(fired, now),
+        }
     }
 
     /// Whether the engine is stopping: no payload is handed over any more.
@@ -137,17 +142,17 @@ impl<'a, T> Reaper<'a, T> {
 
     /// Hands over what was collected, without the shard's lock: the first of it comes from a bucket
     /// that was to be opened at `opened`. Answers how many payloads this turn has fired, of which
-    /// `before` before these. `None`: a stop came in between, and may have left some in `queue`.
+    /// `before` before these. `Err`: a stop came in between, and may have left some in `queue`.
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
         queue: &mut Queue<T>,
         opened: Option<Tick>,
         before: usize,
-    ) -> Option<(MutexGuard<'a, Owner<T>>, usize)> {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), usize> {
         let fired = owner.batch().len();
         if fired == 0 {
-            return Some((owner, before));
+            return Ok((owner, before));
         }
         debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
         mem::swap(owner.batch(), queue);
@@ -171,7 +176,10 @@ impl<'a, T> Reaper<'a, T> {
         if !queue.is_empty() {
             owner.count(Count::Returned, queue.len() as u64);
         }
-        (!owner.is_closed() && queue.is_empty()).then_some((owner, before + fired))
+        if owner.is_closed() || !queue.is_empty() {
+            return Err(before + fired - queue.len());
+        }
+        Ok((owner, before + fired))
     }
 
     /// The time has gone on during the turn: only if nothing has become due meanwhile either is
@@ -182,6 +190,17 @@ impl<'a, T> Reaper<'a, T> {
         if next > self.scale.floor(now_ns) {
             self.observer.caught_up(now_ns);
         }
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Of a turn that a stop cut short: who asks for another, at once, hears that there is none.
+    /// `None`: nothing had fired.
+    #[cold]
+    fn of_the_last_turn(fired: usize, now: Tick) -> Option<Report> {
+        (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })
     }
 }
 
