@@ -35,5 +35,7 @@ if [ $# = 0 ]; then
         tests+=(--test "$(basename "$models" .rs)")
     done
 fi
+# A test runs it, and would build it as a build for no other target than ours.
+cargo build --quiet --locked --all-features --target "$(host)" --example service
 cargo nextest run --cargo-quiet --locked --package tickless --package loom-tests \
     --all-features --target "$(host)" --profile "tsan${LONG:+-long}" "${tests[@]}"

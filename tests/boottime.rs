@@ -19,10 +19,22 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One test at a time: they count the files of the process.
+/// One test at a time, when the one before has left no file open: they count those of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    wait_until_files_are_closed();
+    guard
+}
+
+/// The thread of the test before may still be ending. What this thread keeps of an engine goes when
+/// it uses the next one.
+fn wait_until_files_are_closed() {
+    let begun = Instant::now();
+    while alarm_files() > 0 {
+        Engine::builder().shards(1).build().unwrap().schedule_detached(MS, || ()).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{} are open", alarm_files());
+    }
 }
 
 fn builder(shards: usize) -> Builder {
@@ -144,9 +156,8 @@ fn many_threads_are_heard() {
 #[test]
 fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
     let _alone = alone();
-    let before = alarm_files();
     let engine = builder(1).driver(Driver::Caller).build().unwrap();
-    assert_eq!(alarm_files(), before, "its caller sleeps, not an alarm");
+    assert_eq!(alarm_files(), 0, "its caller sleeps, not an alarm");
     let begun = Instant::now();
     engine.schedule_detached(MS * 2, || ()).unwrap();
     loop {
@@ -164,36 +175,30 @@ fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
 #[test]
 fn an_engine_takes_two_files_a_shard_and_gives_them_back() {
     let _alone = alone();
-    let before = alarm_files();
     let engine = builder(5).build().unwrap();
-    assert_eq!(alarm_files(), before + 10);
+    assert_eq!(alarm_files(), 10);
     let plain = Engine::builder().shards(5).build().unwrap();
-    assert_eq!(alarm_files(), before + 10, "others need none");
+    assert_eq!(alarm_files(), 10, "others need none");
     engine.schedule_detached(HOUR, || ()).unwrap();
     drop((engine, plain));
-    // What this thread keeps of an engine goes when it uses the next one.
     thread::spawn(move || {
         let engine = builder(3).build().unwrap();
         engine.schedule_detached(HOUR, || ()).unwrap();
     })
     .join()
     .unwrap();
-    let begun = Instant::now();
-    while alarm_files() > before {
-        Engine::builder().shards(1).build().unwrap().schedule_detached(MS, || ()).unwrap();
-        assert!(begun.elapsed() < PATIENCE, "{} of {before} are open", alarm_files());
-    }
+    wait_until_files_are_closed();
 }
 
 #[test]
 fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
     let _alone = alone();
     let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
-    let before = (alarm_files(), fs::read_dir("/proc/self/fd").unwrap().count() as u64);
-    rlimit::Resource::NOFILE.set((before.1 + 7).min(hard), hard).unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    rlimit::Resource::NOFILE.set((open + 7).min(hard), hard).unwrap();
     let refused = builder(16).build();
     rlimit::Resource::NOFILE.set(soft, hard).unwrap();
     assert!(matches!(refused, Err(BuildError::Alarm(_))), "{refused:?}");
-    assert_eq!(alarm_files(), before.0);
+    assert_eq!(alarm_files(), 0);
     assert!(builder(16).build().is_ok());
 }

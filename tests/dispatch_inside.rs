@@ -80,8 +80,10 @@ fn the_only_thread_of_a_pool_stops_the_engine_whose_reaper_waits_for_it() {
     let engine = with_threads(pool.clone(), 1);
     let (sender, receiver) = mpsc::channel();
     let (of_task, of_pool) = (engine.clone(), pool.clone());
+    let (all_are_in, wait) = mpsc::channel();
     // Fires first, and stops when the reaper has to wait: one is in the queue, more are due.
     let task = move || {
+        wait.recv_timeout(PATIENCE).unwrap();
         is_full(&of_pool, 1);
         sender.send(of_task.stop().map(|rest| rest.len())).unwrap();
     };
@@ -89,6 +91,7 @@ fn the_only_thread_of_a_pool_stops_the_engine_whose_reaper_waits_for_it() {
     for _ in 0..20 {
         engine.schedule_detached(Duration::ZERO, || ()).unwrap();
     }
+    all_are_in.send(()).unwrap();
     let returned = receiver.recv_timeout(PATIENCE).expect("they wait for each other").unwrap();
     pool.shutdown().unwrap();
     let (stats, counted) = (pool.stats(), engine.stats());

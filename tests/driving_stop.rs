@@ -15,7 +15,7 @@ use common::scaled;
 use random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Clock, Driver, ManualClock, TurnError, TypedEngine};
+use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError, TypedEngine};
 use watchdog::{Pulse, watched};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -174,4 +174,25 @@ fn loops_end_when_several_threads_stop_the_engine_at_once() {
             pulse.beat();
         }
     });
+}
+
+#[test]
+fn a_turn_that_a_stop_cuts_short_tells_what_it_had_fired() {
+    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
+    let (stops, stopped) = mpsc::channel();
+    let same = engine.clone();
+    let task = move || {
+        let stopper = same.clone();
+        stops.send(thread::spawn(move || stopper.stop().unwrap().len())).unwrap();
+        while !same.is_stopped() {
+            thread::yield_now();
+        }
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    (0..3).for_each(|_| engine.schedule_detached(Duration::ZERO, || ()).unwrap());
+    let turn = engine.turn(0).unwrap();
+    assert_eq!((turn.fired, turn.more), (1, true));
+    assert_eq!(engine.turn(0), Err(TurnError::Stopped));
+    assert_eq!(stopped.recv().unwrap().join().unwrap(), 3);
+    assert_eq!(engine.stats().fired, 1);
 }

@@ -126,7 +126,7 @@ fn a_task_on_a_pool_stops_the_engine_that_feeds_it() {
     let (answer, answers) = channel();
     let same = engine.clone();
     let task = move || answer.send(same.stop().map(|tasks| tasks.len())).unwrap();
-    engine.schedule_detached(Duration::ZERO, task).unwrap();
     engine.schedule_detached(Duration::from_secs(3600), || ()).unwrap();
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
     assert_eq!(answers.recv_timeout(PATIENCE).expect("it is stuck"), Ok(1));
 }

@@ -84,11 +84,14 @@ fn whoever_returned_needs_nobody_else_to_ring() {
 fn what_a_hook_schedules_is_heard_wherever_the_loop_stands() {
     check(3, || {
         let inside = Arc::new(Mutex::new(None::<(thread::Thread, Option<Hand>)>));
+        let is_rung = Arc::new(AtomicBool::new(false));
         let hook = {
-            let inside = inside.clone();
+            let (inside, is_rung) = (inside.clone(), is_rung.clone());
             Hook::new(move || {
                 let inside = &mut *inside.lock().unwrap();
                 let Some((sleeper, hand)) = inside else { return };
+                // ORDER: Relaxed - the wake-up orders it.
+                is_rung.store(true, Ordering::Relaxed);
                 sleeper.unpark();
                 if let Some(mut hand) = hand.take() {
                     // Rings again, from inside of this call.
@@ -104,16 +107,19 @@ fn what_a_hook_schedules_is_heard_wherever_the_loop_stands() {
             let world = world.clone();
             thread::spawn(move || {
                 // Asleep until the first ring, and later where nothing is heard.
-                park(None);
+                // ORDER: Relaxed - as above.
+                while !is_rung.load(Ordering::Relaxed) {
+                    park(None);
+                }
                 let mut fired = 0;
                 while fired < 2 {
-                    if fired > 0 && !world.shard.has_notices() {
-                        park(None);
-                    }
                     world.shard.doorbell().retract();
                     let report = world.turn(0).unwrap();
                     fired += report.fired;
                     world.shard.doorbell().publish(report.next);
+                    if fired < 2 && !report.busy && !world.shard.has_notices() {
+                        park(None);
+                    }
                 }
             })
         };

@@ -100,7 +100,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Errors
     /// The engine has threads of its own, the call comes from one of its tasks, there is no
-    /// such shard, or the engine has stopped.
+    /// such shard, or the engine has stopped. (A turn that a stop cuts short tells what it had
+    /// fired, and that there is more; the next one answers that the engine has stopped.)
     pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
         self.turn_at_most(shard, usize::MAX)
     }
@@ -160,7 +161,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Errors
     /// The clock is not manual, the call comes from one of the engine's tasks, or the engine
-    /// has stopped.
+    /// has stopped. (What had fired when it was stopped on the way, [`stats`](TypedEngine::stats)
+    /// tells.)
     ///
     /// [`ManualClock::advance`]: crate::ManualClock::advance
     pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
