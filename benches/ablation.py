@@ -59,8 +59,8 @@ ABLATIONS = {
     ),
     "no seats": (
         [W1, W1_TWO, WAKEUPS],
-        [(SEATS, [("    pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {\n",
-                   "    pub(super) fn pick(&mut self, pool: &Pool<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {\n        if deadline >= Tick::ZERO {\n            return None;\n        }\n")])],
+        [(SEATS, [("        deadline: Tick,\n    ) -> Option<NonNull<Entry<T>>> {\n",
+                   "        deadline: Tick,\n    ) -> Option<NonNull<Entry<T>>> {\n        if deadline >= Tick::ZERO {\n            return None;\n        }\n")])],
     ),
     "a cache of 8 seats": ([W1, WAKEUPS], [size(SEATS, "SEATS", 32, 8)]),
     "a cache of 128 seats": ([W1, WAKEUPS], [size(SEATS, "SEATS", 32, 128)]),
@@ -77,9 +77,9 @@ ABLATIONS = {
     "no cascading ahead": (
         [W2],
         [(AHEAD, [
-            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Errand<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
-            ("pool.tallies.pending() >= CROWD => ahead", "false && pool.tallies.pending() >= CROWD => ahead"),
-            ("if level >= COARSE && pool", "if false && level >= COARSE && pool"),
+            (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
+            ("pool.living() >= CROWD => ahead", "false && pool.living() >= CROWD => ahead"),
+            ("level >= COARSE\n            && pool.living()", "false\n            && level >= COARSE\n            && pool.living()"),
         ])],
     ),
     "four lists of the owner's": (

@@ -348,10 +348,10 @@ MUTANTS = {
     "pushed before it is official": (
         "reset_fire",
         [(FLUSH, [(
-            "            if unsafe { this.refile(word, next) } {\n                owner.tally.add(Count::Cascaded, 1);\n"
-            "                // SAFETY: it was just re-filed there.\n                return unsafe { self.push(owner, entry, next) };\n            }",
-            "            this.set_filed(next);\n            // SAFETY: a mutant.\n            unsafe { self.push(owner, entry, next) };\n"
-            "            // SAFETY: a mutant.\n            if unsafe { this.refile(word, next) } {\n                return;\n            }",
+            "                if unsafe { this.refile(word, next) } {\n                    owner.tally.add(Count::Cascaded, 1);\n"
+            "                    // SAFETY: it was just re-filed there.\n                    unsafe { self.push(owner, entry, next) };\n                    return moved();\n                }",
+            "                this.set_filed(next);\n                // SAFETY: a mutant.\n                unsafe { self.push(owner, entry, next) };\n"
+            "                // SAFETY: a mutant.\n                if unsafe { this.refile(word, next) } {\n                    return moved();\n                }",
         ), ("use crate::time::{Place, Tick};", "use crate::time::{Place, Tick};")]),
          (NODE, [("pub(super) fn set_filed", "pub(crate) fn set_filed")])],
     ),
@@ -539,7 +539,23 @@ MUTANTS = {
         [(CENSUS, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
                     "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
                     "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
-                   ("        let (in_buckets, mut left) = (found.len(), steps);\n", "        let (in_buckets, mut left) = (found.len(), 0);\n")])]),
+                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in"),
+                   ])]),
+    "a reader looks once": (
+        "bucket_read", [(CENSUS, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
+    "a reader does not look again after what was on its way": (
+        "bucket_read", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
+    "a reader does not see how far a hand was gone through": (
+        "bucket_read", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
+                                 "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
+    "what is empty again looks as it did before": (
+        "bucket_read", [(HAND, [("        // So that what is empty again later does not look as it did before.\n        self.step();\n", "")])]),
+    "what is re-filed is not shown meanwhile": (
+        "bucket_read", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+    "what is re-filed ahead of time is not shown meanwhile": (
+        "bucket_read", [(AHEAD, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
+    "what is re-filed moves no more before it is there": (
+        "bucket_read", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the hand when it is taken": (
         "bucket_read",
         [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),
@@ -557,7 +573,7 @@ MUTANTS = {
     "a chain moves to the front of where readers come from": (
         "bucket_read", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another hand is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
+        "bucket_read", [(FLUSH, [("        let gone = || hand.set_moved();\n        hand.set_moving(entry.as_ptr());\n", "        let gone = || hand.set_moved();\n")])]),
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (

@@ -135,9 +135,10 @@ fn the_wake_up_for_an_old_time_does_not_fire_a_timer_that_was_moved_to_later() {
     let (engine, book) = (Builder::new().tick(20 * US).shards(1), Book::new(rounds));
     let (engine, random) = (engine.build_typed(run_all).unwrap(), &mut Random::new(971));
     let mut moved = 0;
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let mut timer = book.schedule(&engine, US * 60).unwrap();
-        let fires_at = engine.now() + US * random.below(100) as u32;
+        // Longer and longer: at first most are in time, in the end, however slow the reaper, few.
+        let fires_at = engine.now() + US * random.below(100 + 2 * round) as u32;
         while engine.now() < fires_at {}
         moved += u64::from(timer.reset(MS));
     }

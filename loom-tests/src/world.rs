@@ -198,10 +198,15 @@ impl World {
         reaper
     }
 
-    /// The deadlines that a reader finds who follows at most so many links.
+    /// The deadlines that a reader finds who looks once and follows at most so many links.
     pub fn census(&self, links: u64) -> Vec<Tick> {
+        self.census_in(1, links)
+    }
+
+    /// As `census`, by a reader who looks again, but for so many times at most.
+    pub fn census_in(&self, looks: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
-        self.shard.census(&entry::read(), links, |pending| found.push(pending.deadline));
+        self.shard.census(&entry::read(), links, looks, |pending| found.push(pending.deadline));
         found
     }
 

@@ -166,7 +166,7 @@ impl Snapshot {
         let taken_at = core.instant_now();
         let mut timers = Vec::new();
         for shard in &core.shards {
-            shard.census(reader, steps, |found| {
+            shard.census(reader, steps, shard.looks(), |found| {
                 timers.push(PendingTimer {
                     deadline: core.instant_of(found.deadline),
                     level: found.level,

@@ -99,10 +99,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     }
 
     /// What is pending, found by walking every bucket while everything runs. Takes no lock and
-    /// holds nobody up. O(n). Printed, it is a table.
+    /// holds nobody up. O(n), some times over while timers move from bucket to bucket. Printed, it
+    /// is a table.
     ///
-    /// Weakly consistent: what is pending throughout is in it, unless it was being moved to
-    /// another bucket; what comes or goes meanwhile may be in it or not.
+    /// Weakly consistent: what is pending throughout and is not reset meanwhile is in it, once; what
+    /// comes, goes or is reset meanwhile may be in it or not, or twice.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -11,7 +11,7 @@
 //! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes it out of its list, so
 //! a reader that finds the list empty finds the chain here. It passes a node before it writes the
 //! node's link, so a reader that was led astray finds that the cursor is beyond what it knows, and
-//! begins again from there. A node on its way to another hand is `moving` meanwhile.
+//! begins again from there. A node on its way to another hand or to a list is `moving` meanwhile.
 //!
 //! A reader may also follow the link that is written when a node is pushed again, perhaps on a list
 //! of another shard, whose head its pusher may have loaded long after it changed. Without the fence
@@ -40,9 +40,9 @@ const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 pub struct Hand<N, C: ?Sized = [AtomicPtr<N>]> {
     /// Where its nodes were filed, in the owner's words.
     of: AtomicU64,
-    /// How often it was begun.
+    /// How often it was begun, and gone through: a step each.
     begun: AtomicU64,
-    /// A node that leaves it for another hand.
+    /// A node that leaves it for another hand or for a list.
     moving: AtomicPtr<N>,
     /// The next node of each chain, or null.
     cursors: C,
@@ -95,11 +95,16 @@ impl<N: Linked> Hand<N> {
     #[inline]
     pub fn begin(&self, of: u64) {
         debug_assert!(self.chains().next().is_none(), "what is left in a hand would be lost");
-        // ORDER(BUCKET-READ): Relaxed - published by the next store. Relaxed - one writer.
+        // ORDER(BUCKET-READ): Relaxed - published by the next store.
         self.of.store(of, Ordering::Relaxed);
+        self.step();
+    }
+
+    #[inline]
+    fn step(&self) {
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+        // Acquire in `read` and in `note`: who reads a cursor of this time reads this too.
         let begun = self.begun.load(Ordering::Relaxed) + 1;
-        // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: who reads a cursor of
-        // this time reads this too.
         self.begun.store(begun, Ordering::Release);
     }
 
@@ -125,6 +130,8 @@ impl<N: Linked> Hand<N> {
         // pushes one of these nodes again finds no head that was taken away before a retirement
         // that came before a reader who stands on it.
         fence(Ordering::SeqCst);
+        // So that what is empty again later does not look as it did before.
+        self.step();
         At { chain: 0, live }
     }
 
@@ -158,6 +165,8 @@ impl<N: Linked> Hand<N> {
             }
             live += 1;
         }
+        // As in `take`.
+        self.step();
         At { chain: 0, live }
     }
 
@@ -205,13 +214,19 @@ impl<N: Linked> Hand<N> {
         self.cursors[from].store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Says that `node`, which is passed next, leaves for another hand; with null, that it is
-    /// there, or that the owner is about to end it.
+    /// Says that `node`, which is passed next, leaves for another hand or for a list.
+    #[inline]
     pub fn set_moving(&self, node: *mut N) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that finds the
         // node passed finds it moving, and one that finds it moving no more finds it where it
         // went.
         self.moving.store(node, Ordering::Release);
+    }
+
+    /// Says that what was moving is where it went, or that the owner is about to end it.
+    #[inline]
+    pub fn set_moved(&self) {
+        self.set_moving(ptr::null_mut());
     }
 
     /// Takes the first node out of a chain, if it is `node`. For the owner, and not while the hand
@@ -246,11 +261,15 @@ impl<N: Linked> Hand<N> {
 
     /// Shows `visit` each node that is here throughout, and perhaps others, some of them twice.
     /// Follows at most `steps` links, and no chain beyond a node at which `visit` answers `false`:
-    /// it was told where the nodes of the hand were filed.
+    /// it was told where the nodes of the hand were filed, and `None` for one that is moving.
     ///
     /// # Safety
     /// The caller has a guard under which what the owner lets go of stays allocated.
-    pub unsafe fn read(&self, steps: &mut u64, mut visit: impl FnMut(u64, NonNull<N>) -> bool) {
+    pub unsafe fn read(
+        &self,
+        steps: &mut u64,
+        mut visit: impl FnMut(Option<u64>, NonNull<N>) -> bool,
+    ) {
         let mut path = Vec::new();
         for cursor in self.cursors.iter().rev() {
             // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. One that is null
@@ -266,7 +285,7 @@ impl<N: Linked> Hand<N> {
                 while let Some(node) = NonNull::new(next).filter(|_| *steps > 0) {
                     *steps -= 1;
                     path.push(next);
-                    if !visit(of, node) {
+                    if !visit(Some(of), node) {
                         break;
                     }
                     // ORDER(BUCKET-READ): Acquire - pairs with the Release of whoever wrote it.
@@ -283,11 +302,22 @@ impl<N: Linked> Hand<N> {
                 }
             }
         }
-        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`. Relaxed: `of`
-        // is brought along; of a later time, the node is where it went.
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_moving`.
         if let Some(node) = NonNull::new(self.moving.load(Ordering::Acquire)) {
-            visit(self.of.load(Ordering::Relaxed), node);
+            visit(None, node);
         }
+    }
+
+    /// Writes down how far the hand has been gone through. `true`: nothing is on its way out of it.
+    /// What is the same twice, and `true` both times, has lost no node in between.
+    pub fn note(&self, progress: &mut Vec<usize>) -> bool {
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; with the stores of the
+        // cursors: who finds a node passed finds it moving, or moving no more; and with the Release
+        // in `set_moving`: what moves no more is found where it went.
+        progress.push(self.begun.load(Ordering::Acquire) as usize);
+        let cursors = self.cursors.iter();
+        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));
+        self.moving.load(Ordering::Acquire).is_null()
     }
 }
 

@@ -141,11 +141,14 @@ impl<T> Shard<T> {
             open.at = unsafe { self.put_aside(owner, pool, hand, entry, filed, None) };
             return;
         }
+        let hand = &*open.hand;
+        hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
-        unsafe { open.hand.pass(&mut open.at, entry) };
+        unsafe { hand.pass(&mut open.at, entry) };
         loop {
             let word = this.word();
             if word.phase() == Phase::Vacant {
+                hand.set_moved();
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
@@ -160,7 +163,8 @@ impl<T> Shard<T> {
             if unsafe { this.refile(word, next) } {
                 owner.tally.add(Count::Cascaded, 1);
                 // SAFETY: it was just re-filed there.
-                return unsafe { self.push(owner, entry, next) };
+                unsafe { self.push(owner, entry, next) };
+                return hand.set_moved();
             }
         }
     }

@@ -6,8 +6,10 @@
 //! steps.
 //!
 //! It goes through the buckets and then through the owner's hands, as entries do (`hands`): what it
-//! does not find in a bucket because that was opened, it finds there. What it finds twice, it
-//! tells apart by where it is in memory.
+//! does not find in a bucket because that was opened, it finds there. What goes the other way, from
+//! a hand into a bucket (it is re-filed), may get past it; so it looks again, until nothing left a
+//! hand while it looked. A timer is re-filed once on each level, so one look more than there are
+//! levels shows it. What it finds twice, it tells apart by where it is in memory.
 //!
 //! *Orderings*: BUCKET-READ.
 //!
@@ -37,30 +39,57 @@ pub struct Pending {
 type Found<T> = (*const Entry<T>, Pending);
 
 impl<T> Shard<T> {
-    /// Calls `f` for what is pending, following at most `steps` links from bucket to bucket, and
-    /// as many from hand to hand.
+    /// Calls `f` for what is pending. Looks at all of it at most `looks` times, and follows at most
+    /// `steps` links from bucket to bucket in each, and as many from hand to hand.
     ///
-    /// Weakly consistent: what is pending from before the census until after it, and is not
-    /// re-filed meanwhile, is seen, and once; what comes, goes or moves may be seen or not, or
-    /// twice.
-    pub fn census(&self, reader: &Reader, steps: u64, f: impl FnMut(Pending)) {
+    /// Weakly consistent: what is pending from before the census until after it, and neither reset
+    /// nor re-filed in each look, is seen, and once; what comes, goes or is reset may be seen or
+    /// not, or twice.
+    pub fn census(&self, reader: &Reader, steps: u64, looks: u32, f: impl FnMut(Pending)) {
         let mut found: Vec<Found<T>> = Vec::new();
+        let mut before = (looks > 1).then(|| self.progress()).flatten();
+        for left in (0..looks).rev() {
+            self.look(reader, steps, &mut found);
+            if left == 0 {
+                break;
+            }
+            let after = self.progress();
+            if before.is_some() && before == after {
+                break;
+            }
+            before = after;
+        }
+        // The last look tells where it is now.
+        found.reverse();
+        found.sort_by_key(|&(entry, _)| entry);
+        found.dedup_by_key(|&mut (entry, _)| entry);
+        found.into_iter().map(|(_, pending)| pending).for_each(f);
+    }
+
+    /// How many looks show whatever is pending throughout: it is re-filed at most once on each
+    /// level, and once more if it began on a seat.
+    pub fn looks(&self) -> u32 {
+        u32::from(self.wheel.geometry().levels()) + 2
+    }
+
+    /// How far the owner is with its hands. `None`: something is on its way.
+    fn progress(&self) -> Option<Vec<usize>> {
+        let mut progress = Vec::new();
+        self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
+    }
+
+    /// Goes through everything once.
+    fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) {
         let mut left = steps;
         for (level, slot, bucket) in self.wheel.existing() {
             self.read_bucket(reader, bucket, place_of(level, slot), &mut left, |it| found.push(it));
         }
-        let (in_buckets, mut left) = (found.len(), steps);
+        left = steps;
         for hand in self.hands.iter() {
             let see = |of, entry| self.see(of, entry, |it| found.push(it));
             // SAFETY: the reader is the guard.
             unsafe { hand.read(&mut left, see) };
         }
-        if found.len() > in_buckets {
-            // What was taken out of its bucket meanwhile was seen there as well.
-            found.sort_unstable_by_key(|&(entry, _)| entry);
-            found.dedup_by_key(|&mut (entry, _)| entry);
-        }
-        found.into_iter().map(|(_, pending)| pending).for_each(f);
     }
 
     fn read_bucket(
@@ -75,7 +104,7 @@ impl<T> Shard<T> {
             let mut next = first;
             while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
                 *left -= 1;
-                if !self.see(of, entry, &mut f) {
+                if !self.see(Some(of), entry, &mut f) {
                     break;
                 }
                 // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
@@ -87,14 +116,15 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Looks at an entry that was reached under a guard. `false`: it is not filed there any more.
-    fn see(&self, of: u64, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
+    /// Looks at an entry that was reached under a guard. `false`: it is not filed there any more,
+    /// if it was reached from a place.
+    fn see(&self, of: Option<u64>, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
         // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
         let this = unsafe { entry.as_ref() };
         let (word, filed) = (this.word(), this.filed_and_before());
         let level = filed.level.max(1);
         let place = self.wheel.geometry().place_on(filed.expiration, level);
-        if place_of(place.level, place.slot) != of {
+        if of.is_some_and(|of| place_of(place.level, place.slot) != of) {
             return false;
         }
         if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {
@@ -127,7 +157,7 @@ mod tests {
         }
         for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
             let mut count = 0;
-            shard.census(&read(), steps, |_| count += 1);
+            shard.census(&read(), steps, 1, |_| count += 1);
             assert_eq!(count, seen, "in {steps} steps");
         }
         assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &pool).len(), 4);

@@ -10,9 +10,9 @@
 //! *Orderings*: BUCKET-ARM, CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
 use std::cmp::Reverse;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
-use crate::entry::{Entry, Filed, Phase, Taken};
+use crate::entry::{Entry, Filed, Phase, Taken, Word};
 use crate::inbox::{At, Hand};
 use crate::time::{Place, Tick};
 
@@ -72,17 +72,28 @@ impl<T> Shard<T> {
             let Some(entry) = hand.peek(&at) else { break };
             owner.visited();
             // SAFETY: what is in a hand is held by the owner, by its list bit.
-            let filed = unsafe { entry.as_ref() }.filed();
+            let this = unsafe { entry.as_ref() };
+            let filed = this.filed();
             if filed.expiration > place.expiration {
                 let until = Some(place.expiration);
                 // SAFETY: the hand showed it, and the owner holds it.
                 at = unsafe { self.put_aside(owner, pool, (hand, at), entry, filed, until) };
                 continue;
             }
+            let word = this.word();
+            let is_due = word.deadline() <= place.expiration;
+            if !is_due {
+                hand.set_moving(entry.as_ptr());
+            }
             // SAFETY: the hand showed it.
             unsafe { hand.pass(&mut at, entry) };
-            // SAFETY: the owner holds it.
-            unsafe { self.settle(owner, pool, entry, place) };
+            // SAFETY: the owner holds it, and `word` was read from it.
+            unsafe {
+                match is_due {
+                    true => self.settle(owner, pool, entry, word, place, || ()),
+                    false => self.settle(owner, pool, entry, word, place, || hand.set_moved()),
+                }
+            }
         }
         open.at = at;
         let is_done = open.at.is_done();
@@ -94,47 +105,52 @@ impl<T> Shard<T> {
         is_done
     }
 
-    /// Decides about one entry of a due bucket: fire, re-file, or let go of the dead.
+    /// Decides about one entry of a due bucket: fire, re-file, or let go of the dead. Calls `moved`
+    /// before it ends an entry that is shown as moving, or when that is where it belongs. (One that
+    /// is not shown is re-filed only if it is reset just now.)
     ///
     /// # Safety
-    /// The owner holds the entry by its list bit.
+    /// The owner holds the entry by its list bit; `word` was read from it.
     #[inline]
     unsafe fn settle(
         &self,
         owner: &mut Owner<T>,
         pool: &Pool<T>,
         entry: NonNull<Entry<T>>,
+        mut word: Word,
         place: Place,
+        moved: impl Fn() + Copy,
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         loop {
-            let word = this.word();
             let deadline = word.deadline();
             if word.phase() == Phase::Vacant {
+                moved();
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
                     Some(true) => return unsafe { owner.bury(pool, entry) },
                     Some(false) => return,
-                    None => continue,
+                    None => {}
                 }
-            }
-            if deadline <= place.expiration {
+            } else if deadline <= place.expiration {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
-                match unsafe { this.end(word, Phase::Fired) } {
+                if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, moved) } {
                     // SAFETY: it was taken out of this entry.
-                    Some(taken) => return unsafe { owner.collect(pool, entry, deadline, taken) },
-                    None => continue,
+                    return unsafe { owner.collect(pool, entry, deadline, taken) };
+                }
+            } else {
+                let next = self.wheel.geometry().place(deadline, place.expiration);
+                // SAFETY: the owner holds it; `word` is pending.
+                if unsafe { this.refile(word, next) } {
+                    owner.tally.add(Count::Cascaded, 1);
+                    // SAFETY: it was just re-filed there.
+                    unsafe { self.push(owner, entry, next) };
+                    return moved();
                 }
             }
-            let next = self.wheel.geometry().place(deadline, place.expiration);
-            // SAFETY: the owner holds it; `word` is pending.
-            if unsafe { this.refile(word, next) } {
-                owner.tally.add(Count::Cascaded, 1);
-                // SAFETY: it was just re-filed there.
-                return unsafe { self.push(owner, entry, next) };
-            }
+            word = this.word();
         }
     }
 
@@ -156,7 +172,7 @@ impl<T> Shard<T> {
     ) -> At {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
-        let gone = || hand.set_moving(ptr::null_mut());
+        let gone = || hand.set_moved();
         hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
         unsafe { hand.pass(&mut at, entry) };

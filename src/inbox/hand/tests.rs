@@ -36,8 +36,8 @@ fn pass(hand: &Hand<Node>, at: &mut At) -> Option<NonNull<Node>> {
 /// What a reader finds in so many steps, in order.
 fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
     let mut found = Vec::new();
-    let visit = |of, node| {
-        assert_eq!(of, 7, "the reader is told where its nodes were");
+    let visit = |of: Option<u64>, node| {
+        assert!(of.is_none_or(|of| of == 7), "the reader is told where its nodes were");
         found.push(number(node));
         true
     };
@@ -172,6 +172,31 @@ fn what_moves_to_another_hand_is_seen_meanwhile() {
     hand.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
     pass(hand, &mut at);
     assert_eq!(read(hand, 1), [0]);
-    hand.set_moving(ptr::null_mut());
+    hand.set_moved();
     assert!(read(hand, 1).is_empty());
+}
+
+#[test]
+fn progress_is_the_same_only_if_nothing_left_in_between() {
+    let (hand, nodes) = (Wide::wide(), nodes(3));
+    let hand: &Hand<Node> = &hand;
+    let progress = || {
+        let mut progress = Vec::new();
+        hand.note(&mut progress).then_some(progress)
+    };
+    let empty = progress();
+    let mut at = take(hand, &nodes, &[2, 1]);
+    let mut seen = vec![empty, progress()];
+    while let Some(node) = hand.peek(&at) {
+        hand.set_moving(node.as_ptr());
+        assert_eq!(progress(), None);
+        pass(hand, &mut at);
+        assert_eq!(progress(), None, "it is not there yet");
+        hand.set_moved();
+        seen.push(progress());
+    }
+    hand.begin(7);
+    seen.push(progress());
+    assert!(seen.iter().all(Option::is_some));
+    (1..seen.len()).for_each(|i| assert!(!seen[..i].contains(&seen[i]), "{i}"));
 }
