@@ -548,8 +548,6 @@ MUTANTS = {
     "a reader does not see how far a hand was gone through": (
         "bucket_read", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
-    "what is empty again looks as it did before": (
-        "bucket_read", [(HAND, [("        // So that what is empty again later does not look as it did before.\n        self.step();\n", "")])]),
     "what is re-filed is not shown meanwhile": (
         "bucket_read", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
     "what is re-filed ahead of time is not shown meanwhile": (

@@ -49,6 +49,12 @@ fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
 
 /// A hand with these many nodes in its lists, the first of them in the shared ones.
 fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
+    hand.begin(7);
+    take_into(hand, nodes, lengths)
+}
+
+/// As `take`, into a hand that was just begun.
+fn take_into(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
     let (lanes, own) = (Lanes::new(), OwnLanes::new());
     let mut rest = nodes.iter();
     for (lane, &length) in lengths.iter().enumerate() {
@@ -61,7 +67,6 @@ fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
             }
         }
     }
-    hand.begin(7);
     let at = hand.take(&lanes, &own);
     assert!(lanes.firsts().chain(own.firsts()).all(|first| first.is_null()));
     at
@@ -184,9 +189,11 @@ fn progress_is_the_same_only_if_nothing_left_in_between() {
         let mut progress = Vec::new();
         hand.note(&mut progress).then_some(progress)
     };
-    let empty = progress();
-    let mut at = take(hand, &nodes, &[2, 1]);
-    let mut seen = vec![empty, progress()];
+    let mut seen = vec![progress()];
+    hand.begin(7);
+    seen.push(progress());
+    let mut at = take_into(hand, &nodes, &[2, 1]);
+    seen.push(progress());
     while let Some(node) = hand.peek(&at) {
         hand.set_moving(node.as_ptr());
         assert_eq!(progress(), None);
