@@ -23,18 +23,19 @@ fail() {
     exit 1
 }
 
-# tests_without NAME..: the options that choose the crate's own tests and all of its test binaries but
-# these. What is only filtered out when tests run is built and linked all the same.
+# tests_without NAME..: the options that choose the crate's own tests and all files of tests/ but
+# these: programs that are left out are not built, modules of tests/suite.rs do not run.
 tests_without() {
-    local name
+    local name modules=
     for name in "$@"; do
         [ -e "tests/$name.rs" ] || fail "there are no tests called $name to leave out"
+        grep -q "^mod $name;" tests/suite.rs && modules+="${modules:+|}$name"
     done
     echo --lib
-    for name in tests/*.rs; do
-        name=$(basename "$name" .rs)
+    while read -r name; do
         [[ " $* " == *" $name "* ]] || printf '%s\n' --test "$name"
-    done
+    done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' Cargo.toml)
+    [ -z "$modules" ] || printf '%s\n' -E "not (binary(suite) and test(/^($modules)::/))"
 }
 
 # no_line_tables: for optimized builds that run once. A failed assertion names its line without.

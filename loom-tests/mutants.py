@@ -542,18 +542,18 @@ MUTANTS = {
                    ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in"),
                    ])]),
     "a reader looks once": (
-        "bucket_read", [(CENSUS, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
+        "census", [(CENSUS, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
-        "bucket_read", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
+        "census", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
     "a reader does not see how far a hand was gone through": (
-        "bucket_read", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
+        "census", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
     "what is re-filed is not shown meanwhile": (
-        "bucket_read", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+        "census", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
     "what is re-filed ahead of time is not shown meanwhile": (
-        "bucket_read", [(AHEAD, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
+        "census", [(AHEAD, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
     "what is re-filed moves no more before it is there": (
-        "bucket_read", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
+        "census", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the hand when it is taken": (
         "bucket_read",
         [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),

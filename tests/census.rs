@@ -3,18 +3,14 @@
 //!
 //! `TICKLESS_TEST_SCALE` multiplies how often it is looked at beside other threads.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::{Batch, Builder, Handle, ManualClock, State, TypedEngine};
 
 const MS: Duration = Duration::from_millis(1);

@@ -3,17 +3,13 @@
 //! cascades. Each round both start at once, so that they meet in the midst of an operation, and
 //! often.
 
-mod common;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
+use crate::common::scaled;
+use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Handle, ManualClock, State, TypedEngine};
-use token::{Fates, Token};
 
 const TIMERS: usize = 256;
 

@@ -1,21 +1,13 @@
 //! Replays the fuzzing corpus: what fuzzers found worth keeping, as an ordinary test.
 
-#[path = "../fuzz/builder_model.rs"]
-mod builder_model;
-#[path = "../fuzz/engine_model/mod.rs"]
-mod engine_model;
-#[path = "../fuzz/geometry_model.rs"]
-mod geometry_model;
-#[path = "../fuzz/ops_model.rs"]
-mod ops_model;
-#[path = "../fuzz/shard_model.rs"]
-mod shard_model;
-#[path = "../fuzz/when.rs"]
-mod when;
-
 use std::fs;
 use std::path::Path;
 
+use crate::builder_model;
+use crate::engine_model;
+use crate::geometry_model;
+use crate::ops_model;
+use crate::shard_model;
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Runs `body` on every input kept for `target`, decoded as the fuzz target decodes it.

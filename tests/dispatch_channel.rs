@@ -1,14 +1,11 @@
 //! Channels: what is due is sent in order, and what cannot be sent is dropped and counted.
 
-#[path = "common/token.rs"]
-mod token;
-
 use std::thread;
 use std::time::Duration;
 
+use crate::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
 use tickless::{Builder, Handler, ManualClock, TypedEngine};
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

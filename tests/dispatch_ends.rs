@@ -1,13 +1,10 @@
 //! How dispatchers end: with their engine, before it and after it.
 
-#[path = "common/slow.rs"]
-mod slow;
-
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use slow::Slow;
+use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
 use tickless::{Batch, Engine, ManualClock, Task, TypedEngine};
 

@@ -1,23 +1,16 @@
 //! What happens when a pool's queue is full: each of the ways, to the last payload.
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/slow.rs"]
-mod slow;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
-use slow::Slow;
+use crate::planned::{panic_as_planned, quietly};
+use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
+use crate::token::Fates;
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock, Task};
-use token::Fates;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,13 +1,10 @@
 //! Tasks of a pool that turn on what runs them: nobody waits for himself, and nothing is lost.
 
-#[path = "common/slow.rs"]
-mod slow;
-
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use slow::Slow;
+use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, ShutdownError};
 use tickless::{Batch, Builder, Driver, Engine, ManualClock, SlowTask, StopError, Task, TurnError};
 

@@ -1,16 +1,11 @@
 //! The pool: what is due runs on its threads, and however slow it is, no timer waits for it.
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/slow.rs"]
-mod slow;
-
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
-use slow::Slow;
+use crate::planned::{panic_as_planned, quietly};
+use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError, PoolStats, SubmitReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

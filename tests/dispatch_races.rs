@@ -1,22 +1,14 @@
 //! Dispatchers under load: whoever schedules, cancels, stops and shuts down at the same time, each
 //! payload meets one fate, and the books of engine and pool agree.
 
-#[path = "common/account.rs"]
-mod account;
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use account::{Book, Item, Sums};
-use common::scaled;
-use random::Random;
-use threads::on_threads;
+use crate::account::{Book, Item, Sums};
+use crate::common::scaled;
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

@@ -1,21 +1,14 @@
 //! A tokio runtime: what is due runs there, and what it does not run is dropped and counted.
 #![cfg(feature = "tokio")]
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/slow.rs"]
-mod slow;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
-use slow::Slow;
+use crate::planned::{panic_as_planned, quietly};
+use crate::slow::Slow;
+use crate::token::{Fates, Token};
 use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
 use tickless::{Builder, Engine, Handler, ManualClock, Task, TypedEngine};
-use token::{Fates, Token};
 use tokio::runtime::{self, Handle, Runtime};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,15 +1,12 @@
 //! Doors on an engine whose dispatcher drops what is due: a task that is dropped unrun ends what
 //! waits for it.
 
-#[path = "common/slow.rs"]
-mod slow;
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::slow::Slow;
 use futures_util::FutureExt;
-use slow::Slow;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::{EngineExt, SleepError};
 use tickless::hashed::{Expired, HashedWheelTimer, Timeout};

@@ -11,13 +11,8 @@ use tickless::periodic::{Every, Run};
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
-#[path = "common/parking.rs"]
-mod parking;
-#[path = "common/slow.rs"]
-mod slow;
-
-use parking::block_on;
-use slow::Slow;
+use crate::parking::block_on;
+use crate::slow::Slow;
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,13 +1,11 @@
 //! Driving: engines without threads do what their caller says, when the caller says so.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
+use crate::common::scaled;
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine,
 };

@@ -1,22 +1,16 @@
 //! Stopping engines that their caller drives: a loop that sleeps until the time that its last turn
 //! gave, or until the hook wakes it, ends whenever the engine is stopped.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/watchdog.rs"]
-mod watchdog;
-
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 // One that ThreadSanitizer can follow.
+use crate::watchdog::{Pulse, watched};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError, TypedEngine};
-use watchdog::{Pulse, watched};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

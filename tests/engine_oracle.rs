@@ -3,25 +3,15 @@
 //! The model and its comparisons are `fuzz/engine_model/mod.rs`; here histories are drawn so that
 //! every geometry and every tick get their share, and failures are made small.
 
-mod common;
-#[path = "../fuzz/engine_model/mod.rs"]
-mod engine_model;
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/hold.rs"]
-mod hold;
-#[path = "../fuzz/when.rs"]
-mod when;
-
-use engine_model::case::{
+use crate::engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
-use engine_model::run;
-use histories::when;
-use hold::hold;
+use crate::engine_model::run;
+use crate::histories::when;
+use crate::hold::hold;
+use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use when::When;
 
 /// How many histories a test draws, times the environment's TICKLESS_TEST_SCALE, and how long they
 /// are at most.

@@ -1,19 +1,13 @@
 //! Exactly once: of cancel and fire one wins, and the payload is run, returned or dropped once.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
+use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TypedEngine};
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

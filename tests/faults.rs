@@ -1,19 +1,15 @@
 //! Faults: payloads that panic while they are dropped, wherever that is; tasks, hooks and threads
 //! that do to their engine what nobody expects. Nothing is lost by it, and nothing aborts.
 
-#[path = "common/account.rs"]
-mod account;
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use account::{Book, Fate, Item};
-use planned::{Planned, panic_as_planned, quietly};
+use crate::account::{Book, Fate, Item};
+use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
+use crate::account;
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, StopError, TypedEngine};
 

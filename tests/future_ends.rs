@@ -1,10 +1,5 @@
 //! What becomes of sleeps, timeouts and intervals whose engine stops, goes, or has no room.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::error::Error;
 use std::future::{pending, poll_fn};
 use std::io;
@@ -14,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::hands::engine_by_hand;
+use crate::polling::{bell, poll};
 use futures_core::Stream;
-use hands::engine_by_hand;
-use polling::{bell, poll};
 use tickless::future::{Elapsed, EngineExt, Interval, Sleep, SleepError};
 use tickless::{Engine, ManualClock};
 

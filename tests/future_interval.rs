@@ -1,19 +1,14 @@
 //! Intervals under a clock that is moved by hand, against times that were worked out on paper.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::hands::engine_by_hand;
+use crate::polling::{bell, poll};
 use futures_core::Stream;
 use futures_util::{FutureExt as _, StreamExt};
-use hands::engine_by_hand;
-use polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};
 use tickless::future::{EngineExt, Interval};

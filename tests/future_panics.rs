@@ -1,13 +1,6 @@
 //! Wakers that panic: in `clone`, in `wake`, in `drop`. The sleep, its timer and the engine are as
 //! good afterwards as before.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
-use hands::engine_by_hand;
-use planned::{panic_as_planned, quietly};
-use polling::{bell, poll};
+use crate::hands::engine_by_hand;
+use crate::planned::{panic_as_planned, quietly};
+use crate::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::EngineExt;
 

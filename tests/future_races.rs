@@ -1,16 +1,6 @@
 //! Races: tasks that poll, reset and drop on threads while timers fire and engines stop. Every wait
 //! ends, no sleep is ready early, and every waker is let go.
 
-mod common;
-#[path = "common/parking.rs"]
-mod parking;
-#[path = "common/polling.rs"]
-mod polling;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +8,11 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use parking::block_on;
-use polling::{Bell, bell, poll};
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::parking::block_on;
+use crate::polling::{Bell, bell, poll};
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::Engine;
 use tickless::future::{EngineExt, Sleep, SleepError};
 // One that ThreadSanitizer can follow.

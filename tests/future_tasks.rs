@@ -1,13 +1,9 @@
 //! Many tasks on tokio's threads: what times out, what is in time, and what is aborted adds up.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::Engine;
 use tickless::future::{Elapsed, EngineExt, FutureExt};
 

@@ -1,19 +1,14 @@
 //! What tokio's own tests ask of its sleeps and timeouts, asked of ours. The clock is moved by
 //! hand, and no turn is made but in `advance`: what a poll can know it knows by itself.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::future::{Future, pending, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::hands::engine_by_hand;
+use crate::polling::{bell, poll};
 use futures_util::FutureExt as _;
-use hands::engine_by_hand;
-use polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::{EngineExt, Sleep};
 

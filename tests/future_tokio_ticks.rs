@@ -1,18 +1,13 @@
 //! What tokio's own tests ask of its intervals, asked of ours. The clock is moved by hand, and no
 //! turn is made but in `advance`: what a poll can know it knows by itself.
 
-#[path = "common/hands.rs"]
-mod hands;
-#[path = "common/polling.rs"]
-mod polling;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hands::engine_by_hand;
-use polling::{bell, poll};
+use crate::hands::engine_by_hand;
+use crate::polling::{bell, poll};
 use tickless::Engine;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};
 use tickless::future::{EngineExt, Interval};

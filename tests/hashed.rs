@@ -1,13 +1,10 @@
 //! The hashed wheel: what its users know from Netty and Dubbo, and what a timeout says of itself.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
+use crate::planned::{panic_as_planned, quietly};
 use tickless::hashed::{
     HashedWheelTimer, IntoTask, RejectReason, StartError, Timeout, TimerTask, WorkerState,
 };

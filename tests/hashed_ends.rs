@@ -1,23 +1,18 @@
 //! The hashed wheel's ends: cancelling and its callback, stopping, and timers and timeouts that
 //! outlive each other.
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/token.rs"]
-mod token;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
+use crate::planned::{panic_as_planned, quietly};
 use tickless::ManualClock;
 use tickless::hashed::{Builder, Expired, HashedWheelTimer, Timeout, TimerTask, WorkerState};
 // One that ThreadSanitizer can follow.
+use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

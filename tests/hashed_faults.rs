@@ -1,18 +1,14 @@
 //! The hashed wheel without the faults that its ancestors' users reported: one test for each.
 
-mod common;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
+use crate::common::scaled;
+use crate::token::Fates;
 use tickless::ManualClock;
 use tickless::hashed::{Builder, Expired, HashedWheelTimer, Timeout};
-use token::Fates;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

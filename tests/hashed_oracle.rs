@@ -4,27 +4,17 @@
 //! they say that they did it; all else must be as the list says after every step: what ran and
 //! when, what each cancel answered, who was told, how each timeout calls itself, and the count.
 
-mod common;
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/hold.rs"]
-mod hold;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "../fuzz/when.rs"]
-mod when;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use histories::when;
-use hold::hold;
-use planned::{panic_as_planned, quietly};
+use crate::histories::when;
+use crate::hold::hold;
+use crate::planned::{panic_as_planned, quietly};
+use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tickless::hashed::{HashedWheelTimer, Timeout, TimerTask};
 use tickless::{Geometry, ManualClock, Tick};
-use when::When;
 
 const CASES: u64 = 300;
 

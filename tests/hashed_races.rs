@@ -1,27 +1,19 @@
 //! The hashed wheel's races: each timeout runs, is cancelled, is returned or is refused, once,
 //! whoever makes, cancels, stops and drops at the same time.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-#[path = "common/token.rs"]
-mod token;
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::hashed::{HashedWheelTimer, Timeout, TimerTask};
 // One that ThreadSanitizer can follow.
+use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use token::{Fates, Token};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,22 +1,14 @@
 //! Heartbeats: on a clock that is moved by hand, and with many that beat at once.
 
-mod common;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use planned::{panic_as_planned, quietly};
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::planned::{panic_as_planned, quietly};
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::periodic::{End, Heartbeat, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

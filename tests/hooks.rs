@@ -3,18 +3,14 @@
 //! A hook runs when nothing of the thread's is lent: binding, scheduling, cancelling and moving
 //! work in it as they do elsewhere.
 
-mod common;
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use planned::{panic_as_planned, quietly};
+use crate::common::scaled;
+use crate::planned::{panic_as_planned, quietly};
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
 
 const MS: Duration = Duration::from_millis(1);

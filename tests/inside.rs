@@ -1,14 +1,12 @@
 //! Inside: tasks that use their own engine and others, and threads that end while they do.
 
-mod common;
-
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
+use crate::common::scaled;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TurnError, TypedEngine};
 
 const PATIENCE: Duration = Duration::from_secs(60);

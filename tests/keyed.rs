@@ -1,21 +1,16 @@
 //! Timers under keys: what each operation does, and what it answers.
 
-#[path = "common/keyed.rs"]
-mod keyed;
-#[path = "common/token.rs"]
-mod token;
-
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use keyed::by_hand;
+use crate::keyed_timers::by_hand;
+use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentError, IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
-use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,25 +1,18 @@
 //! How keyed timers end otherwise: with their engine, with their last clone, from inside tasks, in
 //! panics, and out of a queue.
 
-#[path = "common/keyed.rs"]
-mod keyed;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/token.rs"]
-mod token;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use keyed::by_hand;
-use planned::{Planned, panic_as_planned, quietly};
+use crate::keyed_timers::by_hand;
+use crate::planned::{Planned, panic_as_planned, quietly};
+use crate::token::{Fates, Token};
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, StopError};
-use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,18 +1,15 @@
 //! What may happen between the two steps of a call, made to happen: the hook of an engine that its
 //! caller drives runs when a timer is on the engine and not yet under its key.
 
-#[path = "common/token.rs"]
-mod token;
-
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::token::{Fates, Token};
 use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, ManualClock, Task};
-use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,17 +1,6 @@
 //! Keys of keyed timers: any type, found by a borrowed form of it, under any hash; and keys that
 //! panic, or look around, wherever code of theirs runs.
 
-#[path = "common/bad_hash.rs"]
-mod bad_hash;
-#[path = "common/keyed.rs"]
-mod keyed;
-#[path = "common/panicky.rs"]
-mod panicky;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/token.rs"]
-mod token;
-
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,13 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bad_hash::Bad;
-use keyed::by_hand;
-use panicky::{Key, Panics};
-use planned::{Planned, quietly};
+use crate::bad_hash::Bad;
+use crate::keyed_timers::by_hand;
+use crate::panicky::{Key, Panics};
+use crate::planned;
+use crate::planned::{Planned, quietly};
+use crate::token::{Fates, Token};
 use tickless::keyed::{KeyedTimers, Scheduled};
 use tickless::{Engine, ManualClock};
-use token::{Fates, Token};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -7,8 +7,8 @@ mod alone;
 mod common;
 #[path = "common/counting.rs"]
 mod counting;
-#[path = "common/keyed.rs"]
-mod keyed;
+#[path = "common/keyed_timers.rs"]
+mod keyed_timers;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/threads.rs"]
@@ -22,7 +22,7 @@ use std::time::Duration;
 use alone::alone;
 use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
-use keyed::by_hand;
+use keyed_timers::by_hand;
 use random::Random;
 use threads::on_threads;
 use tickless::Engine;

@@ -1,25 +1,17 @@
 //! Keyed timers against a sorted map: random steps, from outside and from inside tasks, and after
 //! each everything that can be observed.
 
-mod common;
-#[path = "common/keyed.rs"]
-mod keyed;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/token.rs"]
-mod token;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use keyed::by_hand;
-use random::Random;
+use crate::common::scaled;
+use crate::keyed_timers::by_hand;
+use crate::random::Random;
+use crate::token::Fates;
 use tickless::keyed::{KeyedTimers, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, Task};
-use token::Fates;
 
 const MS: Duration = Duration::from_millis(1);
 

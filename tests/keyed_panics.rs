@@ -1,19 +1,14 @@
 //! Keys, tasks and what they panic with that all panic when they are dropped: each call does the
 //! rest of its work, and one panic goes on.
 
-#[path = "common/keyed.rs"]
-mod keyed;
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use keyed::by_hand;
-use planned::{Planned, panic_as_planned, quietly};
+use crate::keyed_timers::by_hand;
+use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::keyed::Scheduled;
 
 const MS: Duration = Duration::from_millis(1);

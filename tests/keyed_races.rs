@@ -1,25 +1,17 @@
 //! Races under keys: each task that was scheduled runs, is cancelled, replaced, taken or returned,
 //! once, whoever schedules, moves, cancels, fires, stops and drops at the same time.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::random::Random;
+use crate::threads::on_threads;
+use crate::token::Fates;
 use tickless::Engine;
 use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
-use token::Fates;
 
 const US: Duration = Duration::from_micros(1);
 

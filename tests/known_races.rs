@@ -3,23 +3,15 @@
 //! list of pending calls, and whoever changes the list moves the timer. Here a reaper has one sleep
 //! for all of a shard's buckets, and whoever files a timer may have to shorten it.
 
-#[path = "common/account.rs"]
-mod account;
-mod common;
-#[path = "common/racing.rs"]
-mod racing;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use account::{Book, run_all};
-use common::scaled;
-use racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
-use random::Random;
+use crate::account::{Book, run_all};
+use crate::common::scaled;
+use crate::racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
+use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};

@@ -1,16 +1,12 @@
 //! Limits: bad input gets a typed error that names the bad value and gives the payload back.
 
-mod common;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::scaled;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::threads::on_threads;
 use tickless::{
     Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleReason,
     StopError, TurnError, TypedEngine,

@@ -3,22 +3,12 @@
 //! The model and its comparisons are `fuzz/ops_model.rs`; here histories are drawn so that
 //! every geometry gets its share and failures are made small.
 
-mod common;
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/hold.rs"]
-mod hold;
-#[path = "../fuzz/ops_model.rs"]
-mod ops_model;
-#[path = "../fuzz/when.rs"]
-mod when;
-
-use histories::when;
-use hold::hold;
-use ops_model::{Case, Op, SHAPES, run};
+use crate::histories::when;
+use crate::hold::hold;
+use crate::ops_model::{Case, Op, SHAPES, run};
+use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use when::When;
 
 const CASES: u64 = 100;
 const STEPS: usize = 120;

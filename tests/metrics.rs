@@ -1,14 +1,11 @@
 //! Metrics: every name with its kind, unit, labels and value, and no value twice.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::planned::{panic_as_planned, quietly};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use planned::{panic_as_planned, quietly};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);

@@ -1,17 +1,13 @@
 //! Never early: a timer fires at the tick that its deadline is rounded up to, and no earlier by
 //! the clock that its caller reads.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::{Batch, Builder, Engine, Geometry, Handle, ManualClock, TypedEngine};
 
 /// How long a test waits for what must come.

@@ -1,14 +1,10 @@
 //! Order: what is due is handed over in order of its tick, however late the turn is.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::{Batch, Builder, ManualClock, TypedEngine};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];

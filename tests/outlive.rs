@@ -1,17 +1,13 @@
 //! Outliving: engines that are dropped with timers pending, and handles that outlive them.
 
-mod common;
-#[path = "common/token.rs"]
-mod token;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
+use crate::common::scaled;
+use crate::token::{Fates, Token};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TypedEngine};
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

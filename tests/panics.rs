@@ -1,21 +1,16 @@
 //! Panics: a payload that panics is counted, takes nothing else down, and kills no reaper.
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/token.rs"]
-mod token;
-
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{Planned, panic_as_planned, quietly};
+use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
+use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

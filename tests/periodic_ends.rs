@@ -1,15 +1,12 @@
 //! How what repeats ends: with its engine, without room, in panics; and that nothing is left.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
+use crate::planned::{panic_as_planned, quietly};
 use tickless::periodic::{End, Every, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 

@@ -5,14 +5,10 @@
 //! ran. All else must be as the list says: which runs there were, for which deadline and on which
 //! tick, what each was told, what each cancel answered, and what is pending after every step.
 
-mod common;
-#[path = "common/hold.rs"]
-mod hold;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hold::hold;
+use crate::hold::hold;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tickless::periodic::{Periodic, Run, Schedule};

@@ -1,15 +1,12 @@
 //! What repeats, where all that belongs to it panics, with values that panic when they are dropped:
 //! the rest of the work is done, and one panic goes on.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use planned::{Planned, panic_as_planned, quietly};
+use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::periodic::{Backoff, End, Retry, Run, Schedule};
 use tickless::{Engine, ManualClock};
 

@@ -1,12 +1,6 @@
 //! What repeats, from many threads at once: each ends once, no run begins after its cancel, and no
 //! two runs of one touch.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::periodic::{End, Every, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

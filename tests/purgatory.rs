@@ -1,25 +1,16 @@
 //! The purgatory, one thread at a time on a clock that is moved by hand: what is asked of it, and
 //! what it answers, tells and counts.
 
-#[path = "common/by_hand.rs"]
-mod by_hand;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use by_hand::by_hand;
-use operation::{Call, End, Op};
-use random::Random;
+use crate::by_hand::by_hand;
+use crate::operation::{Call, End, Op};
+use crate::random::Random;
+use crate::waiting::wait;
 use tickless::purgatory::{Arrival, Decision, Operation, Purgatory};
 use tickless::{Engine, ManualClock};
-use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,21 +1,14 @@
 //! The ends of a purgatory, and who outlives whom: what is refused comes back and waits nowhere,
 //! what is cancelled or returned is called no more, and nothing is kept by anybody.
 
-#[path = "common/by_hand.rs"]
-mod by_hand;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
-use by_hand::by_hand;
-use operation::{Call, End, Op};
+use crate::by_hand::by_hand;
+use crate::operation::{Call, End, Op};
+use crate::waiting::wait;
 use tickless::purgatory::{Decision, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
-use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,15 +1,6 @@
 //! Keys of the purgatory: any type, found by a borrowed form of it, under any hash, as often as
 //! they come; and keys that panic wherever code of theirs runs.
 
-#[path = "common/bad_hash.rs"]
-mod bad_hash;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/panicky.rs"]
-mod panicky;
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt::Debug;
@@ -20,10 +11,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use bad_hash::Bad;
-use operation::{End, Op};
-use panicky::{Key, Panics};
-use planned::{Planned, panic_as_planned, quietly};
+use crate::bad_hash::Bad;
+use crate::operation::{End, Op};
+use crate::panicky::{Key, Panics};
+use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::purgatory::{Arrival, Delayed, Purgatory, WatchError};
 use tickless::{Engine, ManualClock};
 

@@ -4,27 +4,17 @@
 //! Both tell every call on an operation and every answer, and after each step they agree on who
 //! waits, where, and how the others have ended.
 
-#[path = "purgatory_oracle/case.rs"]
 mod case;
-mod common;
-#[path = "common/hold.rs"]
-mod hold;
-#[path = "purgatory_oracle/naive.rs"]
 mod naive;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "purgatory_oracle/real.rs"]
 mod real;
 
 use std::collections::BTreeSet;
 
+use crate::hold::hold;
+use crate::operation::Call;
+use crate::planned::quietly;
 use case::{Act, Arrived, Case, Line, Spec, Step, UNIT, World};
-use hold::hold;
 use naive::Naive;
-use operation::Call;
-use planned::quietly;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use real::Real;

@@ -1,28 +1,17 @@
 //! Callbacks of the purgatory that panic, and operations that panic when they are dropped: each is
 //! counted, ends where it is, and keeps nobody else from anything.
 
-#[path = "common/by_hand.rs"]
-mod by_hand;
-#[path = "common/crowd.rs"]
-mod crowd;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use by_hand::by_hand;
-use crowd::crowd;
-use operation::{Call, End, Op};
-use planned::{panic_as_planned, quietly};
+use crate::by_hand::by_hand;
+use crate::crowd::crowd;
+use crate::operation::{Call, End, Op};
+use crate::planned::{panic_as_planned, quietly};
+use crate::waiting::wait;
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
-use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,14 +1,6 @@
 //! Races of the purgatory: whatever comes at once, each operation ends once, as the winner was
 //! told; and a check is never lost.
 
-mod common;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::array;
 use std::hint;
 use std::sync::Arc;
@@ -16,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use operation::{Call, End, Op};
-use random::Random;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::operation::{Call, End, Op};
+use crate::random::Random;
+use crate::threads::on_threads;
 use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

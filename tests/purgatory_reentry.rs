@@ -1,27 +1,18 @@
 //! Callbacks that use the purgatory they are called from, for the same key and the same operation
 //! too; and calls that come by while a callback runs, and wait for nothing.
 
-#[path = "common/by_hand.rs"]
-mod by_hand;
-#[path = "common/crowd.rs"]
-mod crowd;
-#[path = "common/operation.rs"]
-mod operation;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use by_hand::by_hand;
-use crowd::crowd;
-use operation::{Call, End, Op};
+use crate::by_hand::by_hand;
+use crate::crowd::crowd;
+use crate::operation::{Call, End, Op};
 use tickless::purgatory::{Decision, Purgatory};
 // One that ThreadSanitizer can follow.
+use crate::waiting::wait;
 use tickless::sync::Mutex;
-use waiting::wait;
 
 const MS: Duration = Duration::from_millis(1);
 

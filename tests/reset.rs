@@ -1,15 +1,11 @@
 //! Reset: a timer that was moved fires at its new time and at no other, and once.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Geometry, Handle, ManualClock, State, TypedEngine};

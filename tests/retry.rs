@@ -1,17 +1,12 @@
 //! Retries: when attempts begin, how they come out, and who is told.
 
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{panic_as_planned, quietly};
-use threads::on_threads;
+use crate::planned::{panic_as_planned, quietly};
+use crate::threads::on_threads;
 use tickless::periodic::{Attempt, Backoff, End, Outcome, Retry, Retrying, StartReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;

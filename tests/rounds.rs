@@ -3,18 +3,14 @@
 //!
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::reaper::{Observer, Reaper};

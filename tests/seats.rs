@@ -1,15 +1,11 @@
 //! Seats: what a cancelled timer leaves serves the next, and what serves nobody is swept.
 
-mod common;
-#[path = "common/threads.rs"]
-mod threads;
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use threads::on_threads;
+use crate::common::scaled;
+use crate::threads::on_threads;
 use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,22 +2,12 @@
 //!
 //! The model is `fuzz/shard_model.rs`; here histories are drawn at random and made small.
 
-mod common;
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/hold.rs"]
-mod hold;
-#[path = "../fuzz/shard_model.rs"]
-mod shard_model;
-#[path = "../fuzz/when.rs"]
-mod when;
-
-use histories::when;
-use hold::hold;
+use crate::histories::when;
+use crate::hold::hold;
+use crate::shard_model::{Case, Op, SHAPES, run};
+use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use shard_model::{Case, Op, SHAPES, run};
-use when::When;
 
 const CASES: u64 = 200;
 const STEPS: usize = 80;

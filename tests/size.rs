@@ -3,17 +3,11 @@
 //!
 //! `TICKLESS_TEST_SCALE=200` in a release build is ten million pending timers (2 GB).
 
-#[path = "common/account.rs"]
-mod account;
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::time::Duration;
 
-use account::{Book, Item, Sums, Timer, run_all};
-use common::scaled;
-use random::Random;
+use crate::account::{Book, Item, Sums, Timer, run_all};
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::{Builder, ManualClock, TypedEngine};
 
 const MS: Duration = Duration::from_millis(1);

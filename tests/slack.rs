@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 
 use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
 
-#[path = "common/random.rs"]
-mod random;
-
-use random::Random;
+use crate::random::Random;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -1,14 +1,11 @@
 //! Slow tasks and panics: who is told, what they are told, and that it harms nobody.
 
-#[path = "common/planned.rs"]
-mod planned;
-
 use std::panic;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use planned::{Planned, panic_as_planned, quietly};
+use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, ManualClock, SlowTask, TypedEngine};

@@ -1,15 +1,11 @@
 //! Snapshots: what is pending, seen from any thread without holding anybody up.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
 use tickless::{Batch, Builder, Geometry, ManualClock, PendingTimer, Tick, TypedEngine};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];

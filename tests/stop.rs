@@ -1,24 +1,18 @@
 //! Stop: whatever races with it, each payload is run, returned, given back or cancelled, once.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/token.rs"]
-mod token;
-
 use std::sync::{Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::scaled;
-use random::Random;
+use crate::common::scaled;
+use crate::random::Random;
+use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::{
     Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, State, StopError, Tick,
     TypedEngine,
 };
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

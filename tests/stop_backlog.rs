@@ -4,28 +4,20 @@
 //! Nothing here goes by time. That `stop` was called shows when a schedule is refused: until then
 //! the task in hand blocks its reaper.
 
-mod common;
-#[path = "common/planned.rs"]
-mod planned;
-#[path = "common/row.rs"]
-mod row;
-#[path = "common/token.rs"]
-mod token;
-
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::scaled;
-use planned::quietly;
-use row::{Control, Job, Row};
+use crate::common::scaled;
+use crate::planned::quietly;
+use crate::row::{Control, Job, Row};
 use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
+use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task, TypedEngine};
-use token::{Fates, Token};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

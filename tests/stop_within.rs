@@ -1,14 +1,11 @@
 //! Stops with a limit of time: what is stuck is told, nothing else is waited for, nothing is lost.
 
-#[path = "common/slow.rs"]
-mod slow;
-
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use slow::Slow;
+use crate::slow::Slow;
 use tickless::{Batch, Builder, Driver, Engine, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,12 +3,6 @@
 //!
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
-#[path = "common/account.rs"]
-mod account;
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +10,9 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use account::{Book, Item, Sums, Timer, run_all};
-use common::scaled;
-use random::Random;
+use crate::account::{Book, Item, Sums, Timer, run_all};
+use crate::common::scaled;
+use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, TypedEngine};

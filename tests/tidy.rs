@@ -87,3 +87,8 @@ fn the_documents_are_there_and_short() {
 fn files_that_prose_names_exist() {
     assert_none(documents::broken_references(&tree()));
 }
+
+#[test]
+fn every_file_of_tests_is_run() {
+    assert_none(documents::forgotten_tests());
+}

@@ -102,8 +102,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// holds nobody up. O(n), some times over while timers move from bucket to bucket. Printed, it
     /// is a table.
     ///
-    /// Weakly consistent: what is pending throughout and is not reset meanwhile is in it, once; what
-    /// comes, goes or is reset meanwhile may be in it or not, or twice.
+    /// Weakly consistent: what is pending throughout and is not reset meanwhile is in it, once;
+    /// what comes, goes or is reset meanwhile may be in it or not, or twice.
     ///
     /// ```
     /// # use std::time::Duration;

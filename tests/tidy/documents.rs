@@ -64,6 +64,25 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     missing
 }
 
+/// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of the suite.
+pub(crate) fn forgotten_tests() -> Vec<String> {
+    let files = fs::read_dir(root().join("tests")).expect("the tests are there");
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let names: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
+    forgotten(&names, &document("Cargo.toml"), &document("tests/suite.rs"))
+}
+
+fn forgotten(names: &[String], manifest: &str, suite: &str) -> Vec<String> {
+    let has_line = |text: &str, wanted: &str| text.lines().any(|line| line == wanted);
+    let runs = |name: &&String| {
+        let is_program = manifest.contains(&format!("[[test]]\nname = \"{name}\"\n"));
+        is_program || has_line(suite, &format!("mod {name};"))
+    };
+    let not_run = names.iter().filter(|name| !runs(name));
+    not_run.map(|name| format!("tests/{name}.rs:1: nobody runs it")).collect()
+}
+
 fn is_file_name(name: &str) -> bool {
     name.ends_with(".rs") && name.contains('/') && !name.contains([' ', '*', '<', '('])
 }
@@ -80,4 +99,12 @@ fn a_file_that_is_not_there_is_found() {
     let text = "see `src/lib.rs`, `entry/{word,nowhere}.rs`,\n`tests/nothing.rs` and `a.rs`";
     let expected = [(1, "entry/nowhere.rs".to_owned()), (2, "tests/nothing.rs".to_owned())];
     assert_eq!(missing(text), expected);
+}
+
+#[test]
+fn a_test_that_nobody_runs_is_found() {
+    let names = ["alone", "shared", "lost"].map(str::to_owned);
+    let manifest = "[[test]]\nname = \"alone\"\n";
+    let expected = ["tests/lost.rs:1: nobody runs it"];
+    assert_eq!(forgotten(&names, manifest, "mod shared;\nmod lost_and_found;\n"), expected);
 }
