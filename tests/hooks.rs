@@ -176,7 +176,8 @@ fn what_a_hook_schedules_after_the_shard_was_turned_is_told() {
     let rig = Rig::new(1, schedule);
     rig.engine.schedule_detached(HOUR, || ()).unwrap();
     assert_eq!(turns.load(Ordering::SeqCst), 0);
-    assert_eq!(rig.calls(), 4, "once for each that came after a turn");
+    // Several threads take turns, so a turn that wants the next one earlier tells the others.
+    assert_eq!(rig.calls(), 4 + 4, "once for each that came after a turn, and by each turn");
 }
 
 #[test]
@@ -344,4 +345,27 @@ fn every_timer_is_heard_while_hooks_schedule_and_threads_turn() {
     assert!(fired.load(Ordering::SeqCst) > 0);
     engine.stop().unwrap();
     driver.join().unwrap();
+}
+
+/// What a turn's own tasks schedule rings nobody: the turn tells its caller. Any other caller is told
+/// by the hook.
+#[test]
+fn of_several_who_take_turns_all_hear_of_what_one_of_them_finds() {
+    let rig = Rig::new(1, |_, _| ());
+    let engine = rig.engine.clone();
+    let turn_that_finds = |delay: Duration| {
+        let same = engine.clone();
+        let task = move || same.schedule_detached(delay, || ()).unwrap();
+        engine.schedule_detached(Duration::ZERO, task).unwrap();
+        rig.calls();
+        let turn = engine.turn(0).unwrap();
+        (turn.next, rig.calls())
+    };
+    let due = |delay| Some(engine.now() + delay);
+    assert_eq!(turn_that_finds(9 * MS), (due(9 * MS), 0), "there is no other");
+    let by_another = || assert_eq!(engine.turn(0).unwrap().next, due(9 * MS));
+    thread::scope(|scope| _ = scope.spawn(by_another));
+    assert_eq!(rig.calls(), 0, "it was told what the other was told");
+    assert_eq!(turn_that_finds(5 * MS), (due(5 * MS), 1));
+    assert_eq!(turn_that_finds(7 * MS), (due(5 * MS), 0), "they know");
 }

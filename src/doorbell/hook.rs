@@ -17,13 +17,18 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::sync::{AtomicU64, Nesting, Ordering, assert_outside, per_thread};
+use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 
-/// The caller's code, and how often its loop went to sleep.
+/// The caller's code, how often its loop went to sleep, and whether there are several loops.
 pub struct Hook {
     call: Box<dyn Fn() + Send + Sync>,
     sleeps: AtomicU64,
+    /// The thread that takes the turns, [`NOBODY`] or [`SEVERAL`].
+    turner: AtomicUsize,
 }
+
+const NOBODY: usize = 0;
+const SEVERAL: usize = 1;
 
 /// A call that is under way on this thread.
 struct Call {
@@ -49,7 +54,7 @@ per_thread! {
 impl Hook {
     /// A hook that was never called. `call` must not panic.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Hook {
-        Hook { call: Box::new(call), sleeps: AtomicU64::new(0) }
+        Hook { call: Box::new(call), sleeps: AtomicU64::new(0), turner: AtomicUsize::new(NOBODY) }
     }
 
     /// Calls it, unless this thread is inside a call of it: that one will see to it, and the answer
@@ -67,6 +72,19 @@ impl Hook {
     pub(super) fn count_sleep(&self) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
         self.sleeps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// This thread takes a turn. `true`: so do others. Only who has the shard's role may call this.
+    pub(super) fn turn(&self) -> bool {
+        let here = CALLS.with(|calls| std::ptr::from_ref(calls) as usize);
+        // ORDER(DOORBELL): Relaxed, both - the role orders who reads and writes it.
+        let before = self.turner.load(Ordering::Relaxed);
+        if before == here {
+            return false;
+        }
+        let is_first = before == NOBODY;
+        self.turner.store(if is_first { here } else { SEVERAL }, Ordering::Relaxed);
+        !is_first
     }
 
     fn call_or(&self, later: Again) -> bool {

@@ -127,6 +127,20 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
+    /// The calling thread, which has the shard's role, has ended a turn that wants the next one at
+    /// `next`, after another that wanted it at `before`. `true`: the hook is to be called, because
+    /// several threads take turns, and those that sleep until `before` were not rung meanwhile.
+    #[must_use = "a hook waits to be called"]
+    pub fn is_for_others(&self, before: Tick, next: Tick) -> bool {
+        self.hook().is_some_and(|hook| hook.turn() && next < before)
+    }
+
+    /// The wake-up time that was published last, for who has the shard's role.
+    pub fn wakes_at(&self) -> Tick {
+        // ORDER(DOORBELL): Relaxed - the role orders it.
+        Tick::new(self.wakes_at.load(Ordering::Relaxed))
+    }
+
     /// Says that the reaper is awake: there is no need to ring.
     pub fn retract(&self) {
         // ORDER(DOORBELL): Relaxed - who still reads the old time rings once too often.

@@ -228,7 +228,9 @@ impl Builder {
     /// turn nothing calls it: that turn is to come before the first sleep.
     ///
     /// It is also called when a shard has much to tidy up after cancelled timers, and when the
-    /// engine stops, so that a caller that sleeps finds out.
+    /// engine stops, so that a caller that sleeps finds out. Where several threads take a shard's
+    /// turns it is called, on the thread that has ended a turn, if that turn wants the next one
+    /// earlier than the turn before did: the others sleep until what they were told.
     ///
     /// The hook may use the engine in every way, and others too: schedule, cancel and reset, bind
     /// its thread, stop it. For what it schedules on the same shard it is not called again inside

@@ -234,6 +234,7 @@ fn turn<T: Send + 'static>(
 ) -> Result<(usize, bool, Tick), TurnError> {
     let mut role = step_aside(|| core.ending.take(index)).ok_or(TurnError::Stopped)?;
     let shard = &core.shards[index];
+    let before = shard.doorbell().wakes_at();
     shard.doorbell().retract();
     let report = inside(core.id(), || {
         let (reaper, queue) = core.reaper(index, &mut role);
@@ -242,5 +243,11 @@ fn turn<T: Send + 'static>(
     let report = report.ok_or(TurnError::Stopped)?;
     shard.doorbell().publish(report.next);
     let more = report.busy || shard.has_notices();
+    let is_for_others = shard.doorbell().is_for_others(before, report.next);
+    // A hook may do anything: also take a turn.
+    drop(role);
+    if is_for_others {
+        shard.doorbell().call_hook();
+    }
     Ok((report.fired, more, report.next))
 }
