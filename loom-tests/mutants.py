@@ -509,6 +509,10 @@ MUTANTS = {
                   "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
     ),
     "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.exchange(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
+    "the end's flag is read Relaxed": (
+        "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
+    "the end's flag is raised Relaxed": (
+        "ending", [(ENDING, [("self.stopping.swap(true, Ordering::AcqRel)", "self.stopping.swap(true, Ordering::Relaxed)")])]),
     "the last role wakes nobody": ("ending", [(ENDING, [("            self.over.notify_all();\n", "")])]),
     "who waits for a role is not told that it ended": (
         "ending",

@@ -112,6 +112,21 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
 }
 
 #[test]
+fn who_sees_that_it_stops_sees_what_the_stopper_did_before() {
+    check(3, || {
+        let shared = Arc::new((Ending::<u8, ()>::new(1, ()), Watched(UnsafeCell::new(()))));
+        let looker = on_thread(&shared, |(ending, done)| {
+            if ending.is_stopping() {
+                done.0.with(|_| ());
+            }
+        });
+        shared.1.0.with_mut(|_| ());
+        shared.0.begin();
+        looker.join().unwrap();
+    });
+}
+
+#[test]
 fn a_reaper_and_two_stoppers_end_together() {
     check(2, || {
         let world = World::served(wheel(2, 1));
