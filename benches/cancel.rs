@@ -1,7 +1,7 @@
 //! Throughput of schedule + cancel pairs: request timeouts, nearly all cancelled.
 //!
 //! Each thread keeps 10,000 timers of 10 to 30 s; each operation cancels the oldest and schedules
-//! a new one.
+//! a new one. And the same by one thread on one engine after the other, of which it uses many.
 
 #[path = "common/delays.rs"]
 mod delays;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::{Engine, Handle};
+use tickless::{Driver, Engine, Handle};
 
 use delays::Delays;
 use threads::{on_threads, producers};
@@ -22,12 +22,28 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const OUTSTANDING: usize = 10_000;
 
+/// Of many engines, as of a program's parts that know nothing of each other.
+const ENGINES: [usize; 3] = [1, 10, 1_000];
+
 fn cancel(c: &mut Criterion) {
     let mut group = c.benchmark_group("cancel");
     for threads in producers() {
         group.bench_function(BenchmarkId::new("pair", threads), |b| {
             let engine = Engine::new().expect("an engine starts");
             b.iter_custom(|iters| pairs(&engine, threads, iters));
+        });
+    }
+    for engines in ENGINES {
+        group.bench_function(BenchmarkId::new("engines", engines), |b| {
+            let builder = || Engine::builder().shards(1).slots(64).driver(Driver::Caller).build();
+            let all: Vec<Engine> =
+                (0..engines).map(|_| builder().expect("an engine starts")).collect();
+            let mut next = all.iter().cycle();
+            b.iter(|| {
+                let engine = next.next().expect("it goes round");
+                let delay = Duration::from_secs(20);
+                assert!(engine.schedule(delay, || {}).expect("the engine runs").cancel());
+            });
         });
     }
     group.finish();

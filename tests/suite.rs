@@ -26,6 +26,7 @@ mod hands;
 mod histories;
 #[path = "common/hold.rs"]
 mod hold;
+#[cfg(feature = "keyed")]
 #[path = "common/keyed_timers.rs"]
 mod keyed_timers;
 #[path = "common/operation.rs"]
