@@ -347,8 +347,8 @@ fn every_timer_is_heard_while_hooks_schedule_and_threads_turn() {
     driver.join().unwrap();
 }
 
-/// What a turn's own tasks schedule rings nobody: the turn tells its caller. Any other caller is told
-/// by the hook.
+/// What a turn's own tasks schedule rings nobody: the turn tells its caller. Any other caller is
+/// told by the hook.
 #[test]
 fn of_several_who_take_turns_all_hear_of_what_one_of_them_finds() {
     let rig = Rig::new(1, |_, _| ());

@@ -64,20 +64,21 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     missing
 }
 
-/// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of the suite.
+/// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {
     let files = fs::read_dir(root().join("tests")).expect("the tests are there");
     let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
     let names: Vec<String> =
         names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
-    forgotten(&names, &document("Cargo.toml"), &document("tests/suite.rs"))
+    let shared = document("tests/suite.rs") + &document("tests/races.rs");
+    forgotten(&names, &document("Cargo.toml"), &shared)
 }
 
-fn forgotten(names: &[String], manifest: &str, suite: &str) -> Vec<String> {
+fn forgotten(names: &[String], manifest: &str, shared: &str) -> Vec<String> {
     let has_line = |text: &str, wanted: &str| text.lines().any(|line| line == wanted);
     let runs = |name: &&String| {
         let is_program = manifest.contains(&format!("[[test]]\nname = \"{name}\"\n"));
-        is_program || has_line(suite, &format!("mod {name};"))
+        is_program || has_line(shared, &format!("mod {name};"))
     };
     let not_run = names.iter().filter(|name| !runs(name));
     not_run.map(|name| format!("tests/{name}.rs:1: nobody runs it")).collect()

@@ -1,0 +1,71 @@
+//! The tests with several threads at once that may share a process: they run optimized as well, and
+//! under ThreadSanitizer. `tests/suite.rs` has the others, and says what is a program of its own.
+
+#[path = "common/account.rs"]
+mod account;
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/operation.rs"]
+mod operation;
+#[path = "common/parking.rs"]
+mod parking;
+#[path = "common/planned.rs"]
+mod planned;
+#[path = "common/polling.rs"]
+mod polling;
+#[path = "common/racing.rs"]
+mod racing;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/row.rs"]
+mod row;
+#[path = "common/slow.rs"]
+mod slow;
+#[path = "common/threads.rs"]
+mod threads;
+#[path = "common/token.rs"]
+mod token;
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
+mod census;
+mod collisions;
+mod dispatch_channel;
+mod dispatch_ends;
+mod dispatch_full;
+mod dispatch_inside;
+mod dispatch_pool;
+mod dispatch_races;
+mod doors_dropped;
+mod doors_on_a_pool;
+mod driving;
+mod driving_stop;
+mod exactly_once;
+mod faults;
+mod future_races;
+mod hashed_ends;
+mod hashed_races;
+mod heartbeat;
+mod hooks;
+mod inside;
+#[cfg(feature = "keyed")]
+mod keyed_foreign;
+#[cfg(feature = "keyed")]
+mod keyed_races;
+mod known_races;
+mod never_early;
+mod outlive;
+mod panics;
+mod periodic_ends;
+mod periodic_races;
+mod purgatory_races;
+mod reset;
+mod seats;
+mod slow_tasks;
+mod snapshot;
+mod stop;
+mod stop_backlog;
+mod stop_cycles;
+mod stop_within;
+mod stress;
+mod threads_end;
