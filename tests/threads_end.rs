@@ -9,6 +9,8 @@ use tickless::{BindError, Driver, Engine, Handle, ManualClock};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// What a thread's last deed saw.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
@@ -86,4 +88,59 @@ fn a_thread_local_that_goes_after_what_the_thread_keeps_is_told_that_it_cannot_b
     let seen = see(true);
     assert_eq!(seen.bound, Err(BindError::ThreadEnds));
     assert!(seen.cancelled && seen.moved, "all else works: {seen:?}");
+}
+
+// --- the engine's own threads ---
+
+/// Does something when its thread ends.
+struct AtTheEnd(Option<Box<dyn FnOnce()>>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+/// Has the only thread of `engine` do `deed` when it ends.
+fn at_the_end_of_its_thread(engine: &Engine, deed: impl FnOnce() + Send + 'static) {
+    thread_local!(static DEED: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+    let (done, is_done) = mpsc::channel();
+    let task = move || {
+        DEED.with_borrow_mut(|place| *place = Some(AtTheEnd(Some(Box::new(deed)))));
+        done.send(()).unwrap();
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    is_done.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_thread_of_an_engine_that_ends_may_stop_the_engine() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (stopped, is_stopped) = mpsc::channel();
+    let (same, by_thread) = (engine.clone(), stopped.clone());
+    at_the_end_of_its_thread(&engine, move || {
+        by_thread.send(same.stop().map(|left| left.len())).unwrap();
+    });
+    thread::spawn(move || stopped.send(engine.stop().map(|left| left.len())));
+    for _ in 0..2 {
+        assert_eq!(is_stopped.recv_timeout(PATIENCE), Ok(Ok(0)), "they wait for each other");
+    }
+}
+
+#[test]
+fn a_thread_of_an_engine_that_ends_may_drop_the_last_of_it() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let (hold, go_on) = mpsc::channel::<()>();
+    let (gone, is_gone) = mpsc::channel();
+    let last = engine.clone();
+    at_the_end_of_its_thread(&engine, move || {
+        go_on.recv_timeout(PATIENCE).unwrap();
+        drop(last);
+        gone.send(()).unwrap();
+    });
+    // It waits for the tasks, but not for the thread.
+    assert_eq!(engine.stop_within(PATIENCE).unwrap().running, 0);
+    drop(engine);
+    hold.send(()).unwrap();
+    assert_eq!(is_gone.recv_timeout(PATIENCE), Ok(()));
 }

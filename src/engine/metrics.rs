@@ -257,7 +257,9 @@ impl Drop for MetricsPublisher {
             return mem::forget((self.going_on.take(), self.thread.take()));
         }
         drop(self.going_on.take());
-        if let Some(thread) = self.thread.take() {
+        // Not for itself, where the recorder has left this to its thread.
+        let here = thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != here) {
             // A recorder that panicked has said so on its own thread.
             let _ = thread.join();
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Party, drop_each, step_aside, wait_for};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError};
+use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thread};
 
 use super::TypedEngine;
 use super::core::Core;
@@ -183,11 +183,13 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    /// Waits for the threads, which are about to return.
+    /// Waits for the threads, which are about to return; not for the one that this is, where what
+    /// tasks have left in its thread-locals calls this as it ends. One of several stoppers waits:
+    /// another may be what a thread still does.
     fn join(&self) {
-        let mut threads = self.threads.lock().expect("nothing panics under this lock");
-        let threads = mem::take(&mut *threads);
-        for thread in threads {
+        let threads = mem::take(&mut *self.threads.lock().expect("nothing panics under this lock"));
+        let here = thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != here) {
             thread.join().expect("a reaper does not panic");
         }
     }

@@ -309,7 +309,7 @@ impl<N: Linked> Hand<N> {
     }
 
     /// Writes down how far the hand has been gone through. `true`: nothing is on its way out of it.
-    /// What is the same twice, and `true` both times, has lost no node in between.
+    /// A hand of which this was the same twice, and `true`, has lost no node in between.
     pub fn note(&self, progress: &mut Vec<usize>) -> bool {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; with the stores of the
         // cursors: who finds a node passed finds it moving, or moving no more; and with the Release

@@ -1,12 +1,10 @@
 //! The right to run the turns of one shard: one thread at a time has it, until it ends.
 //!
 //! ```text
-//!          take              end, and nobody has it
-//!   Free <-------> Taken      Free ----------------> Ended
-//!        give back   |                                 ^
-//!                    | end                             | give back
-//!                    v                                 |
-//!                  Ending -----------------------------+
+//!   Free   -- take ------------> Taken   -- give back --> Free, and who waits is woken
+//!   Taken  -- take by another -> Awaited    (and it waits; Taken in all other respects)
+//!   Free   -- end -------------> Ended
+//!   Taken  -- end -------------> Ending  -- give back --> Ended
 //! ```
 //!
 //! *Owner*: whoever took it has the queue and looks at the handler; anyone ends it.
