@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # first use of something, does so by locks of the standard library, which ThreadSanitizer does not see
 # through.)
 PROGRAMS=(races at_random boottime bounded foreign freed freed_early future_sleep idle keyed_memory
-    purgatory_size storms threads waiting)
+    storms threads waiting)
 
 need_nextest
 need_symbolizer

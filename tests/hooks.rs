@@ -364,7 +364,7 @@ fn of_several_who_take_turns_all_hear_of_what_one_of_them_finds() {
     let due = |delay| Some(engine.now() + delay);
     assert_eq!(turn_that_finds(9 * MS), (due(9 * MS), 0), "there is no other");
     let by_another = || assert_eq!(engine.turn(0).unwrap().next, due(9 * MS));
-    thread::scope(|scope| _ = scope.spawn(by_another));
+    thread::scope(|scope| scope.spawn(by_another).join().unwrap());
     assert_eq!(rig.calls(), 0, "it was told what the other was told");
     assert_eq!(turn_that_finds(5 * MS), (due(5 * MS), 1));
     assert_eq!(turn_that_finds(7 * MS), (due(5 * MS), 0), "they know");
