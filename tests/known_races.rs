@@ -256,8 +256,9 @@ fn whoever_tells_late_of_a_later_timer_hides_no_earlier_one() {
     let (go_on, waits) = mpsc::channel::<()>();
     let (waits, calls) = (Mutex::new(waits), AtomicUsize::new(0));
     let hook = move |_| {
+        let is_first = calls.fetch_add(1, Ordering::SeqCst) == 0;
         enter.send(()).unwrap();
-        if calls.fetch_add(1, Ordering::SeqCst) == 0 {
+        if is_first {
             waits.lock().unwrap().recv_timeout(PATIENCE).unwrap();
         }
     };
