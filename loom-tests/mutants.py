@@ -543,8 +543,7 @@ MUTANTS = {
         [(CENSUS, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
                     "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
                     "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
-                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in"),
-                   ])]),
+                   ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in")])]),
     "a reader looks once": (
         "census", [(CENSUS, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (

@@ -203,7 +203,7 @@ impl World {
         self.census_in(1, links)
     }
 
-    /// As `census`, by a reader who looks again, but for so many times at most.
+    /// As `census`, by a reader that looks up to `looks` times.
     pub fn census_in(&self, looks: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
         self.shard.census(&entry::read(), links, looks, |pending| found.push(pending.deadline));

@@ -100,8 +100,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Errors
     /// The engine has threads of its own, the call comes from one of its tasks, there is no
-    /// such shard, or the engine has stopped. (A turn that a stop cuts short tells what it had
-    /// fired, and that there is more; the next one answers that the engine has stopped.)
+    /// such shard, or the engine has stopped. (A turn that a stop cuts short returns how
+    /// many timers it fired, with `more`; the next turn returns the error.)
     pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
         self.turn_at_most(shard, usize::MAX)
     }

@@ -7,10 +7,10 @@
 //!   Taken  -- end -------------> Ending  -- give back --> Ended
 //! ```
 //!
-//! *Owner*: whoever took it has the queue and looks at the handler; anyone ends it.
+//! *Owner*: the thread that took it has the queue and reads the handler; any thread ends it.
 //!
-//! *Invariants*: a role that has ended is never given out again. It ends once: by whoever ends it
-//! while nobody has it, or by who has it.
+//! *Invariants*: a role that has ended is never taken again. It ends once: a stopper ends a free
+//! role, its holder ends a taken one.
 //!
 //! *Orderings*: STOP. Each exchange of the word that takes the role is Acquire and pairs with the
 //! Release of the one that gave it back: the next holder sees the queue as the last one left it.
@@ -74,7 +74,7 @@ impl<T> Role<T> {
         }
     }
 
-    /// The queue, to be looked into by whoever has the role, and by nobody else meanwhile.
+    /// The queue. Only the thread that has the role may look into it.
     #[inline]
     pub(super) fn queue(&self) -> *mut Queue<T> {
         self.queue.with_mut(|queue| queue)

@@ -73,7 +73,7 @@ impl<'a, T> Reaper<'a, T> {
     /// As [`Reaper::turn`], by whoever holds the shard's lock.
     pub(super) fn turn_of(
         &self,
-        mut owner: MutexGuard<'a, Owner<T>>,
+        owner: MutexGuard<'a, Owner<T>>,
         queue: &mut Queue<T>,
         now: Tick,
         max_fired: usize,
@@ -82,6 +82,22 @@ impl<'a, T> Reaper<'a, T> {
             return None;
         }
         let now = self.shard.begin(now);
+        match self.fire_due(owner, queue, now, max_fired) {
+            Ok((owner, fired)) => Some(self.report(owner, now, fired)),
+            Err(fired) => Report::of_the_last_turn(fired, now),
+        }
+    }
+
+    /// Opens what is due and hands it over. Returns how many payloads have fired; `Err`: a stop came
+    /// in between.
+    #[inline(always)]
+    fn fire_due(
+        &self,
+        mut owner: MutexGuard<'a, Owner<T>>,
+        queue: &mut Queue<T>,
+        now: Tick,
+        max_fired: usize,
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), usize> {
         self.shard.read_notices(&mut owner);
         let mut fired = 0;
         let mut opened = None;
@@ -94,16 +110,10 @@ impl<'a, T> Reaper<'a, T> {
             }
             self.shard.flush(&mut owner, self.pool, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
-                match self.hand_over(owner, queue, opened, fired) {
-                    Ok(handed) => (owner, fired) = handed,
-                    Err(fired) => return Report::of_the_last_turn(fired, now),
-                }
+                (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
             }
         }
-        match self.hand_over(owner, queue, opened, fired) {
-            Ok((owner, fired)) => Some(self.report(owner, now, fired)),
-            Err(fired) => Report::of_the_last_turn(fired, now),
-        }
+        self.hand_over(owner, queue, opened, fired)
     }
 
     /// Whether the engine is stopping: no payload is handed over any more.
@@ -193,6 +203,12 @@ impl<'a, T> Reaper<'a, T> {
     }
 }
 
+impl<T> fmt::Debug for Reaper<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reaper").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
 // === impl Report ===
 
 impl Report {
@@ -201,11 +217,5 @@ impl Report {
     #[cold]
     fn of_the_last_turn(fired: usize, now: Tick) -> Option<Report> {
         (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })
-    }
-}
-
-impl<T> fmt::Debug for Reaper<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reaper").field("shard", &self.shard).finish_non_exhaustive()
     }
 }

@@ -48,8 +48,9 @@ impl<T> Shard<T> {
     pub fn census(&self, reader: &Reader, steps: u64, looks: u32, f: impl FnMut(Pending)) {
         let mut found: Vec<Found<T>> = Vec::new();
         let mut before = (looks > 1).then(|| self.progress()).flatten();
+        let mut may_repeat = false;
         for left in (0..looks).rev() {
-            self.look(reader, steps, &mut found);
+            may_repeat |= self.look(reader, steps, &mut found);
             if left == 0 {
                 break;
             }
@@ -57,12 +58,14 @@ impl<T> Shard<T> {
             if before.is_some() && before == after {
                 break;
             }
-            before = after;
+            (before, may_repeat) = (after, true);
         }
-        // The last look tells where it is now.
-        found.reverse();
-        found.sort_by_key(|&(entry, _)| entry);
-        found.dedup_by_key(|&mut (entry, _)| entry);
+        if may_repeat {
+            // The last look tells where it is now.
+            found.reverse();
+            found.sort_by_key(|&(entry, _)| entry);
+            found.dedup_by_key(|&mut (entry, _)| entry);
+        }
         found.into_iter().map(|(_, pending)| pending).for_each(f);
     }
 
@@ -78,18 +81,21 @@ impl<T> Shard<T> {
         self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
     }
 
-    /// Goes through everything once.
-    fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) {
+    /// Goes through everything once. `true`: something was in a hand, and may have been seen in its
+    /// bucket before.
+    fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) -> bool {
         let mut left = steps;
         for (level, slot, bucket) in self.wheel.existing() {
             self.read_bucket(reader, bucket, place_of(level, slot), &mut left, |it| found.push(it));
         }
+        let in_buckets = found.len();
         left = steps;
         for hand in self.hands.iter() {
             let see = |of, entry| self.see(of, entry, |it| found.push(it));
             // SAFETY: the reader is the guard.
             unsafe { hand.read(&mut left, see) };
         }
+        found.len() > in_buckets
     }
 
     fn read_bucket(

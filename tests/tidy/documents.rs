@@ -75,10 +75,15 @@ pub(crate) fn forgotten_tests() -> Vec<String> {
 }
 
 fn forgotten(names: &[String], manifest: &str, shared: &str) -> Vec<String> {
-    let has_line = |text: &str, wanted: &str| text.lines().any(|line| line == wanted);
+    // A path stands before what is only shared: another file.
+    let is_module = |name: &str| {
+        let lines = shared.lines().zip(shared.lines().skip(1));
+        let mut modules = lines.filter(|(before, _)| !before.starts_with("#[path"));
+        modules.any(|(_, line)| line == format!("mod {name};"))
+    };
     let runs = |name: &&String| {
         let is_program = manifest.contains(&format!("[[test]]\nname = \"{name}\"\n"));
-        is_program || has_line(shared, &format!("mod {name};"))
+        is_program || is_module(name)
     };
     let not_run = names.iter().filter(|name| !runs(name));
     not_run.map(|name| format!("tests/{name}.rs:1: nobody runs it")).collect()
@@ -104,8 +109,10 @@ fn a_file_that_is_not_there_is_found() {
 
 #[test]
 fn a_test_that_nobody_runs_is_found() {
-    let names = ["alone", "shared", "lost"].map(str::to_owned);
+    let names = ["alone", "shared", "lost", "helper"].map(str::to_owned);
     let manifest = "[[test]]\nname = \"alone\"\n";
-    let expected = ["tests/lost.rs:1: nobody runs it"];
-    assert_eq!(forgotten(&names, manifest, "mod shared;\nmod lost_and_found;\n"), expected);
+    let shared =
+        "\n#[path = \"common/helper.rs\"]\nmod helper;\n\nmod shared;\nmod lost_and_found;\n";
+    let expected = ["tests/lost.rs:1: nobody runs it", "tests/helper.rs:1: nobody runs it"];
+    assert_eq!(forgotten(&names, manifest, shared), expected);
 }
