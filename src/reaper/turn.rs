@@ -88,8 +88,8 @@ impl<'a, T> Reaper<'a, T> {
         }
     }
 
-    /// Opens what is due and hands it over. Returns how many payloads have fired; `Err`: a stop came
-    /// in between.
+    /// Opens what is due and hands it over. Returns how many payloads have fired; `Err`: a stop
+    /// came in between.
     #[inline(always)]
     fn fire_due(
         &self,
