@@ -19,7 +19,7 @@ export CARGO_TARGET_DIR=target/asan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
-build_planted
+build_canary
 finds use-after-free "ERROR: AddressSanitizer: heap-use-after-free"
 finds out-of-bounds "ERROR: AddressSanitizer: heap-buffer-overflow"
 finds double-free "ERROR: AddressSanitizer: attempting double-free"

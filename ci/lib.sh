@@ -113,25 +113,25 @@ need_symbolizer() {
     need_command llvm-symbolizer llvm
 }
 
-# build_planted: bugs on purpose, built as the tests are; and a program without any passes.
-build_planted() {
-    cargo build --quiet --locked --target "$(host)" --package planted
-    PLANTED="$CARGO_TARGET_DIR/$(host)/debug/planted"
-    "$PLANTED" nothing || fail "a report where there is no bug"
+# build_canary: bugs on purpose, built as the tests are; and a program without any passes.
+build_canary() {
+    cargo build --quiet --locked --target "$(host)" --package canary
+    CANARY="$CARGO_TARGET_DIR/$(host)/debug/canary"
+    "$CANARY" nothing || fail "a report where there is no bug"
 }
 
-# finds BUG HEADLINE: the sanitizer reports the planted bug under this headline, and in our types.
+# finds BUG HEADLINE: the sanitizer reports the canary under this headline, and in our types.
 finds() {
     local bug=$1 headline=$2 report
     # The standard library keeps no frame pointers: who called it, and allocated what leaked, is
     # only found the slow way.
-    if report=$(ASAN_OPTIONS="${ASAN_OPTIONS:-}:fast_unwind_on_malloc=0" "$PLANTED" "$bug" 2>&1)
+    if report=$(ASAN_OPTIONS="${ASAN_OPTIONS:-}:fast_unwind_on_malloc=0" "$CANARY" "$bug" 2>&1)
     then
-        fail "the planted bug $bug goes unnoticed"
+        fail "the canary $bug goes unnoticed"
     fi
     grep -qF "$headline" <<<"$report" && grep -q 'tickless::' <<<"$report" || {
         echo "$report" >&2
-        fail "the planted bug $bug is not reported as \"$headline\" of ours"
+        fail "the canary $bug is not reported as \"$headline\" of ours"
     }
     echo "finds $bug"
 }

@@ -1,7 +1,7 @@
 //! Bugs on purpose. Each is made with the engine's own parts, by somebody who does not keep to
 //! what they ask for, so that a sanitizer that reports it is known to see into them.
 //!
-//! `planted BUG` has the bug of that name; `planted nothing` does the same things as they ought to
+//! `canary BUG` has the bug of that name; `canary nothing` does the same things as they ought to
 //! be done. `ci/asan.sh` and `ci/tsan.sh` run those of their kind before they run the tests, and
 //! fail unless each is reported as what it is.
 
@@ -27,7 +27,7 @@ const BUGS: [(&str, fn()); 9] = [
 fn main() -> ExitCode {
     let name = env::args().nth(1).unwrap_or_default();
     let Some((_, bug)) = BUGS.iter().find(|(known, _)| *known == name) else {
-        eprintln!("planted: one of {:?}", BUGS.map(|(name, _)| name));
+        eprintln!("canary: one of {:?}", BUGS.map(|(name, _)| name));
         return ExitCode::from(2);
     };
     bug();
