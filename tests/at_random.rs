@@ -20,7 +20,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use account::{Book, Item, Sums, run_all};
 use acts::Actor;
@@ -30,8 +30,6 @@ use crossbeam_epoch as epoch;
 use tickless::sync::Mutex;
 use tickless::{Builder, TypedEngine};
 use watchdog::{Pulse, watched};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -263,10 +261,13 @@ fn foreign_pins_and_destructors_on_the_default_collector_change_nothing() {
 mod frozen {
     use super::*;
     use freezer::{Freezer, Marking};
+    use std::time::Instant;
     use tickless::State;
 
     #[global_allocator]
     static MARKING: Marking = Marking;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     const AROUND: (Duration, u32) = (Duration::from_micros(50), 64);
 
