@@ -21,16 +21,22 @@ pub use linux::Alarm;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    use std::ptr;
+    use std::os::fd::OwnedFd;
     use std::time::Duration;
+
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+    use rustix::io::{Errno, read, retry_on_intr, write};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
 
     /// Wakes one thread, when it is rung or when it is time.
     #[derive(Debug)]
     pub struct Alarm {
-        /// Can be read from when the time has come that it is set to.
+        /// Readable when the time has come that it is set to.
         timer: OwnedFd,
-        /// Can be read from when somebody has rung since it was read last.
+        /// Readable when somebody has rung since it was read last.
         rings: OwnedFd,
     }
 
@@ -38,88 +44,43 @@ mod linux {
         /// An alarm that is not set. It takes two file descriptors.
         ///
         /// # Errors
-        /// What the system says: there are too many files open, for example.
+        /// The system refuses: too many files are open, for example.
         pub fn new() -> io::Result<Alarm> {
-            // SAFETY: both calls take numbers and touch no memory of ours.
-            let timer = owned(unsafe {
-                libc::timerfd_create(libc::CLOCK_BOOTTIME, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK)
-            })?;
-            // SAFETY: as above.
-            let rings = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             Ok(Alarm { timer, rings })
         }
 
         /// Ends the sleep that is under way, or else the next one.
         pub fn ring(&self) {
-            let one = 1_u64.to_ne_bytes();
-            // SAFETY: the bytes live through the call, which reads as many as there are. It can
-            // only fail where the counter is at its end, and then the sleep ends as well.
-            unsafe { libc::write(self.rings.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            // It fails only where the counter is at its end, and then the sleep ends as well.
+            let _ = write(&self.rings, &1_u64.to_ne_bytes());
         }
 
         /// Sleeps until rung, or until [`boottime`](crate::os::boottime) shows `until` (`None`:
-        /// until rung). Where the system refuses, it returns at once.
+        /// until rung). Returns at once if the system refuses.
         pub fn sleep(&self, until: Option<Duration>) {
             if self.set(until).is_ok() && self.wait().is_ok() {
-                self.forget_rings();
+                // It fails where nobody has rung.
+                let _ = read(&self.rings, &mut [0; 8]);
             }
         }
 
-        /// Sets the timer, whose having gone off before is forgotten with that.
-        fn set(&self, until: Option<Duration>) -> io::Result<()> {
-            // A time of zero would mean none.
+        /// Sets the timer. An expiration that nobody has read is forgotten.
+        fn set(&self, until: Option<Duration>) -> Result<(), Errno> {
+            // A time of zero would disarm it.
             let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
-            let once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            let at = libc::timespec {
-                tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
-                tv_nsec: at.subsec_nanos() as _,
-            };
-            let spec = libc::itimerspec { it_interval: once, it_value: at };
-            // SAFETY: the descriptor is open, and what is pointed to lives through the call.
-            succeeded(unsafe {
-                libc::timerfd_settime(
-                    self.timer.as_raw_fd(),
-                    libc::TFD_TIMER_ABSTIME,
-                    &raw const spec,
-                    ptr::null_mut(),
-                )
-            })
+            let it_value =
+                Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once).map(drop)
         }
 
-        fn wait(&self) -> io::Result<()> {
-            let readable = |file: &OwnedFd| libc::pollfd {
-                fd: file.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            let mut files = [readable(&self.timer), readable(&self.rings)];
-            loop {
-                // SAFETY: the array is as long as said and lives through the call.
-                let found = unsafe { libc::poll(files.as_mut_ptr(), files.len() as _, -1) };
-                match succeeded(found) {
-                    // A signal was handled meanwhile.
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    outcome => return outcome,
-                }
-            }
+        fn wait(&self) -> Result<usize, Errno> {
+            let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
+            retry_on_intr(|| poll(&mut files, None))
         }
-
-        fn forget_rings(&self) {
-            let mut count = [0_u8; 8];
-            // SAFETY: the bytes live through the call, which writes as many as there are at most.
-            // It fails where nobody has rung.
-            unsafe { libc::read(self.rings.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        }
-    }
-
-    fn succeeded(outcome: libc::c_int) -> io::Result<()> {
-        if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    fn owned(file: libc::c_int) -> io::Result<OwnedFd> {
-        succeeded(file)?;
-        // SAFETY: the system has just opened it for us.
-        Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 }
 
@@ -182,7 +143,7 @@ mod tests {
         }
         let until = boottime().unwrap() + Duration::from_millis(5);
         alarm.sleep(Some(until));
-        assert!(boottime().unwrap() >= until, "a ring that was answered is forgotten");
+        assert!(boottime().unwrap() >= until, "a ring that ended a sleep is forgotten");
     }
 
     #[test]

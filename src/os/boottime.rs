@@ -3,20 +3,18 @@
 use std::io;
 use std::time::Duration;
 
-/// The time since the machine was started, that during which it was suspended included.
+#[cfg(target_os = "linux")]
+use rustix::time::{DynamicClockId, clock_gettime_dynamic};
+
+/// The time since the machine was started, the time during which it was suspended included.
 ///
 /// # Errors
-/// What the system says; `Unsupported` where it has no such clock that we know of.
+/// The system refuses; `Unsupported` on other systems than Linux.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn boottime() -> io::Result<Duration> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system writes to a `timespec` that lives through the call.
-    if unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // It begins at zero and has less than a thousand million nanoseconds.
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    let time = clock_gettime_dynamic(DynamicClockId::Boottime)?;
+    Ok(time.try_into().expect("the clock begins at zero"))
 }
 
 /// Not supported here.

@@ -3,7 +3,8 @@
 //! `threads` asks for exact wake-ups and for processors; `boottime` reads the clock that counts
 //! suspended time; an `alarm` sleeps by that clock; `fork` has children told of.
 //!
-//! *Invariant*: no other folder of the crate names `libc` (`tests/tidy.rs` looks).
+//! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
+//! (`tests/tidy.rs` looks).
 
 mod alarm;
 mod boottime;

@@ -62,7 +62,7 @@ const DOORS: [Door; 4] = [
         message: "only `entry/reclaim.rs` names the epoch crate",
     },
     Door {
-        names: &[&["libc"]],
+        names: &[&["libc"], &["rustix"], &["core_affinity"]],
         rooms: &["src/os/"],
         message: "only `os` talks to the operating system",
     },
