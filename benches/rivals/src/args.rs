@@ -1,241 +1,186 @@
-//! The command line: what may be asked for, and a clear answer when it is something else.
+//! The command line.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use lexopt::prelude::*;
+use clap::Parser;
 
-use crate::child;
 use crate::error::BenchError;
 use crate::registry::{self, Entry};
 use crate::workload::Workload;
 
-pub(crate) const HELP: &str = "\
-Measures tickless beside other timers, each workload written once for all.
-
-Usage: rivals --workload NAMES [OPTIONS]
-       rivals --plots [--json FILE] [--out DIR]
-       rivals --list
-
-Each measurement has a process of its own. Within a run the contenders take
-turns; the table shows the median of the runs, the least and the most, and the
-ratio to tickless. Figures mean something only from a build with --release
-(better: --profile bench, which has fat LTO) on a quiet machine.
-
-What to measure:
-  -w, --workload NAMES    one or several, separated by commas, or `all`
-  -c, --contenders NAMES  likewise (default all that can do the workload)
-  -t, --threads COUNTS    threads that schedule, such as 1,2 (default 1);
-                          some workloads have a fixed number
-  -r, --runs N            how often to measure each contender (default 3)
-      --scale X           shrink counts and lengths of time, such as 0.01
-                          (default 1; above 0, at most 1)
-      --tick-us N         the tick of contenders that have one to set, in
-                          microseconds (default 1000; `single` always has 100);
-                          with another than the default, others are left out
-      --pending COUNTS    for `scale`: how many timers are pending
-                          (default 1000,100000,1000000,10000000)
-      --rates RATES       for `purgatory-..`: how many operations come per second
-                          (default 10000,50000,100000,500000,1000000)
-      --operations N      for `purgatory-..`: how many come (default 1000000)
-      --limit-s N         stop a measurement after so long (default 300)
-
-What to do with it:
-  -j, --json FILE         append a line of JSON per measurement; with --plots,
-                          the file to draw from (default
-                          benches/rivals/plots/results.jsonl)
-      --plots             draw figures from such a file, measure nothing
-      --out DIR           where to put them (default benches/rivals/plots)
-      --list              the workloads, the contenders, and which can do which
-  -h, --help              print this help
-
-Exit status: 0 all well; 1 a measurement failed, or a contender did not do what
-it was asked to; 2 bad arguments.
-";
+/// Measures tickless beside other timers, each workload written once for all.
+///
+/// Each measurement has a process of its own. Within a run the contenders take turns; the table
+/// shows the median of the runs, the least and the most, and the ratio to tickless. Figures mean
+/// something only from a build with --release (better: --profile bench, which has fat LTO) on a
+/// quiet machine.
+///
+/// Exit status: 0 all well; 1 a measurement failed, or a contender did not do what it was asked
+/// to; 2 bad arguments.
+#[derive(Parser)]
+#[command(name = "rivals", version)]
+struct Arguments {
+    #[command(flatten)]
+    request: Request,
+    /// Print the workloads, the contenders, and which can do which
+    #[arg(long, exclusive = true)]
+    list: bool,
+    /// Draw figures from the file of --json, and measure nothing
+    #[arg(long, conflicts_with = "workload_names")]
+    plots: bool,
+    /// Folder for the figures
+    #[arg(long, value_name = "DIR", requires = "plots", default_value = FOLDER)]
+    out: PathBuf,
+    /// Append a line of JSON per measurement; with --plots, the file to draw from [default:
+    /// results.jsonl in the folder of the figures that are checked in]
+    #[arg(short, long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure once, in this process
+    #[arg(long, exclusive = true, hide = true)]
+    measure_one: Option<String>,
+}
 
 /// What to measure.
+#[derive(clap::Args)]
 pub(crate) struct Request {
-    pub(crate) workloads: Vec<Workload>,
-    pub(crate) contenders: Vec<&'static Entry>,
+    /// One or several, separated by commas, or `all`
+    #[arg(id = "workload_names", short, long = "workload", value_name = "NAMES",
+        value_parser = workloads, required_unless_present_any = ["list", "plots", "measure_one"])]
+    workload_names: Vec<List<Workload>>,
+    /// One or several, separated by commas, or `all` that can do the workload
+    #[arg(short, long = "contenders", value_name = "NAMES", value_parser = contenders,
+        default_value = "all")]
+    contender_names: Vec<List<&'static Entry>>,
+    /// Threads that schedule; some workloads have a fixed number
+    #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "1",
+        value_parser = whole(1, 256_usize))]
     pub(crate) threads: Vec<usize>,
+    /// How often to measure each contender
+    #[arg(short, long, value_name = "N", default_value = "3", value_parser = whole(1, 1_000_usize))]
     pub(crate) runs: usize,
+    /// Shrink counts and lengths of time: a number above 0 and at most 1
+    #[arg(long, value_name = "X", default_value = "1", value_parser = scale)]
     pub(crate) scale: f64,
+    /// The tick of contenders that have one to set, in microseconds (`single` always has 100);
+    /// with another than the default, the others are left out
+    #[arg(long, value_name = "N", default_value_t = registry::DEFAULT_TICK_US,
+        value_parser = whole(1, 1_000_000_u64))]
     pub(crate) tick_us: u64,
+    /// For `scale`: how many timers are pending [default: 1000,100000,1000000,10000000]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',',
+        value_parser = whole(1, 100_000_000_u64))]
     pub(crate) pending: Vec<u64>,
+    /// For `purgatory-..`: how many operations come per second [default:
+    /// 10000,50000,100000,500000,1000000]
+    #[arg(long, value_name = "RATES", value_delimiter = ',',
+        value_parser = whole(1, 100_000_000_u64))]
     pub(crate) rates: Vec<u64>,
+    /// For `purgatory-..`: how many come
+    #[arg(long, value_name = "N", default_value = "1000000",
+        value_parser = whole(1, 100_000_000_u64))]
     pub(crate) operations: u64,
+    /// Stop a measurement after so many seconds
+    #[arg(long, value_name = "N", default_value = "300", value_parser = whole(1, 86_400_u64))]
     pub(crate) limit_s: u64,
-    pub(crate) json: Option<PathBuf>,
 }
+
+/// The things that the names of one argument stand for.
+#[derive(Clone)]
+struct List<T>(Vec<T>);
 
 /// What to do.
 pub(crate) enum Task {
-    /// Measure.
-    Measure(Request),
+    /// Measure, and append to that file.
+    Measure(Request, Option<PathBuf>),
     /// Draw figures.
     Plot { json: PathBuf, out: PathBuf },
     /// Say what there is.
     List,
-    /// Print the help text.
-    Help,
     /// Measure once, in this process: only for this program itself.
     MeasureOne(String),
 }
 
-/// The options as they stand.
-struct Raw {
-    workloads: Option<String>,
-    contenders: String,
-    request: Request,
-    out: Option<PathBuf>,
-    is_plots: bool,
-}
+/// Where the figures that are checked in lie.
+const FOLDER: &str = "benches/rivals/plots";
 
 // === impl Task ===
 
 impl Task {
-    /// Reads the arguments, program name excluded.
-    pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, BenchError> {
-        let mut raw = Raw::default();
-        let mut parser = lexopt::Parser::from_args(args);
-        while let Some(arg) = parser.next().map_err(usage)? {
-            match arg {
-                Long("list") => return Ok(Task::List),
-                Long("help") | Short('h') => return Ok(Task::Help),
-                Long(child::OPTION) => return Ok(Task::MeasureOne(text(&mut parser)?)),
-                other => raw.take(&other_name(&other), &mut parser)?,
+    /// Reads the arguments, the program's name first. The error also stands for a wish for help.
+    pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Task, clap::Error> {
+        let arguments = Arguments::try_parse_from(words)?;
+        Ok(match arguments {
+            Arguments { list: true, .. } => Task::List,
+            Arguments { measure_one: Some(plan), .. } => Task::MeasureOne(plan),
+            Arguments { plots: true, json, out, .. } => {
+                let json = json.unwrap_or_else(|| PathBuf::from(FOLDER).join("results.jsonl"));
+                Task::Plot { json, out }
             }
-        }
-        raw.into_task()
+            Arguments { request, json, .. } => Task::Measure(request, json),
+        })
     }
 }
 
-// === impl Raw ===
+// === impl Request ===
 
-impl Raw {
-    fn take(&mut self, option: &str, parser: &mut lexopt::Parser) -> Result<(), BenchError> {
-        let request = &mut self.request;
-        match option {
-            "-w" | "--workload" => self.workloads = Some(text(parser)?),
-            "-c" | "--contenders" => self.contenders = text(parser)?,
-            "-t" | "--threads" => request.threads = numbers(option, &text(parser)?, 1, 256)?,
-            "-r" | "--runs" => request.runs = number(option, &text(parser)?, 1, 1_000)?,
-            "--scale" => request.scale = scale(&text(parser)?)?,
-            "--tick-us" => request.tick_us = number(option, &text(parser)?, 1, 1_000_000)?,
-            "--pending" => request.pending = numbers(option, &text(parser)?, 1, 100_000_000)?,
-            "--rates" => request.rates = numbers(option, &text(parser)?, 1, 100_000_000)?,
-            "--operations" => request.operations = number(option, &text(parser)?, 1, 100_000_000)?,
-            "--limit-s" => request.limit_s = number(option, &text(parser)?, 1, 86_400)?,
-            "-j" | "--json" => request.json = Some(text(parser)?.into()),
-            "--out" => self.out = Some(text(parser)?.into()),
-            "--plots" => self.is_plots = true,
-            other => return Err(BenchError::Usage(format!("there is no `{other}`"))),
-        }
-        Ok(())
+impl Request {
+    pub(crate) fn workloads(&self) -> Vec<Workload> {
+        self.workload_names.iter().flat_map(|list| list.0.clone()).collect()
     }
 
-    fn into_task(self) -> Result<Task, BenchError> {
-        let Raw { workloads, contenders, mut request, out, is_plots } = self;
-        if is_plots {
-            let folder = PathBuf::from("benches/rivals/plots");
-            let json = request.json.unwrap_or_else(|| folder.join("results.jsonl"));
-            return Ok(Task::Plot { json, out: out.unwrap_or(folder) });
-        }
-        let Some(workloads) = workloads else {
-            return Err(BenchError::Usage("which --workload?".to_owned()));
-        };
-        request.workloads = match workloads.as_str() {
-            "all" => Workload::ALL.to_vec(),
-            names => names.split(',').map(Workload::named).collect::<Result<_, _>>()?,
-        };
-        request.contenders = match contenders.as_str() {
-            "all" => registry::ALL.iter().collect(),
-            names => {
-                let named: Result<Vec<_>, _> = names.split(',').map(Entry::named).collect();
-                named?.concat()
-            }
-        };
-        Ok(Task::Measure(request))
+    pub(crate) fn contenders(&self) -> Vec<&'static Entry> {
+        self.contender_names.iter().flat_map(|list| list.0.clone()).collect()
     }
 }
 
-impl Default for Raw {
-    fn default() -> Raw {
-        Raw {
-            workloads: None,
-            contenders: "all".to_owned(),
-            request: Request {
-                workloads: Vec::new(),
-                contenders: Vec::new(),
-                threads: vec![1],
-                runs: 3,
-                scale: 1.0,
-                tick_us: registry::DEFAULT_TICK_US,
-                pending: Vec::new(),
-                rates: Vec::new(),
-                operations: 1_000_000,
-                limit_s: 300,
-                json: None,
-            },
-            out: None,
-            is_plots: false,
-        }
-    }
+fn workloads(names: &str) -> Result<List<Workload>, BenchError> {
+    let named = match names {
+        "all" => Workload::ALL.to_vec(),
+        names => names.split(',').map(Workload::named).collect::<Result<_, _>>()?,
+    };
+    Ok(List(named))
 }
 
-fn other_name(arg: &lexopt::Arg<'_>) -> String {
-    match arg {
-        Long(name) => format!("--{name}"),
-        Short(letter) => format!("-{letter}"),
-        Value(value) => value.to_string_lossy().into_owned(),
-    }
+fn contenders(names: &str) -> Result<List<&'static Entry>, BenchError> {
+    let named = match names {
+        "all" => registry::ALL.iter().collect(),
+        names => names.split(',').map(Entry::named).collect::<Result<Vec<_>, _>>()?.concat(),
+    };
+    Ok(List(named))
 }
 
-fn text(parser: &mut lexopt::Parser) -> Result<String, BenchError> {
-    parser.value().and_then(|value| value.string()).map_err(usage)
-}
-
-fn number<N>(option: &str, text: &str, least: N, most: N) -> Result<N, BenchError>
+fn whole<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone
 where
-    N: FromStr + PartialOrd + std::fmt::Display,
+    N: FromStr + PartialOrd + Display + Copy,
 {
-    let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
-    number.ok_or_else(|| {
-        let wanted = format!("{option} takes whole numbers from {least} to {most}, not `{text}`");
-        BenchError::Usage(wanted)
-    })
+    move |text| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("a whole number from {least} to {most} is wanted"))
+    }
 }
 
-fn numbers<N>(option: &str, text: &str, least: N, most: N) -> Result<Vec<N>, BenchError>
-where
-    N: FromStr + PartialOrd + std::fmt::Display + Copy,
-{
-    text.split(',').map(|part| number(option, part, least, most)).collect()
-}
-
-fn scale(text: &str) -> Result<f64, BenchError> {
+fn scale(text: &str) -> Result<f64, String> {
     let scale = text.parse().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);
-    let wanted = || format!("--scale takes a number above 0 and at most 1, not `{text}`");
-    scale.ok_or_else(|| BenchError::Usage(wanted()))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn usage(error: lexopt::Error) -> BenchError {
-    BenchError::Usage(error.to_string())
+    scale.ok_or_else(|| "a number above 0 and at most 1 is wanted".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
+    use std::iter;
 
     fn parse(line: &str) -> Result<Task, String> {
-        Task::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
+        let words = iter::once("rivals").chain(line.split_whitespace());
+        Task::parse(words.map(OsString::from)).map_err(|error| error.to_string())
     }
 
     fn request(line: &str) -> Request {
         match parse(line) {
-            Ok(Task::Measure(request)) => request,
+            Ok(Task::Measure(request, _)) => request,
             _ => panic!("{line}: not a measurement"),
         }
     }
@@ -243,8 +188,8 @@ mod tests {
     #[test]
     fn a_workload_alone_is_enough() {
         let request = request("--workload reset");
-        assert_eq!(request.workloads, [Workload::Reset]);
-        assert_eq!(request.contenders.len(), registry::ALL.len());
+        assert_eq!(request.workloads(), [Workload::Reset]);
+        assert_eq!(request.contenders().len(), registry::ALL.len());
         assert_eq!((request.threads, request.runs), (vec![1], 3));
         assert_eq!((request.scale, request.tick_us), (1.0, 1_000));
     }
@@ -254,14 +199,15 @@ mod tests {
         let line = "-w all -c tokio,floor -t 1,2 -r 5 --scale 0.25 --tick-us 100 \
                     --pending 10,20 --rates 30 --operations 40 --limit-s 9 -j a.jsonl";
         let request = request(line);
-        assert_eq!(request.workloads, Workload::ALL);
-        let names: Vec<_> = request.contenders.iter().map(|entry| entry.name).collect();
+        assert_eq!(request.workloads(), Workload::ALL);
+        let names: Vec<_> = request.contenders().iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["tokio", "floor"]);
         assert_eq!((request.threads, request.runs), (vec![1, 2], 5));
         assert_eq!((request.scale, request.tick_us), (0.25, 100));
         assert_eq!((request.pending, request.rates), (vec![10, 20], vec![30]));
         assert_eq!((request.operations, request.limit_s), (40, 9));
-        assert_eq!(request.json, Some("a.jsonl".into()));
+        let Ok(Task::Measure(_, json)) = parse(line) else { panic!("not a measurement") };
+        assert_eq!(json, Some("a.jsonl".into()));
     }
 
     #[test]
@@ -275,11 +221,11 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_a_hint() {
         let refused = |line: &str| parse(line).err().unwrap_or_default();
-        assert!(refused("").contains("which --workload?"));
-        assert!(refused("--frobnicate").contains("there is no `--frobnicate`"));
-        assert!(refused("-w reset -t 1,x").contains("whole numbers from 1 to 256, not `x`"));
-        assert!(refused("-w reset --runs 0").contains("from 1 to 1000, not `0`"));
-        assert!(refused("-w reset --scale 2").contains("at most 1, not `2`"));
+        assert!(refused("").contains("--workload <NAMES>"));
+        assert!(refused("--frobnicate").contains("--frobnicate"));
+        assert!(refused("-w reset -t 1,x").contains("a whole number from 1 to 256"));
+        assert!(refused("-w reset --runs 0").contains("a whole number from 1 to 1000"));
+        assert!(refused("-w reset --scale 2").contains("above 0 and at most 1"));
         assert!(refused("-w reset --json").contains("--json"));
         let workload = refused("-w rest");
         assert!(workload.contains("`rest`") && workload.contains("cancel-heavy"), "{workload}");
@@ -288,25 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_option() {
-        for option in [
-            "--workload",
-            "--contenders",
-            "--threads",
-            "--runs",
-            "--scale",
-            "--tick-us",
-            "--pending",
-            "--rates",
-            "--operations",
-            "--limit-s",
-            "--json",
-            "--plots",
-            "--out",
-            "--list",
-            "--help",
-        ] {
-            assert!(HELP.contains(option), "{option}");
-        }
+    fn the_definition_holds() {
+        Arguments::command().debug_assert();
     }
 }

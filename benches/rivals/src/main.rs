@@ -49,6 +49,7 @@ mod waker;
 mod wheels;
 mod workload;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -62,7 +63,8 @@ use crate::record::Record;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match Task::parse(std::env::args_os().skip(1)).and_then(perform) {
+    let task = Task::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match perform(task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rivals: {error}");
@@ -73,14 +75,13 @@ fn main() -> ExitCode {
 
 fn perform(task: Task) -> Result<(), BenchError> {
     match task {
-        Task::Help => print!("{}", args::HELP),
         Task::List => print!("{}", list::list()),
         Task::Plot { json, out } => {
             for path in plot::draw(&json, &out)? {
                 println!("{}", path.display());
             }
         }
-        Task::Measure(request) => return measure(&request),
+        Task::Measure(request, json) => return measure(&request, json.as_deref()),
         Task::MeasureOne(plan) => measure_one(&plan)?,
     }
     Ok(())
@@ -96,7 +97,7 @@ fn measure_one(plan: &str) -> Result<(), BenchError> {
 }
 
 /// Measures all that was asked for. A failure is told at once and does not end the rest.
-fn measure(request: &Request) -> Result<(), BenchError> {
+fn measure(request: &Request, json: Option<&Path>) -> Result<(), BenchError> {
     let plans = schedule::plans(request)?;
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a template");
     let bar = ProgressBar::new(plans.len() as u64).with_style(style);
@@ -106,7 +107,7 @@ fn measure(request: &Request) -> Result<(), BenchError> {
         bar.set_message(plan.label());
         match child::measure_elsewhere(plan) {
             Ok(record) => {
-                if let Some(path) = &request.json {
+                if let Some(path) = json {
                     record.append_to(path)?;
                 }
                 records.push(record);

@@ -9,13 +9,13 @@ use crate::workload::{Kind, Threads, Workload};
 /// Every measurement that was asked for, in order.
 pub(crate) fn plans(request: &Request) -> Result<Vec<Plan>, BenchError> {
     let mut plans = Vec::new();
-    for &workload in &request.workloads {
-        let able: Vec<_> = request
-            .contenders
+    let (workloads, contenders) = (request.workloads(), request.contenders());
+    for &workload in &workloads {
+        let able: Vec<_> = contenders
             .iter()
             .filter(|entry| entry.lacks(workload, request.tick_us).is_none())
             .collect();
-        if able.is_empty() && request.workloads.len() == 1 {
+        if able.is_empty() && workloads.len() == 1 {
             return Err(BenchError::NothingToDo { workload: workload.name() });
         }
         for threads in threads(request, workload) {
@@ -72,8 +72,9 @@ mod tests {
     use crate::args::Task;
 
     fn request(line: &str) -> Request {
-        match Task::parse(line.split_whitespace().map(Into::into)) {
-            Ok(Task::Measure(request)) => request,
+        let words = std::iter::once("rivals").chain(line.split_whitespace());
+        match Task::parse(words.map(Into::into)) {
+            Ok(Task::Measure(request, _)) => request,
             _ => panic!("{line}: not a measurement"),
         }
     }
