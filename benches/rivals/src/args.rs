@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, conflicts_with = "workload_names")]
     plots: bool,
     /// Folder for the figures
-    #[arg(long, value_name = "DIR", requires = "plots", default_value = FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = FOLDER)]
     out: PathBuf,
     /// Append a line of JSON per measurement; with --plots, the file to draw from [default:
     /// results.jsonl in the folder of the figures that are checked in]
