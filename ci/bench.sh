@@ -7,7 +7,7 @@ no_line_tables
 for bench in schedule cancel reset expire wheel inbox purgatory hashed stats dispatch future heartbeat keyed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
-cargo test --quiet --locked --all-features --release --benches
+cargo test --quiet "${QUICK[@]}" --locked --all-features --release --benches
 
 # And the ablations still fit the sources.
 need_command python3 python3

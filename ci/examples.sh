@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 LIMIT=60
 
 no_line_tables
-cargo build --quiet --locked --all-features --release --examples
+cargo build --quiet "${QUICK[@]}" --locked --all-features --release --examples
 [ -e examples/service/main.rs ] || fail "the service is missing"
 for source in examples/*.rs examples/*/main.rs; do
     name=${source#examples/}

@@ -10,6 +10,5 @@ need_nextest
 no_line_tables
 tests=("$@")
 [ $# -gt 0 ] || tests=("${PROGRAMS[@]/#/--test=}")
-# In pieces that are compiled side by side: they run for seconds.
 cargo nextest run --cargo-quiet --locked --all-features --release --profile "ci${LONG:+-long}" \
-    --config "profile.release.package.tickless.codegen-units=16" "${tests[@]}"
+    "${QUICK[@]}" "${tests[@]}"

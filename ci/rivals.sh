@@ -7,8 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 LIMIT=240
 
 no_line_tables
-cargo test --quiet --locked --release --package rivals
-cargo build --quiet --locked --release --package rivals
+cargo test --quiet "${QUICK[@]}" --locked --release --package rivals
+cargo build --quiet "${QUICK[@]}" --locked --release --package rivals
 results="$(mktemp -d)"
 trap 'rm -rf "$results"' EXIT
 
