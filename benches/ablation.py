@@ -94,7 +94,7 @@ ABLATIONS = {
     "slots 256, reach 128": ([W2, W1, WAKEUPS], [wheel(256, 128)]),
     "slots 16, reach 8": ([W2, W1, WAKEUPS], [wheel(16, 8)]),
     "slots 2048, reach 1024": ([W2, W1, WAKEUPS], [wheel(2048, 1024)]),
-    "the usual slack of timers": ([SINGLE, W2_FINE], [(OS, [("libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize)", "libc::prctl(libc::PR_SET_TIMERSLACK, 50_000_usize)")])]),
+    "the usual slack of timers": ([SINGLE, W2_FINE], [(OS, [("NonZeroU64::new(1)", "NonZeroU64::new(50_000)")])]),
 }
 
 # What is shown besides, where a workload tells it.
