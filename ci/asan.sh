@@ -16,6 +16,8 @@ need_symbolizer
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address"
 export CARGO_TARGET_DIR=target/asan
+# Most of the speed for a third of the time that it takes to build.
+export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
 build_canary release --release "${QUICK[@]}"
