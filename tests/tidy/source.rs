@@ -20,7 +20,8 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 7] = ["src", "tests", "benches", "examples", "fuzz", "loom-tests", "planted"];
+const FOLDERS: [&str; 9] =
+    ["src", "tests", "benches", "ci", "examples", "fuzz", "loom-tests", "planted", "wheel"];
 
 /// Folders that tools fill.
 const NOT_OURS: [&str; 3] = ["target", "corpus", "artifacts"];
