@@ -20,22 +20,22 @@ use super::wheel::Wheel;
 // === impl Wheel ===
 
 impl<T> Wheel<T> {
-    /// Moves time to `now` and hands every timer whose deadline has come to `sink`, with the key
-    /// that it had (to compare with keys one holds; it names nothing any more) and its deadline.
-    /// Returns how many there were.
+    /// Moves time to `now` and hands every timer whose deadline has come to `sink`: its key, its
+    /// deadline and its payload. Returns their number. The keys name nothing any more; they are
+    /// there to be compared with keys that the caller holds.
     ///
-    /// Timers come in order of their deadlines, and in no particular order within one tick. One
-    /// that was inserted after its deadline had passed counts as due when it was inserted.
+    /// Timers come in order of their deadlines, and in no particular order within one tick. A
+    /// timer that was inserted after its deadline counts as due when it was inserted.
     ///
-    /// Time does not go back: an earlier `now` than [`Wheel::now`] does nothing, and it ends at
+    /// Time does not go back: a time before [`Wheel::now`] does nothing. Time ends at
     /// [`Tick::LAST`].
     ///
-    /// Takes constant time for every timer that fires and for every level that it, or a timer
-    /// that is still pending, comes down on the way; nothing for the time in between.
+    /// Takes constant time for each timer that fires and for each level that a timer comes down on
+    /// the way, and no time for empty ticks.
     ///
     /// # Panics
-    /// When the sink does. The timer that it was given is gone then. All others are still in the
-    /// wheel, those not yet due included, and the next `advance` goes on from there.
+    /// If the sink panics. The timer that it was given is gone then. All others are still in the
+    /// wheel, and the next `advance` continues from there.
     ///
     /// ```
     /// use tickless_wheel::{Tick, Wheel};
@@ -76,16 +76,15 @@ impl<T> Wheel<T> {
         fired
     }
 
-    /// Takes the next timer whose deadline has come by `now` out of the wheel: its key, its
-    /// deadline and its payload. Returns `None`, and moves time to `now`, once there is none left.
+    /// Removes the next timer whose deadline has come by `now` and returns its key, its deadline
+    /// and its payload. Once there is none left, this moves time to `now` and returns `None`.
     ///
-    /// This is [`advance`](Wheel::advance) one timer at a time, with the same order. All others
-    /// stay in the wheel: they can be cancelled and reset between two calls, and timers can be
-    /// inserted. Meanwhile [`Wheel::now`] is the time at which the last one was due, so a timer
-    /// that is inserted for a time before `now` gets its turn in the same loop. Any `advance` goes
-    /// on from there.
+    /// This is [`advance`](Wheel::advance) one timer at a time, in the same order. All other timers
+    /// stay in the wheel: between two calls they can be cancelled and reset, and new ones can be
+    /// inserted. In the meantime [`Wheel::now`] is the time at which the last one was due, so a
+    /// timer that is inserted for a time before `now` fires in the same loop.
     ///
-    /// Takes constant time, and as much as `advance` for timers that come down a level.
+    /// Takes constant time, plus the same as `advance` for timers that come down a level.
     ///
     /// ```
     /// use tickless_wheel::{Tick, Wheel};
@@ -174,7 +173,7 @@ impl<T> Wheel<T> {
             }
             self.cascade(number, place.level);
             if place.level == 2 {
-                // What is next is usually among what came down.
+                // The next timer is usually among those that came down.
                 let bucket = self.rings.soonest_below();
                 self.rings.hint = bucket.expiration;
                 if bucket.expiration > now {
@@ -188,16 +187,16 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The time at which [`advance`](Wheel::advance) has something to do next: when the earliest
-    /// bucket that is not empty expires. `None` if nothing will ever fire.
+    /// The time at which [`advance`](Wheel::advance) has something to do next: the expiration of
+    /// the earliest bucket that is not empty. `None` if nothing will ever fire.
     ///
-    /// Sleeping until then is right: it is never after the earliest deadline, and no advance to
-    /// an earlier time does anything. It is that deadline itself unless the timer lies further
-    /// ahead than level 1 reaches; then the bucket that it is filed in may start earlier, and all
-    /// that happens at that time is that timers come down a level. A lone timer wakes its owner
-    /// at most once per level. Where timers are due already it is not after [`Wheel::now`].
+    /// The loop may sleep until then: an `advance` to an earlier time does nothing, and no deadline
+    /// is earlier. It is the earliest deadline itself if that lies within what level 1 reaches.
+    /// If not, it may be the start of the bucket that holds the timer, which then comes down a
+    /// level. A single timer wakes the loop at most once per level. If timers are due already, it
+    /// is not after [`Wheel::now`].
     ///
-    /// Takes time for every level in use.
+    /// Takes time for each level in use.
     ///
     /// ```
     /// use tickless_wheel::{Geometry, Tick, Wheel};
@@ -220,10 +219,10 @@ impl<T> Wheel<T> {
     /// The timer that expires next: its key and its deadline. `None` if nothing will ever fire.
     /// Of several that are due together it is any one.
     ///
-    /// Takes time for each level in use if that timer lies within what level 1 reaches. If not,
-    /// every timer of the bucket in which it lies is looked at; and of at most one bucket of each
-    /// other level. A loop that only needs to know how long it may sleep is better served by
-    /// [`next_expiration`](Wheel::next_expiration).
+    /// Takes time for each level in use if the timer lies within what level 1 reaches. If it does
+    /// not, this looks at every timer in its bucket, and in at most one bucket of each other
+    /// level. To know how long a loop may sleep, [`next_expiration`](Wheel::next_expiration) is
+    /// cheaper.
     ///
     /// ```
     /// use tickless_wheel::{Tick, Wheel};
@@ -266,7 +265,7 @@ impl<T> Wheel<T> {
     fn cascade_block(&mut self, number: u32, level: u8) {
         while let Some((entry, left)) = self.rings.lists.pop(number) {
             let key = entry.key;
-            debug_assert!(entry.deadline >= self.now, "what is late is on level 1");
+            debug_assert!(entry.deadline >= self.now, "a late timer is on level 1");
             if left {
                 self.rings.leave_block(number);
             }

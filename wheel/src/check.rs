@@ -1,7 +1,6 @@
-//! Walking everything that the wheels promise themselves.
+//! Checking all invariants of the wheels.
 //!
-//! *Tested by*: whoever calls it; that it notices what is wrong was seen by breaking the wheels on
-//! purpose, line by line.
+//! *Tested by*: `wheel/tests/oracle.rs`, which calls it after each step.
 
 use crate::Tick;
 

@@ -11,8 +11,7 @@ use super::lists::Lists;
 use super::occupancy::Occupancy;
 use super::wheel::Wheel;
 
-/// What [`Wheel::drain`] and [`HashedWheel::drain`] return: an iterator over deadlines and
-/// payloads.
+/// The iterator of [`Wheel::drain`] and [`HashedWheel::drain`]: deadlines and payloads.
 ///
 /// ```
 /// use tickless_wheel::{Drain, Tick, Wheel};
@@ -35,16 +34,17 @@ pub struct Drain<'a, T> {
 // === impl Wheel ===
 
 impl<T> Wheel<T> {
-    /// Takes every pending timer out, in no order.
+    /// Removes every pending timer, in no particular order.
     ///
-    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
-    /// left. Takes time for every timer that there is room for.
+    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest. Takes time
+    /// for every timer that there is room for.
     pub fn drain(&mut self) -> Drain<'_, T> {
         let (lists, occupied) = self.rings.parts();
         Drain { keys: &mut self.keys, lists, occupied: Some(occupied), cell: 0 }
     }
 
-    /// Drops every pending timer. Keys go stale, time and memory stay.
+    /// Drops every pending timer. Their keys go stale; time and memory stay. Takes time for every
+    /// timer that there is room for.
     pub fn clear(&mut self) {
         drop(self.drain());
     }
@@ -53,17 +53,16 @@ impl<T> Wheel<T> {
 // === impl HashedWheel ===
 
 impl<T> HashedWheel<T> {
-    /// Takes every pending timer out, in no order.
+    /// Removes every pending timer, in no particular order.
     ///
-    /// A timer leaves when the iterator yields it; dropping the iterator drops those that are
-    /// left. Takes time for every timer that there is room for.
+    /// A timer leaves when the iterator yields it. Dropping the iterator drops the rest. Takes time
+    /// for every timer that there is room for.
     pub fn drain(&mut self) -> Drain<'_, T> {
         Drain { keys: &mut self.keys, lists: &mut self.lists, occupied: None, cell: 0 }
     }
 
-    /// Drops every pending timer. Keys go stale, time and memory stay.
-    ///
-    /// Takes time for every timer that there is room for.
+    /// Drops every pending timer. Their keys go stale; time and memory stay. Takes time for every
+    /// timer that there is room for.
     pub fn clear(&mut self) {
         drop(self.drain());
     }

@@ -1,11 +1,11 @@
-//! The hashed wheel: inserting, cancelling and putting off; firing is in `rounds`.
+//! The hashed wheel: inserting, cancelling and resetting; firing is in `rounds`.
 //!
-//! *Owner*: whoever holds it; nothing here is shared.
+//! *Owner*: one thread; nothing here is shared.
 //!
-//! *Invariants*: every pending timer lies in one list, where its key finds it: the list of its
-//! deadline's slot, that of what is late if time had reached the deadline when it was filed, or
-//! that of what never fires. No timer in a slot is due before `next`, and `next` is `now` or the
-//! tick after it.
+//! *Invariants*: every pending timer lies in one list, where its key finds it. There is a list for
+//! each slot; one for *late* timers, whose deadline had been reached when they were filed; and one
+//! for *parked* timers, which never fire. No timer in a slot is due before `next`, and `next` is
+//! `now` or the tick after it.
 //!
 //! *Tested by*: the tests below, `wheel/tests/hashed.rs`, `wheel/tests/both.rs`,
 //! `wheel/tests/oracle.rs`, `wheel/tests/memory.rs`, `fuzz/`.
@@ -15,27 +15,28 @@ use core::fmt;
 use crate::{Geometry, GeometryError, Tick};
 
 use super::entry::Entry;
+use super::geometry::remainder;
 use super::key::{Key, Keys};
 use super::lists::Lists;
 
 /// A hashed timing wheel for one thread, with payloads `T`: one ring of slots, and timers that
 /// lie further ahead than the ring is long stay for several rounds.
 ///
-/// The timer for tick *t* lies in slot *t* modulo the number of slots. Each tick, one slot is gone
-/// through: what is due leaves, everything else has one of its remaining [rounds](Self::rounds)
-/// less. They are not counted down, though: a timer keeps its deadline, from which and the time
-/// the rounds follow. So a tick writes nothing to timers that stay, and a leap of the clock takes
-/// as many rounds from each as it spans at the price of one.
+/// The timer for tick *t* lies in slot *t* modulo the number of slots. Each tick, the wheel goes
+/// through one slot: timers that are due leave, and all others have one of their remaining
+/// [rounds](Self::rounds) less. The rounds are not stored: they follow from a timer's deadline. So
+/// a tick writes nothing to timers that stay, and a leap of the clock over several rounds goes
+/// through each slot once.
 ///
-/// It does what [`Wheel`](super::Wheel) does, at other costs, which [`TimingWheel`] compares:
-/// timers within one round are filed once and leave from there, but those that are to stay for
-/// many are looked at in each.
+/// It does the same as [`Wheel`](super::Wheel) at other costs, which [`TimingWheel`] compares. A
+/// timer within one round is filed once and fires from there. A timer that is further ahead is
+/// looked at in each round.
 ///
 /// Memory: 20 bytes and the payload (in multiples of 8) per timer, 8 more once it has left, and 4
-/// bytes per slot. A slot that is not empty may have room for 31 timers more, or as many fewer as
-/// larger payloads fill a kilobyte, but for one at least: with more slots than timers, this is
-/// most of it. What timers leave behind is used by the next ones, whichever slot they go to, and
-/// [`shrink_to_fit`](HashedWheel::shrink_to_fit) gives back the rest.
+/// bytes per slot. Timers lie in blocks of up to a kilobyte: of 32 timers with a small payload, of
+/// 2 at least. A slot's last block may be partly empty; with more slots than timers, this is most
+/// of the memory. The memory of timers that have left serves the next ones, in any slot, and
+/// [`shrink_to_fit`](HashedWheel::shrink_to_fit) gives it back to the allocator.
 ///
 /// ```
 /// use tickless_wheel::{HashedWheel, Tick};
@@ -65,7 +66,7 @@ pub struct HashedWheel<T> {
 // === impl HashedWheel ===
 
 impl<T> HashedWheel<T> {
-    /// Slots unless said otherwise: what hashed wheels usually have.
+    /// Slots unless set otherwise, as hashed wheels usually have.
     pub const DEFAULT_SLOTS: u32 = 512;
 
     /// An empty wheel of `slots` slots at [`Tick::ZERO`]. Nothing is allocated before the first
@@ -95,8 +96,7 @@ impl<T> HashedWheel<T> {
 
     /// An empty wheel of `slots` slots at [`Tick::ZERO`] with room for `capacity` timers.
     ///
-    /// The slots take what they need from it; no other memory is needed for as many timers, but
-    /// for that of the slots themselves.
+    /// So many timers need no further memory, except for the table of slots.
     ///
     /// # Errors
     /// As [`new`](HashedWheel::new).
@@ -120,8 +120,8 @@ impl<T> HashedWheel<T> {
     /// Takes constant time, except when memory grows.
     ///
     /// # Panics
-    /// With 2^32 - 1 timers pending, or fewer by what slots leave empty; or if memory for another
-    /// one cannot be addressed.
+    /// If there is no room for another timer: at most 2^32 - 1 can be pending, less the empty
+    /// places in the slots' last blocks.
     #[inline]
     pub fn insert(&mut self, deadline: Tick, payload: T) -> Key {
         let key = self.keys.next_or_make();
@@ -130,9 +130,10 @@ impl<T> HashedWheel<T> {
         key
     }
 
-    /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled.
+    /// Cancels the timer that `key` names and returns its payload. Returns `None` if it has fired
+    /// or was cancelled already.
     ///
-    /// Takes constant time, and so does nothing later on: the timer is gone at once.
+    /// Takes constant time. The timer is gone at once and costs nothing later.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let (entry, left) = self.lists.take_out(&mut self.keys, key)?;
@@ -140,8 +141,8 @@ impl<T> HashedWheel<T> {
         Some(entry.payload)
     }
 
-    /// Moves the timer of `key` to another deadline, earlier or later, under the same rules as
-    /// [`insert`](HashedWheel::insert). `false` if it fired or was cancelled.
+    /// Moves the timer that `key` names to another deadline, earlier or later, under the same rules
+    /// as [`insert`](HashedWheel::insert). Returns `false` if it has fired or was cancelled.
     ///
     /// Takes constant time, except when memory grows.
     #[inline]
@@ -155,8 +156,32 @@ impl<T> HashedWheel<T> {
         true
     }
 
-    /// Gives memory back to the allocator, as far as the timers that are pending allow: they keep
-    /// their places, so what lies before the last of them stays. Keys keep their meaning.
+    /// The number of rounds that the timer of `key` has left: how often the wheel will go through
+    /// its slot before the time at which it fires. `None` if it has fired, was cancelled, or never
+    /// fires. Takes constant time.
+    ///
+    /// ```
+    /// use tickless_wheel::{HashedWheel, Tick};
+    ///
+    /// let mut wheel = HashedWheel::new(8)?;
+    /// let key = wheel.insert(Tick::new(20), ());
+    /// assert_eq!(wheel.rounds(key), Some(2)); // At 4, at 12, and at 20 it fires.
+    /// wheel.advance(Tick::new(4), |_, _, _| {});
+    /// assert_eq!(wheel.rounds(key), Some(1));
+    /// # Ok::<(), tickless_wheel::GeometryError>(())
+    /// ```
+    pub fn rounds(&self, key: Key) -> Option<u64> {
+        let deadline = self.deadline(key).filter(|deadline| *deadline < Tick::NEVER)?;
+        Some(deadline.get().saturating_sub(self.next.get()) / u64::from(self.slots))
+    }
+
+    /// The number of slots, which is the number of ticks in a round.
+    pub const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Gives unused memory back to the allocator. Pending timers keep their places, so unused
+    /// memory that lies before the last of them stays. Keys keep their meaning.
     ///
     /// Takes time for every slot and every timer that there is room for.
     pub fn shrink_to_fit(&mut self) {
@@ -196,15 +221,13 @@ impl<T> HashedWheel<T> {
         }
     }
 
-    /// The slot that is gone through at the tick `at`.
+    /// The slot that belongs to the tick `at`.
     #[inline]
     pub(super) fn slot(&self, at: Tick) -> u32 {
-        let slots = u64::from(self.slots);
-        let slot = if slots.is_power_of_two() { at.get() & (slots - 1) } else { at.get() % slots };
-        slot as u32
+        remainder(at.get(), self.slots)
     }
 
-    /// The list of timers whose deadline time had reached when they were filed.
+    /// The list of timers whose deadline had been reached when they were filed.
     #[inline]
     pub(super) const fn late(&self) -> u32 {
         self.slots
@@ -220,7 +243,7 @@ impl<T> HashedWheel<T> {
         self.slots as usize + 2
     }
 
-    /// What is left to do when the timer of `key` was taken out.
+    /// Finishes taking out the timer of `key`.
     #[inline]
     pub(super) fn settle(&mut self, key: Key, left: Option<u32>) {
         self.keys.take(key);

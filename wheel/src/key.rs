@@ -19,18 +19,18 @@ use super::prefetch::prefetch;
 
 /// Names one timer of one [`Wheel`](super::Wheel) or [`HashedWheel`](super::HashedWheel).
 ///
-/// A key is 8 bytes (so is an `Option<Key>`), is free to copy, and dies with its timer: once the
-/// timer fired or was cancelled every use of the key says so (`None`, `false`) and never reaches
+/// A key has 8 bytes, as has an `Option<Key>`, and can be copied freely. Once its timer has fired
+/// or was cancelled, the key is stale: every use of it returns `None` or `false` and never reaches
 /// another timer, although the timer's memory is reused at once. This holds for ever: an index
-/// that was used 2^32 - 2 times is retired rather than given keys that it had before, which costs
-/// four bytes per four thousand million timers.
+/// that was used 2^32 - 2 times is retired and given no key that it had before. That costs four
+/// bytes per four thousand million timers.
 ///
-/// A key means nothing to another wheel: there it may name no timer or any.
+/// A key of one wheel has no meaning in another, where it may name any timer or none.
 ///
 /// ```
 /// use tickless_wheel::{Key, Tick, Wheel};
 ///
-/// /// What a connection of an event loop has: room for the key of its timer, while there is one.
+/// /// A connection of an event loop keeps the key of its timer while there is one.
 /// struct Connection {
 ///     idle: Option<Key>,
 /// }

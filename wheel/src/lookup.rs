@@ -1,8 +1,8 @@
-//! Finding and taking out timers by their keys: what every wheel of this module does alike.
+//! Finding and taking out timers by their keys, for both wheels.
 //!
-//! The table of keys says at which cell a timer lies, the cell itself whether it is still the one
-//! that is meant, and a timer that leaves makes its list's last one move into its place. What a
-//! wheel has to do besides, where a bucket loses a block by that, is its own business.
+//! The table of keys says at which cell a timer lies, and the cell says whether it is still the
+//! timer that the key names. When a timer leaves, the last one of its list moves into its place.
+//! If a bucket loses a block by that, its wheel has to take note.
 //!
 //! *Tested by*: `wheel/tests/hierarchy.rs`, `wheel/tests/hashed.rs`, `wheel/tests/oracle.rs`.
 

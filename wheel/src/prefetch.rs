@@ -1,7 +1,6 @@
 //! Asking for a cache line before it is needed.
 //!
-//! Where what will be touched is known some time before, a memory latency per timer turns into a
-//! stream of overlapping ones.
+//! If the address is known some time ahead, memory latencies overlap instead of adding up.
 //!
 //! *Tested by*: nothing observable; `benches/wheel.rs` shows the difference.
 

@@ -17,24 +17,24 @@ use super::key::Key;
 // === impl HashedWheel ===
 
 impl<T> HashedWheel<T> {
-    /// Moves time to `now` and hands every timer whose deadline has come to `sink`, with the key
-    /// that it had (to compare with keys one holds; it names nothing any more) and its deadline.
-    /// Returns how many there were.
+    /// Moves time to `now` and hands every timer whose deadline has come to `sink`: its key, its
+    /// deadline and its payload. Returns their number. The keys name nothing any more; they are
+    /// there to be compared with keys that the caller holds.
     ///
-    /// Timers come in order of their deadlines, and in no particular order within one tick. One
-    /// that was inserted after its deadline had passed counts as due when it was inserted.
+    /// Timers come in order of their deadlines, and in no particular order within one tick. A
+    /// timer that was inserted after its deadline counts as due when it was inserted.
     ///
-    /// Time does not go back: an earlier `now` than [`HashedWheel::now`] does nothing, and it ends
-    /// at [`Tick::LAST`].
+    /// Time does not go back: a time before [`HashedWheel::now`] does nothing. Time ends at
+    /// [`Tick::LAST`].
     ///
-    /// Goes through one slot per tick, and takes time for every timer in it, due or not. If time
-    /// leaps by more ticks than there are slots, each slot is gone through once; as what is due
-    /// comes from all of them then, it is sorted, which takes memory for a deadline and a key, and
-    /// the time of a sort, for each that fires. Without pending timers no slot is gone through.
+    /// Goes through one slot per tick and looks at every timer in it. If time leaps by more ticks
+    /// than there are slots, it goes through each slot once. The timers that fire then come from
+    /// all slots and are sorted first, which takes memory for a deadline and a key of each.
+    /// Without pending timers it goes through no slot.
     ///
     /// # Panics
-    /// When the sink does. The timer that it was given is gone then. All others are still in the
-    /// wheel, those not yet due included, and the next `advance` goes on from there.
+    /// If the sink panics. The timer that it was given is gone then. All others are still in the
+    /// wheel, and the next `advance` continues from there.
     #[inline]
     pub fn advance(&mut self, now: Tick, mut sink: impl FnMut(Key, Tick, T)) -> usize {
         let now = now.min(Tick::LAST);
@@ -58,18 +58,17 @@ impl<T> HashedWheel<T> {
         pending - self.len()
     }
 
-    /// Takes the next timer whose deadline has come by `now` out of the wheel: its key, its
-    /// deadline and its payload. Returns `None`, and moves time to `now`, once there is none left.
+    /// Removes the next timer whose deadline has come by `now` and returns its key, its deadline
+    /// and its payload. Once there is none left, this moves time to `now` and returns `None`.
     ///
-    /// This is [`advance`](HashedWheel::advance) one timer at a time, with the same order. All
-    /// others stay in the wheel: they can be cancelled and reset between two calls, and timers can
-    /// be inserted. Meanwhile [`HashedWheel::now`] is the time at which the last one was due, so a
-    /// timer that is inserted for a time before `now` gets its turn in the same loop. Any
-    /// `advance` goes on from there.
+    /// This is [`advance`](HashedWheel::advance) one timer at a time, in the same order. All other timers
+    /// stay in the wheel: between two calls they can be cancelled and reset, and new ones can be
+    /// inserted. In the meantime [`HashedWheel::now`] is the time at which the last one was due, so a
+    /// timer that is inserted for a time before `now` fires in the same loop.
     ///
-    /// Takes constant time while timers of one tick are left. Before that, it goes through one
-    /// slot per tick up to the next timer that is due, and looks at every timer in it. In a leap
-    /// of several rounds, `advance` costs less: it goes through each slot once for all of them.
+    /// Takes constant time while timers of the same tick are left. To find the next tick with
+    /// timers, it goes through one slot per tick and looks at every timer in it. For a leap of
+    /// several rounds, `advance` costs less: it goes through each slot once.
     ///
     /// ```
     /// use tickless_wheel::{HashedWheel, Tick};
@@ -110,14 +109,13 @@ impl<T> HashedWheel<T> {
     }
 
     /// The time at which the earliest timer is due: its deadline, or [`now`](HashedWheel::now) if
-    /// that has passed. `None` if nothing will ever fire.
+    /// that has passed. `None` if nothing will ever fire. An `advance` to an earlier time does
+    /// nothing.
     ///
-    /// Sleeping until then is right, and no advance to an earlier time does anything.
-    ///
-    /// The design has no quick answer. The slots are searched from the present on, and all timers
-    /// in them looked at, up to one that is due within the present round; if there is none, this
-    /// takes time for every slot and every pending timer. Code that needs to know it often is
-    /// better served by advancing at each tick, or by a [`Wheel`](super::Wheel).
+    /// This design has no fast way to find it. The search goes through the slots from the present
+    /// on, and looks at every timer in them, until it finds one that is due within the present
+    /// round. If there is none, it takes time for every slot and every pending timer. A loop that
+    /// would call this often should advance at each tick, or use a [`Wheel`](super::Wheel).
     ///
     /// ```
     /// use tickless_wheel::{HashedWheel, Tick};
@@ -151,8 +149,8 @@ impl<T> HashedWheel<T> {
         earliest
     }
 
-    /// Moves time to `due`, the deadline of the earliest timers, and these to the list of what is
-    /// late: there they lie together, and wait for their turn.
+    /// Moves time to `due`, the deadline of the earliest timers, and files these among the late
+    /// ones, from where they are popped one by one.
     fn collect(&mut self, due: Tick) {
         (self.now, self.next) = (due, due.saturating_add(1));
         let mut end = self.lists.end_of(self.slot(due));
@@ -168,7 +166,7 @@ impl<T> HashedWheel<T> {
         }
     }
 
-    /// Hands out what was late from the start.
+    /// Hands out the late timers.
     #[inline]
     fn fire_late(&mut self, sink: &mut impl FnMut(Key, Tick, T)) {
         while let Some((entry, left)) = self.lists.pop(self.late()) {

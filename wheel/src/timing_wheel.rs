@@ -1,4 +1,4 @@
-//! What both wheels of this module can do, so that one can be held against the other.
+//! The methods that both wheels have, so that one can be compared with the other.
 //!
 //! *Tested by*: `wheel/tests/both.rs`, `wheel/tests/oracle.rs` (every call that the model makes
 //! goes through the trait), `benches/wheel.rs`.
@@ -7,15 +7,14 @@ use crate::Tick;
 
 use super::drain::Drain;
 use super::hashed::HashedWheel;
-use super::iter::Iter;
 use super::key::Key;
+use super::view::Iter;
 use super::wheel::Wheel;
 
 /// A timing wheel for one thread, with payloads `T`: [`Wheel`] or [`HashedWheel`].
 ///
-/// Both make the same promises: no timer fires early, each leaves exactly once, keys of timers that
-/// have left reach nobody, and timers fire in order of their deadlines. They differ in what that
-/// costs. With *n* timers pending, *s* slots to a ring, and *l* levels, each *s* times as wide as
+/// Both make the same promises: no timer fires early, each leaves exactly once, the key of a timer
+/// that has left names no other, and timers fire in order of their deadlines. They differ in costs. With *n* timers pending, *s* slots to a ring, and *l* levels, each *s* times as wide as
 /// the one below:
 ///
 /// | | [`Wheel`] | [`HashedWheel`] |
@@ -27,14 +26,14 @@ use super::wheel::Wheel;
 /// | one tick, nothing due | O(1) | O(1 + *n* / *s*) on average |
 /// | *t* ticks at once, nothing due | O(*l*), and what comes down | what min(*t*, *s*) slots hold |
 /// | `next_expiration` | O(*l*) | O(*s* + *n*), unless it is soon |
-/// | what that says | at most the earliest deadline | the earliest deadline |
+/// | what it returns | the earliest deadline or before | the earliest deadline |
 /// | `peek` | O(*l*), and its bucket if it is far | as `next_expiration` |
 /// | `pop_due` | O(1), and what comes down | O(1), and what the slots up to it hold |
 /// | memory beside timers, bytes | 4 *s* *l* | 4 *s* |
 ///
-/// A *leap* is an `advance` by more ticks than there are slots. The hashed wheel is good for
-/// timers that are due within a round or a few, in a loop that wakes at every tick; or for so few
-/// timers that it does not matter to look at them all. For everything else there is the hierarchy.
+/// A *leap* is an `advance` by more ticks than there are slots. The hashed wheel suits timers that
+/// are due within a round or a few, in a loop that wakes at every tick; or so few timers that
+/// looking at all of them does not matter. For everything else, take the hierarchy.
 /// Figures are in the repository's `PERF.md`.
 ///
 /// The trait is sealed: it may gain methods.
@@ -42,7 +41,7 @@ use super::wheel::Wheel;
 /// ```
 /// use tickless_wheel::{HashedWheel, Tick, TimingWheel, Wheel};
 ///
-/// /// Has three timeouts run, of which one is called off.
+/// /// Runs three timeouts, of which one is cancelled.
 /// fn story(wheel: &mut impl TimingWheel<&'static str>) -> Vec<&'static str> {
 ///     wheel.insert(Tick::new(70_000), "close");
 ///     let retry = wheel.insert(Tick::new(40), "retry");
@@ -64,43 +63,44 @@ pub trait TimingWheel<T>: sealed::Sealed {
     /// [`Tick::NEVER`]. Takes constant time, except when memory grows.
     ///
     /// # Panics
-    /// With 2^32 - 1 timers pending, or fewer by what buckets leave empty; or if memory for another
-    /// one cannot be addressed.
+    /// If there is no room for another timer: at most 2^32 - 1 can be pending, less the empty
+    /// places in the buckets' last blocks.
     fn insert(&mut self, deadline: Tick, payload: T) -> Key;
 
-    /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled. Takes
-    /// constant time.
+    /// Cancels the timer that `key` names and returns its payload. Returns `None` if it has fired
+    /// or was cancelled already. Takes constant time.
     fn cancel(&mut self, key: Key) -> Option<T>;
 
-    /// Moves the timer of `key` to another deadline, earlier or later, under the same rules as
-    /// [`insert`](TimingWheel::insert). `false` if it fired or was cancelled. Takes constant time,
-    /// except when memory grows.
+    /// Moves the timer that `key` names to another deadline, earlier or later, under the same rules
+    /// as [`insert`](TimingWheel::insert). Returns `false` if it has fired or was cancelled. Takes
+    /// constant time, except when memory grows.
     fn reset(&mut self, key: Key, deadline: Tick) -> bool;
 
-    /// The payload of `key`'s timer, while that is pending. Takes constant time.
+    /// The payload of the timer that `key` names, while that is pending. Takes constant time.
     fn get(&self, key: Key) -> Option<&T>;
 
-    /// The deadline of `key`'s timer as it was given, while that is pending. Takes constant time.
+    /// The deadline of the timer that `key` names, as it was given, while that is pending. Takes
+    /// constant time.
     fn deadline(&self, key: Key) -> Option<Tick>;
 
     /// Moves time to `now` and hands every timer whose deadline has come to `sink`, with the key
     /// that it had and its deadline, in order of the deadlines; within one tick in no particular
-    /// order. Returns how many there were. An earlier `now` than [`now`](TimingWheel::now) does
-    /// nothing. What it takes is where the wheels differ: see [above](TimingWheel).
+    /// order. Returns their number. A time before [`now`](TimingWheel::now) does nothing. The
+    /// [table](TimingWheel) says how long it takes.
     ///
     /// # Panics
-    /// When the sink does. The timer that it was given is gone then; all others are still there,
-    /// and the next `advance` goes on.
+    /// If the sink panics. The timer that it was given is gone then. All others are still in the
+    /// wheel, and the next `advance` continues from there.
     fn advance(&mut self, now: Tick, sink: impl FnMut(Key, Tick, T)) -> usize;
 
-    /// Takes the next timer whose deadline has come by `now` out of the wheel, in the order of
-    /// [`advance`](TimingWheel::advance). The rest stay pending. `None`, once there is none left;
-    /// only then time has moved to `now`.
+    /// Removes the next timer whose deadline has come by `now`, in the order of
+    /// [`advance`](TimingWheel::advance), and returns it. The rest stay pending. Once there is none
+    /// left, this moves time to `now` and returns `None`.
     ///
     /// ```
     /// use tickless_wheel::{Tick, TimingWheel};
     ///
-    /// /// Runs what has expired, but no more than so many.
+    /// /// Runs up to `budget` expired tasks. Returns whether these were all.
     /// fn run_some(wheel: &mut impl TimingWheel<fn()>, now: Tick, budget: usize) -> bool {
     ///     for _ in 0..budget {
     ///         let Some((_key, _deadline, task)) = wheel.pop_due(now) else { return true };
@@ -122,20 +122,20 @@ pub trait TimingWheel<T>: sealed::Sealed {
     /// every timer that there is room for.
     fn iter(&self) -> Iter<'_, T>;
 
-    /// A time until which it is right to sleep: no advance to an earlier one does anything. `None`
-    /// if nothing will ever fire. Never after the earliest deadline; a [`Wheel`] may have to be
-    /// woken before it, to bring timers down a level, and a [`HashedWheel`] may have to look at
-    /// every timer to answer.
+    /// The time until which the loop may sleep: an `advance` to an earlier time does nothing. `None`
+    /// if nothing will ever fire. It is never after the earliest deadline. A [`Wheel`] may have to
+    /// be woken before that, to bring timers down a level; a [`HashedWheel`] may have to look at
+    /// every timer to find it.
     fn next_expiration(&self) -> Option<Tick>;
 
-    /// Takes every pending timer out, in no order; those that the iterator has not yielded when it
-    /// is dropped are dropped. Takes time for every timer that there is room for.
+    /// Removes every pending timer, in no particular order. Dropping the iterator drops those that
+    /// it has not yielded. Takes time for every timer that there is room for.
     fn drain(&mut self) -> Drain<'_, T>;
 
-    /// The number of pending timers, those for [`Tick::NEVER`] included. Takes constant time.
+    /// The number of pending timers, including those for [`Tick::NEVER`]. Takes constant time.
     fn len(&self) -> usize;
 
-    /// The latest time that the wheel was told, or its start.
+    /// The time that the wheel has reached: the latest that it was told, or its start.
     fn now(&self) -> Tick;
 
     /// Whether no timer is pending. Takes constant time.
@@ -143,18 +143,18 @@ pub trait TimingWheel<T>: sealed::Sealed {
         self.len() == 0
     }
 
-    /// Whether `key`'s timer is pending. Takes constant time.
+    /// Whether the timer that `key` names is pending. Takes constant time.
     fn contains(&self, key: Key) -> bool {
         self.deadline(key).is_some()
     }
 }
 
 mod sealed {
-    /// What only this module's wheels are.
+    /// Implemented by the wheels of this crate alone.
     pub trait Sealed {}
 }
 
-/// Both wheels have all of it as methods of their own.
+/// Both wheels have all of these as methods of their own.
 macro_rules! timing_wheel {
     ($wheel:ident) => {
         impl<T> sealed::Sealed for $wheel<T> {}

@@ -1,10 +1,11 @@
-//! The hierarchical wheel: inserting, cancelling and putting off; firing is in `advance`.
+//! The hierarchical wheel: inserting, cancelling and resetting; firing is in `advance`.
 //!
-//! *Owner*: whoever holds it; nothing here is shared.
+//! *Owner*: one thread; nothing here is shared.
 //!
-//! *Invariants*: every pending timer lies in one bucket, where its key finds it; that bucket's
-//! expiration is not after the timer's deadline (or `now`, if the timer came late) and not before
-//! `now`, and is never if the deadline is.
+//! *Invariants*: every pending timer lies in one bucket, where its key finds it. That bucket
+//! expires at `now` at the earliest, and no later than the timer's deadline (or than `now`, if the
+//! deadline had passed when the timer was inserted). A timer for `NEVER` lies in a bucket that
+//! does not expire.
 //!
 //! *Tested by*: `wheel/tests/hierarchy.rs`, `wheel/tests/oracle.rs`, `fuzz/`.
 
@@ -18,17 +19,17 @@ use super::rings::Rings;
 
 /// A hierarchical timing wheel for one thread, with payloads `T`.
 ///
-/// Timers are inserted with a deadline and handed out by [`advance`](Wheel::advance) once time
-/// has reached it, unless they were cancelled. The wheel has no clock: its owner tells it the
-/// time. Inserting, cancelling and putting off cost the same whether ten timers are pending or
-/// ten million; advancing costs a constant for each timer that fires and each level that it comes
-/// down on the way, and nothing for empty time, however long.
+/// A timer is inserted with a deadline. [`advance`](Wheel::advance) hands it out once time has
+/// reached the deadline, unless it was cancelled. The wheel has no clock: the code that owns it
+/// tells it the time. `insert`, `cancel` and `reset` cost the same whether ten timers are pending
+/// or ten million. `advance` costs a constant for each timer that fires and for each level that a
+/// timer comes down on the way, and nothing for empty time, however long.
 ///
 /// Memory: 20 bytes and the payload (in multiples of 8) per timer, 8 more once it has left, and 4
-/// bytes per bucket of each level in use. A bucket that is not empty may have room for 31 timers
-/// more, or as many fewer as larger payloads fill a kilobyte, but for one at least. What timers
-/// leave behind is used by the next ones, whichever bucket they go to, and
-/// [`shrink_to_fit`](Wheel::shrink_to_fit) gives back the rest.
+/// bytes per bucket of each level in use. Timers lie in blocks of up to a kilobyte: of 32 timers
+/// with a small payload, of 2 at least. A bucket's last block may be partly empty. The memory of
+/// timers that have left serves the next ones, in any bucket, and
+/// [`shrink_to_fit`](Wheel::shrink_to_fit) gives it back to the allocator.
 ///
 /// ```
 /// use tickless_wheel::{Tick, Wheel};
@@ -65,8 +66,7 @@ impl<T> Wheel<T> {
 
     /// An empty wheel at [`Tick::ZERO`] with room for `capacity` timers.
     ///
-    /// The buckets take what they need from it; no other memory is needed for as many timers, but
-    /// for that of the buckets themselves.
+    /// So many timers need no further memory, except for the table of buckets.
     ///
     /// # Panics
     /// If that much memory cannot be addressed.
@@ -86,8 +86,8 @@ impl<T> Wheel<T> {
     /// Takes constant time, except when memory grows.
     ///
     /// # Panics
-    /// With 2^32 - 1 timers pending, or fewer by what buckets leave empty; or if memory for another
-    /// one cannot be addressed.
+    /// If there is no room for another timer: at most 2^32 - 1 can be pending, less the empty
+    /// places in the buckets' last blocks.
     #[inline]
     pub fn insert(&mut self, deadline: Tick, payload: T) -> Key {
         let Some(key) = self.keys.next() else {
@@ -100,9 +100,10 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Takes back the timer of `key` before it fires. `None` if it fired or was cancelled.
+    /// Cancels the timer that `key` names and returns its payload. Returns `None` if it has fired
+    /// or was cancelled already.
     ///
-    /// Takes constant time, and so does nothing later on: the timer is gone at once.
+    /// Takes constant time. The timer is gone at once and costs nothing later.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let (entry, left) = self.rings.lists.take_out(&mut self.keys, key)?;
@@ -113,8 +114,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Moves the timer of `key` to another deadline, earlier or later, under the same rules as
-    /// [`insert`](Wheel::insert). `false` if it fired or was cancelled.
+    /// Moves the timer that `key` names to another deadline, earlier or later, under the same rules
+    /// as [`insert`](Wheel::insert). Returns `false` if it has fired or was cancelled.
     ///
     /// Takes constant time, except when memory grows.
     ///
@@ -141,48 +142,13 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// The payload of `key`'s timer, while that is pending. Takes constant time.
-    pub fn get(&self, key: Key) -> Option<&T> {
-        self.rings.lists.find(&self.keys, key).map(|entry| &entry.payload)
-    }
-
-    /// The payload of `key`'s timer, while that is pending. Takes constant time.
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.rings.lists.find_mut(&self.keys, key).map(|entry| &mut entry.payload)
-    }
-
-    /// The deadline of `key`'s timer as it was given, while that is pending. Takes constant time.
-    pub fn deadline(&self, key: Key) -> Option<Tick> {
-        self.rings.lists.find(&self.keys, key).map(|entry| entry.deadline)
-    }
-
-    /// Whether `key`'s timer is pending. Takes constant time.
-    pub fn contains(&self, key: Key) -> bool {
-        self.rings.lists.find(&self.keys, key).is_some()
-    }
-
-    /// The number of pending timers, those for [`Tick::NEVER`] included.
-    pub const fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether no timer is pending.
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The latest time that the wheel was told, or its start.
-    pub const fn now(&self) -> Tick {
-        self.now
-    }
-
     /// Slots, reach and widths of the wheel's levels.
     pub const fn geometry(&self) -> Geometry {
         *self.rings.geometry()
     }
 
-    /// Gives memory back to the allocator, as far as the timers that are pending allow: they keep
-    /// their places, so what lies before the last of them stays. Keys keep their meaning.
+    /// Gives unused memory back to the allocator. Pending timers keep their places, so unused
+    /// memory that lies before the last of them stays. Keys keep their meaning.
     ///
     /// Takes time for every bucket and every timer that there is room for.
     pub fn shrink_to_fit(&mut self) {
@@ -190,7 +156,7 @@ impl<T> Wheel<T> {
         self.rings.lists.shrink();
     }
 
-    /// An insert that needs a new key, a new block or a level that nothing was filed on yet.
+    /// An insert that needs a new key, a new block or a new level.
     #[inline(never)]
     fn insert_slow(&mut self, deadline: Tick, payload: T) -> Key {
         let key = self.keys.next_or_make();
@@ -211,9 +177,9 @@ impl<T> Wheel<T> {
 impl<T> Default for Wheel<T> {
     /// An empty wheel at [`Tick::ZERO`] with 256 slots per level, all within reach.
     ///
-    /// Unlike in the engine's [`Geometry::default`], no second party files from another time, so
-    /// that nothing is gained by more slots than reach; and wider levels are fewer levels, each
-    /// of which costs a timer one move.
+    /// [`Geometry::default`] differs: it is for engines in which two parties file from different
+    /// times. A wheel of one thread gains nothing from more slots than reach. Wider levels are
+    /// fewer levels, and each level costs a timer one move.
     fn default() -> Wheel<T> {
         Wheel::new(Geometry::new(256, 256).expect("a valid geometry"))
     }
