@@ -14,7 +14,7 @@ pub(super) struct Entry<T> {
     pub(super) payload: T,
 }
 
-/// A timer that was taken out of the middle of a list, and what that leaves to be done.
+/// A timer that was taken out of the middle of a list, and the updates that this requires.
 #[derive(Debug)]
 pub(super) struct Removed<T> {
     pub(super) entry: Entry<T>,

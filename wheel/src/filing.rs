@@ -1,10 +1,9 @@
-//! Which bucket of all a deadline belongs into.
+//! The numbers of a wheel's buckets.
 //!
-//! Buckets are numbered level by level, and every level starts at a multiple of 64, which is a
-//! word of the bitmap. The first word of numbers is not of a level: number 0 is for what never
-//! fires, and the others stay empty.
-//!
-//! Where a deadline belongs, [`Geometry`] computes; here are the numbers.
+//! [`Geometry`] computes level and slot of a deadline. The lists and the bitmap need one number for
+//! both: buckets are numbered level by level, and every level starts at a multiple of 64, which is
+//! a word of the bitmap. The first word belongs to no level. Number 0 is the bucket of timers that
+//! never fire, and the rest of that word stays empty.
 //!
 //! *Tested by*: the tests below, `wheel/tests/oracle.rs` through `Wheel::check`.
 
@@ -54,8 +53,8 @@ impl Filing {
         Bucket { number: self.number(place), expiration: place.expiration }
     }
 
-    /// The number of that bucket. `None` where it takes more to say: it never expires, or the
-    /// geometry has to search.
+    /// The number of that bucket. `None` if the bucket never expires, or if the geometry has to
+    /// search for it.
     #[inline]
     pub(super) fn quick(&self, deadline: Tick, now: Tick) -> Option<u32> {
         let (floor, bucket) = self.geometry.direct(deadline, now)?;

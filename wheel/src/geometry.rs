@@ -259,6 +259,7 @@ impl Geometry {
     }
 
     /// The bucket for `deadline` in any geometry.
+    #[cold]
     #[inline(never)]
     fn search(&self, deadline: Tick, from: Tick) -> Place {
         let deadline = deadline.max(from).get();

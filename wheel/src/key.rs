@@ -1,9 +1,9 @@
 //! Keys: names of timers that are never given out twice, and the table that finds what they name.
 //!
-//! A key is an index into the table and a generation. The table says at which cell the index's
-//! timer lies; whether it is still the key's own timer, the cell itself tells, because it holds
-//! the whole key. So a timer that leaves has nothing to undo here: its index goes on the stack of
-//! free keys under the next generation, and the table is written when that key is given out.
+//! A key is an index into the table and a generation. The table says at which cell the timer of
+//! that index lies. The cell holds the whole key, which says whether it is still the same timer.
+//! So nothing is erased when a timer leaves: its index goes on the stack of free keys under the
+//! next generation, and the table is written when that key is given out.
 //!
 //! *Invariants*: of every index at most one key is on the stack or names a pending timer; that
 //! key's generation is larger than those given out before. An index whose generations are used

@@ -1,17 +1,17 @@
-//! The lists of the buckets: where a wheel's timers lie, payload and all.
+//! The lists of the buckets, which hold the timers themselves.
 //!
-//! A list is a chain of blocks, each of a few cells in a row, and a cell holds a whole timer.
-//! So a bucket that expires is read in sequence, and nothing else has to be: were the timers
-//! elsewhere and only listed here, each would cost a memory latency of its own. Blocks go from
-//! list to list as they are needed; no list has memory of its own that could lie idle.
+//! A list is a chain of blocks. A block is a few cells in a row, and a cell holds a whole timer
+//! with its payload. So a bucket that expires is read in sequence. If the lists held pointers
+//! instead, each timer would cost a memory latency of its own. Blocks move between lists as they
+//! are needed, so no list has memory of its own that could lie idle.
 //!
-//! Only the last block of a list may have vacant cells, behind the occupied ones. What leaves from
-//! the middle is replaced by the last. A list is known by its end: the number of the cell after
-//! its last one. An end that divides by the length of a block is one where a block has to come
-//! first, and zero, of the empty list, is among those.
+//! Only the last block of a list may have vacant cells, behind the occupied ones. When a timer
+//! leaves from the middle, the last one takes its cell. A list is known by its end: the number of
+//! the cell after its last one. If the end is a multiple of the block length, the next timer needs
+//! a new block; the end of an empty list is zero.
 //!
-//! A timer that moves from list to list is copied. That is cheaper than it looks: what is read is
-//! read in sequence, and what is written is written to lists that were written just before.
+//! A timer that moves from list to list is copied. That is cheaper than it looks: the reads are in
+//! sequence, and the writes go to lists that were written just before.
 //!
 //! *Invariants*: the cells of a list before its end are occupied, every other cell is vacant; a
 //! block is in one list or spare; no list ends with an empty block.
@@ -36,7 +36,7 @@ pub(super) struct Lists<T> {
     pub(super) ends: Vec<u32>,
 }
 
-// With an 8-byte payload 32 timers fill twelve cache lines; this is what the figures rest on.
+// With an 8-byte payload 32 timers fill twelve cache lines; the figures in PERF.md rest on this.
 const _: () = assert!(size_of::<Option<Entry<u64>>>() == 24);
 
 // === impl Lists ===

@@ -114,7 +114,7 @@ impl Occupancy {
                 let below = self.sums[..height].iter().rev();
                 return Some(below.fold(found, |bit, layer| first_under(layer, bit)));
             }
-            // Nothing left in this word: what is wanted lies under a later bit of the next layer.
+            // This word is exhausted: the number lies under a later bit of the next layer.
             bit = index + 1;
         }
         None

@@ -171,7 +171,7 @@ impl<T> Rings<T> {
         let mut earliest: Option<(Tick, &Entry<T>)> = None;
         for level in 1..=self.levels {
             let here = self.geometry().place_on(now, level);
-            // On one level, the bucket that expires first holds what is due first.
+            // On one level, the bucket that expires first holds the timers that are due first.
             let Some(place) = self.next_on(here) else { continue };
             if earliest.is_some_and(|(due, _)| due <= place.expiration) {
                 continue;

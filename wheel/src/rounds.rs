@@ -61,10 +61,10 @@ impl<T> HashedWheel<T> {
     /// Removes the next timer whose deadline has come by `now` and returns its key, its deadline
     /// and its payload. Once there is none left, this moves time to `now` and returns `None`.
     ///
-    /// This is [`advance`](HashedWheel::advance) one timer at a time, in the same order. All other timers
-    /// stay in the wheel: between two calls they can be cancelled and reset, and new ones can be
-    /// inserted. In the meantime [`HashedWheel::now`] is the time at which the last one was due, so a
-    /// timer that is inserted for a time before `now` fires in the same loop.
+    /// This is [`advance`](HashedWheel::advance) one timer at a time, in the same order. All other
+    /// timers stay in the wheel: between two calls they can be cancelled and reset, and new ones
+    /// can be inserted. In the meantime [`HashedWheel::now`] is the time at which the last one was
+    /// due, so a timer that is inserted for a time before `now` fires in the same loop.
     ///
     /// Takes constant time while timers of the same tick are left. To find the next tick with
     /// timers, it goes through one slot per tick and looks at every timer in it. For a leap of

@@ -14,8 +14,9 @@ use super::wheel::Wheel;
 /// A timing wheel for one thread, with payloads `T`: [`Wheel`] or [`HashedWheel`].
 ///
 /// Both make the same promises: no timer fires early, each leaves exactly once, the key of a timer
-/// that has left names no other, and timers fire in order of their deadlines. They differ in costs. With *n* timers pending, *s* slots to a ring, and *l* levels, each *s* times as wide as
-/// the one below:
+/// that has left names no other, and timers fire in order of their deadlines. They differ in costs.
+/// With *n* timers pending, *s* slots to a ring, and *l* levels, each *s* times as wide as the one
+/// below:
 ///
 /// | | [`Wheel`] | [`HashedWheel`] |
 /// |---|---|---|
@@ -122,10 +123,10 @@ pub trait TimingWheel<T>: sealed::Sealed {
     /// every timer that there is room for.
     fn iter(&self) -> Iter<'_, T>;
 
-    /// The time until which the loop may sleep: an `advance` to an earlier time does nothing. `None`
-    /// if nothing will ever fire. It is never after the earliest deadline. A [`Wheel`] may have to
-    /// be woken before that, to bring timers down a level; a [`HashedWheel`] may have to look at
-    /// every timer to find it.
+    /// The time until which the loop may sleep: an `advance` to an earlier time does nothing.
+    /// `None` if nothing will ever fire. It is never after the earliest deadline. A [`Wheel`] may
+    /// have to be woken before that, to bring timers down a level; a [`HashedWheel`] may have to
+    /// look at every timer to find it.
     fn next_expiration(&self) -> Option<Tick>;
 
     /// Removes every pending timer, in no particular order. Dropping the iterator drops those that
