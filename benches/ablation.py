@@ -22,7 +22,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
-CLOCK, GEOMETRY = "src/time/clock.rs", "src/time/geometry.rs"
+CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
 SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
 LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/prefetch.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/os/threads.rs", "src/time/scale.rs"

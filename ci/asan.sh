@@ -2,12 +2,12 @@
 # The tests once more, optimized as users run them, which makes other races meet, and under
 # AddressSanitizer: use after free, out of bounds, double free; and at the end of each, under
 # LeakSanitizer, memory that nobody can reach. Without what computes, prints or counts and goes nowhere
-# that others do not go, and without the oracles: `fuzz` compares with those of the engine and the local
-# wheels under AddressSanitizer, and what the others compare is safe code. Arguments go to nextest.
+# that others do not go, and without the oracles: `fuzz` compares with those of the engine and
+# the wheels under AddressSanitizer, and what the others compare is safe code. Arguments go to nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 LEFT_OUT=(alloc backoff citizens corpus engine_oracle errors future_alloc golden_placement golden_trace
-    hashed_oracle keyed_oracle local_memory local_oracle periodic_oracle purgatory_oracle
+    hashed_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
     purgatory_size shard_clocks tables tidy)
 
 need_nextest

@@ -4,3 +4,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cargo fmt --all --check
 cargo fmt --manifest-path fuzz/Cargo.toml --check
+cargo fmt --manifest-path ci/no_std/Cargo.toml --check

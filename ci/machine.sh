@@ -17,7 +17,7 @@ echo "fuzz      $(cargo fuzz --version)"
 echo "valgrind  $(valgrind --version)"
 echo "gungraun  $(gungraun-runner --version)"
 # A lock file out of date would be rewritten by the first plain `cargo` and go unnoticed.
-for manifest in Cargo.toml fuzz/Cargo.toml; do
+for manifest in Cargo.toml fuzz/Cargo.toml ci/no_std/Cargo.toml; do
     cargo metadata --quiet --locked --format-version 1 --manifest-path "$manifest" >/dev/null ||
         fail "the lock file beside $manifest is missing or out of date"
 done

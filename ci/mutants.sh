@@ -14,15 +14,15 @@ export CARGO_INCREMENTAL=1
 # Seconds after which a build or a whole run of the tests counts as one that hangs.
 LIMIT=120
 COPY=target/mutable
-paths=$(IFS='|' && echo "${*:-src/}")
+paths=$(IFS='|' && echo "${*:-src/|wheel/src/}")
 
 # The tool leaves unsafe functions alone, and they are the heart of the engine. So it changes a copy
 # in which they pass for safe ones.
 mkdir -p "$COPY"
-rm -rf "${COPY:?}"/{src,tests}
+rm -rf "${COPY:?}"/{src,tests,wheel}
 git ls-files -z --cached --others --exclude-standard |
     xargs -0 cp --parents --target-directory "$COPY"
-find "$COPY/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
+find "$COPY/src" "$COPY/wheel/src" -name '*.rs' -exec sed -i -E 's/\bunsafe fn ([a-z_])/fn \1/' {} +
 
-cargo mutants --dir "$COPY" --in-place --output target --package tickless --re "^($paths)" \
+cargo mutants --dir "$COPY" --in-place --output target --package tickless --package tickless-wheel --re "^($paths)" \
     --timeout "$LIMIT" --build-timeout "$LIMIT" --no-shuffle

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests as the README says to run them, doctests included. (The examples are built and run by a
+# The tests of both crates as the README says to run them, doctests included. (The examples are built and run by a
 # stage of their own, and so are the benches. The models' bodies on threads of the system run under
 # ThreadSanitizer.)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

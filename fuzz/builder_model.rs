@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
+use tickless::local::MAX_SLOTS;
 use tickless::{
-    Batch, BuildError, Builder, Clock, Driver, MAX_SLOTS, ManualClock, ScheduleReason, TurnError,
-    TypedEngine,
+    Batch, BuildError, Builder, Clock, Driver, ManualClock, ScheduleReason, TurnError, TypedEngine,
 };
 
 /// A configuration. Numbers may be of any size.

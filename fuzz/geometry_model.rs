@@ -2,7 +2,7 @@
 //! `geometry`.
 
 use arbitrary::Arbitrary;
-use tickless::{Geometry, MAX_SLOTS, Tick};
+use tickless_wheel::{Geometry, MAX_SLOTS, Tick};
 
 /// A geometry, a deadline, and the time from which it is seen. Slots and reach go round a little
 /// beyond what is valid.

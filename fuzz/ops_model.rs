@@ -1,5 +1,5 @@
-//! Each of the local wheels and a sorted map side by side: the body of the fuzz target
-//! `wheel_vs_oracle`, of `tests/local_oracle.rs` and of the corpus replay.
+//! Each of the wheels and a sorted map side by side: the body of the fuzz target
+//! `wheel_vs_oracle`, of `wheel/tests/oracle.rs` and of the corpus replay.
 //!
 //! After every step both must agree on everything that can be observed, and the wheel must pass
 //! its own `check`. Every history is run on the hierarchical wheel and on the hashed one.
@@ -10,8 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use arbitrary::Arbitrary;
-use tickless::local::{HashedWheel, Key, TimingWheel, Wheel};
-use tickless::{Geometry, Tick};
+use tickless_wheel::{Geometry, HashedWheel, Key, Tick, TimingWheel, Wheel};
 
 use crate::when::When;
 
@@ -40,6 +39,8 @@ pub(crate) enum Op {
     AdvanceToNext,
     /// To just before the next expiration: nothing may happen.
     AdvanceShort,
+    /// Popping so many of those that are due then, one by one.
+    Pop(When, u8),
     /// With a sink that panics at the call of this number.
     AdvancePanicking(When, u8),
     /// Taking out so many, and dropping the rest.
@@ -176,6 +177,7 @@ impl<W: Subject> Pair<W> {
                 }
             }
             Op::AdvanceShort => self.advance_short(),
+            Op::Pop(when, count) => self.pop(self.at(when), count),
             Op::AdvancePanicking(when, call) => self.advance_panicking(self.at(when), call),
             Op::Drain(count) => self.drain(usize::from(count)),
             Op::Clear => {
@@ -238,6 +240,25 @@ impl<W: Subject> Pair<W> {
         let Some(now) = next.filter(|next| *next > self.now) else { return };
         self.advance(now.saturating_sub(1));
         assert_eq!(self.wheel.next_expiration(), next);
+    }
+
+    /// Each pop leaves a wheel that agrees with the oracle; with the last, time gets there.
+    fn pop(&mut self, now: Tick, count: u8) {
+        for _ in 0..count {
+            let first = self.pending.first().map(|(due, _)| *due);
+            let reached = self.now.max(now.min(Tick::LAST));
+            let is_due = |due: &Tick| now >= self.now && *due <= now && *due < Tick::NEVER;
+            let popped = self.wheel.pop_due(now);
+            assert_eq!(popped.is_some(), first.filter(is_due).is_some());
+            let Some((key, deadline, token)) = popped else {
+                self.now = reached;
+                break;
+            };
+            self.settle(self.wheel.now(), &[(key, deadline, token.timer)]);
+            assert_eq!(Some(self.wheel.now()), first, "time is when the last one was due");
+            drop(token);
+            self.compare();
+        }
     }
 
     fn advance_panicking(&mut self, now: Tick, call: u8) {
@@ -309,12 +330,35 @@ impl<W: Subject> Pair<W> {
             assert_eq!(self.wheel.deadline(timer.key), pending.then_some(timer.deadline));
             assert_eq!(self.wheel.get(timer.key).map(|t| t.timer), pending.then_some(number));
         }
+        self.compare_views();
         let due = self.pending.first().map(|(due, _)| *due).filter(|due| *due < Tick::NEVER);
         let next = self.wheel.next_expiration();
         assert_eq!(next.is_some(), due.is_some());
         assert!(next <= due, "sleeping until {next:?} is too long for {due:?}");
         assert!(next.is_none_or(|next| next >= self.now));
         assert!(!W::EXACT || next == due, "{next:?} is not {due:?}");
+    }
+
+    /// What can be seen without a key.
+    fn compare_views(&self) {
+        let iter = self.wheel.iter();
+        assert_eq!(iter.len(), self.pending.len());
+        let mut seen: Vec<usize> = Vec::with_capacity(iter.len());
+        for (key, deadline, token) in iter {
+            let timer = &self.timers[token.timer];
+            assert_eq!((key, deadline), (timer.key, timer.deadline));
+            seen.push(token.timer);
+        }
+        seen.sort_unstable();
+        assert!(seen.iter().all(|timer| self.timers[*timer].due.is_some()));
+        assert!(seen.is_sorted_by(|one, other| one < other), "seen twice");
+        let first = self.pending.first().map(|(due, _)| *due).filter(|due| *due < Tick::NEVER);
+        let peeked = self.wheel.peek();
+        assert_eq!(peeked.is_some(), first.is_some());
+        if let Some((key, deadline)) = peeked {
+            let timer = self.timers.iter().find(|timer| timer.key == key).expect("a key of ours");
+            assert_eq!((timer.deadline, timer.due), (deadline, first), "not what is due first");
+        }
     }
 
     /// From expiration to expiration until nothing is left that will ever fire.

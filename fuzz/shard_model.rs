@@ -15,11 +15,12 @@ use arbitrary::Arbitrary;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
+use tickless::local::Geometry;
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::{self, Keeper, Moved, Pool, Shard};
 use tickless::sync::AtomicBool;
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, Tick};
+use tickless::{Batch, Clock, ManualClock, Tick};
 
 use crate::when::When;
 

@@ -1,7 +1,7 @@
 //! Points in time for the models: told so that the interesting ones are likely.
 
 use arbitrary::Arbitrary;
-use tickless::{Geometry, Tick};
+use tickless_wheel::{Geometry, Tick};
 
 /// A point in time, told so that interesting ones are likely.
 #[derive(Arbitrary, Clone, Copy, Debug)]

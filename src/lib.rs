@@ -90,4 +90,5 @@ pub use error::{
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
 pub use shard::Violation;
-pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};
+#[doc(inline)]
+pub use time::{Clock, GeometryError, ManualClock, Tick};

@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
+use tickless::local::Geometry;
 use tickless::{
-    Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, SlowTask, Snapshot, Stats, Task,
-    Tick, TypedEngine,
+    Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick,
+    TypedEngine,
 };
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}

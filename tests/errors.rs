@@ -254,7 +254,7 @@ fn a_keyed_task_that_was_refused_runs_at_the_other_end() {
 fn errors_without_a_payload_are_passed_on_as_well() {
     let (engine, pool) = (stopped(), |threads| PoolBuilder::new(Full::Block).threads(threads));
     through_each(|| Builder::new().shards(0).build());
-    through_each(|| tickless::Geometry::new(0, 1));
+    through_each(|| tickless::local::Geometry::new(0, 1));
     through_each(|| engine.turn(0));
     through_each(|| pool(0).build());
     through_each(|| pollster::block_on(engine.sleep(HOUR).wait()));

@@ -15,11 +15,12 @@ use serde_json::Value;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
+use tickless::local::{Geometry, Place};
 use tickless::reaper::{Observer, Reaper, Report};
 use tickless::shard::{self, Keeper, Pool, Shard};
 use tickless::sync::{AtomicBool, Ordering};
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
+use tickless::{Batch, Clock, ManualClock, Tick};
 
 /// A shard, a thread's keeper of it, and what was scheduled through it.
 struct Bench {

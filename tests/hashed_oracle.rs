@@ -14,7 +14,8 @@ use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tickless::hashed::{HashedWheelTimer, Timeout, TimerTask};
-use tickless::{Geometry, ManualClock, Tick};
+use tickless::local::Geometry;
+use tickless::{ManualClock, Tick};
 
 const CASES: u64 = 300;
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Batch, Builder, Engine, Geometry, Handle, ManualClock, TypedEngine};
+use tickless::local::Geometry;
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use crate::common::scaled;
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
+use tickless::local::Geometry;
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Geometry, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Handle, ManualClock, State, TypedEngine};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 

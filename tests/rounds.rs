@@ -13,10 +13,11 @@ use crate::common::scaled;
 use crate::random::Random;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
+use tickless::local::Geometry;
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::{Keeper, Pool, Shard};
 use tickless::time::Scale;
-use tickless::{Batch, Builder, Clock, Geometry, Handle, ManualClock, Tick, TypedEngine};
+use tickless::{Batch, Builder, Clock, Handle, ManualClock, Tick, TypedEngine};
 
 /// Shapes of wheels: the smallest, one that is no power of two, the default number of slots and a
 /// large one; each with a reach of all of them, as in the classic wheel, and below.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Batch, Builder, Geometry, ManualClock, PendingTimer, Tick, TypedEngine};
+use tickless::local::Geometry;
+use tickless::{Batch, Builder, ManualClock, PendingTimer, Tick, TypedEngine};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 

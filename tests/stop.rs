@@ -8,10 +8,10 @@ use crate::common::scaled;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
+use tickless::local::Geometry;
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::{
-    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, State, StopError, Tick,
-    TypedEngine,
+    Batch, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Tick, TypedEngine,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);

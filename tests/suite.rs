@@ -19,8 +19,6 @@ mod common;
 mod crowd;
 #[path = "../fuzz/engine_model/mod.rs"]
 mod engine_model;
-#[path = "../fuzz/geometry_model.rs"]
-mod geometry_model;
 #[path = "common/hands.rs"]
 mod hands;
 #[path = "common/histories.rs"]
@@ -32,8 +30,6 @@ mod hold;
 mod keyed_timers;
 #[path = "common/operation.rs"]
 mod operation;
-#[path = "../fuzz/ops_model.rs"]
-mod ops_model;
 #[path = "common/panicky.rs"]
 mod panicky;
 #[path = "common/planned.rs"]
@@ -42,6 +38,8 @@ mod planned;
 mod polling;
 #[path = "common/random.rs"]
 mod random;
+#[path = "common/replay.rs"]
+mod replay;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
 #[cfg(feature = "tokio")]
@@ -70,7 +68,6 @@ mod future_panics;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
-mod golden_placement;
 mod golden_trace;
 mod hashed;
 mod hashed_faults;
@@ -89,10 +86,6 @@ mod keyed_oracle;
 mod keyed_panics;
 mod late_turns;
 mod limits;
-mod local_both;
-mod local_hashed;
-mod local_oracle;
-mod local_wheel;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod order;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tickless::{Geometry, Tick};
+use tickless::Tick;
+use tickless::local::Geometry;
 
 use crate::when::When;
 

@@ -316,6 +316,6 @@ impl Pair {
 /// Moves a clock that stands at zero.
 fn set(clock: &ManualClock, at: At, config: Config) {
     let (slots, reach) = config.shape();
-    let geometry = tickless::Geometry::new(slots, reach).expect("the shapes are valid");
+    let geometry = tickless::local::Geometry::new(slots, reach).expect("the shapes are valid");
     clock.advance(Duration::from_nanos(at.resolve_ns(&geometry, config.tick_ns(), 0)));
 }

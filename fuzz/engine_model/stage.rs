@@ -6,9 +6,9 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tickless::local::Geometry;
 use tickless::{
-    Batch, Builder, Geometry, Handle, ManualClock, ScheduleReason, StopError, TurnError,
-    TypedEngine,
+    Batch, Builder, Handle, ManualClock, ScheduleReason, StopError, TurnError, TypedEngine,
 };
 
 use super::case::{By, Call, Config, Manner, Task, Way, delay};

@@ -1,4 +1,4 @@
-//! Fuzzes the local wheels against a sorted map: see `fuzz/ops_model.rs`.
+//! Fuzzes the wheels against a sorted map: see `fuzz/ops_model.rs`.
 
 #![no_main]
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry;
+use tickless::local::{Geometry, Place};
 use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
 use tickless::shard::{Pool, Shard};
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
-use tickless::{Batch, Clock, Geometry, ManualClock, Place, Tick};
+use tickless::{Batch, Clock, ManualClock, Tick};
 
 use crate::ledger::{Book, Fate, Payload};
 

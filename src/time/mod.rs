@@ -2,17 +2,18 @@
 
 mod clock;
 mod cycles;
-mod geometry;
 mod manual;
 mod scale;
-mod tick;
 mod watch;
 
 pub use clock::Clock;
-pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
 pub use manual::ManualClock;
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};
-pub use tick::{TICK_BITS, Tick};
+#[doc(inline)]
+pub use tickless_wheel::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place, Tick};
 pub use watch::{Moment, Watch};
+
+/// Bits that a deadline has in an entry's state word.
+pub const TICK_BITS: u32 = Tick::BITS;

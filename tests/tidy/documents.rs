@@ -5,12 +5,13 @@ use std::fs;
 use super::source::{Source, numbered, root};
 
 /// Documents and the most lines that each may have.
-const DOCUMENTS: [(&str, usize); 5] = [
+const DOCUMENTS: [(&str, usize); 6] = [
     ("ARCHITECTURE.md", 200),
     ("tests/README.md", usize::MAX),
     ("README.md", usize::MAX),
     ("CHANGELOG.md", usize::MAX),
     ("PERF.md", usize::MAX),
+    ("wheel/README.md", usize::MAX),
 ];
 
 /// A document of the root; empty where it is missing.
@@ -64,17 +65,27 @@ fn missing(text: &str) -> Vec<(usize, String)> {
     missing
 }
 
+/// The crates with files of tests: their folder, and the programs that have modules there.
+const TESTED: [(&str, &[&str]); 2] = [("", &["suite", "races"]), ("wheel/", &["wheels"])];
+
 /// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {
-    let files = fs::read_dir(root().join("tests")).expect("the tests are there");
-    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    let names: Vec<String> =
-        names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
-    let shared = document("tests/suite.rs") + &document("tests/races.rs");
-    forgotten(&names, &document("Cargo.toml"), &shared)
+    let mut complaints = Vec::new();
+    for (crate_folder, programs) in TESTED {
+        let folder = format!("{crate_folder}tests");
+        let files = fs::read_dir(root().join(&folder)).expect("the tests are there");
+        let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+        let names: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
+        let shared: String =
+            programs.iter().map(|name| document(&format!("{folder}/{name}.rs"))).collect();
+        let manifest = document(&format!("{crate_folder}Cargo.toml"));
+        complaints.extend(forgotten(&folder, &names, &manifest, &shared));
+    }
+    complaints
 }
 
-fn forgotten(names: &[String], manifest: &str, shared: &str) -> Vec<String> {
+fn forgotten(folder: &str, names: &[String], manifest: &str, shared: &str) -> Vec<String> {
     // A path stands before what is only shared: another file.
     let is_module = |name: &str| {
         let lines = shared.lines().zip(shared.lines().skip(1));
@@ -86,7 +97,7 @@ fn forgotten(names: &[String], manifest: &str, shared: &str) -> Vec<String> {
         is_program || is_module(name)
     };
     let not_run = names.iter().filter(|name| !runs(name));
-    not_run.map(|name| format!("tests/{name}.rs:1: nobody runs it")).collect()
+    not_run.map(|name| format!("{folder}/{name}.rs:1: nobody runs it")).collect()
 }
 
 fn is_file_name(name: &str) -> bool {
@@ -114,5 +125,5 @@ fn a_test_that_nobody_runs_is_found() {
     let shared =
         "\n#[path = \"common/helper.rs\"]\nmod helper;\n\nmod shared;\nmod lost_and_found;\n";
     let expected = ["tests/lost.rs:1: nobody runs it", "tests/helper.rs:1: nobody runs it"];
-    assert_eq!(forgotten(&names, manifest, shared), expected);
+    assert_eq!(forgotten("tests", &names, manifest, shared), expected);
 }

@@ -26,7 +26,7 @@ const HOUSE: [(&str, u8, From); 19] = [
     ("doorbell", 2, From::Below),
     ("depot", 2, From::Below),
     ("dispatch", 2, From::Below),
-    ("local", 2, From::Only(&["time"])),
+    ("local", 2, From::Only(&[])),
     ("entry", 1, From::Below),
     ("error", 0, From::Only(&["time"])),
     ("time", 0, From::Only(&["sync", "os"])),
@@ -43,7 +43,7 @@ struct Door {
     message: &'static str,
 }
 
-const DOORS: [Door; 4] = [
+const DOORS: [Door; 5] = [
     Door {
         names: &[
             &["std", "sync"],
@@ -65,6 +65,11 @@ const DOORS: [Door; 4] = [
         names: &[&["libc"], &["rustix"], &["core_affinity"]],
         rooms: &["src/os/"],
         message: "only `os` talks to the operating system",
+    },
+    Door {
+        names: &[&["tickless_wheel"]],
+        rooms: &["src/time/", "src/local.rs"],
+        message: "ticks and placement come through `crate::time`",
     },
     Door {
         names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
@@ -178,7 +183,7 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("src/inbox/stack.rs", "use super::super::wheel::Wheel;"), 1);
     assert_eq!(upward("src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
     assert_eq!(upward("src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
-    assert_eq!(upward("src/local/mod.rs", "use crate::sync::Arc;"), 1);
+    assert_eq!(upward("src/local.rs", "use crate::sync::Arc;"), 1);
     assert_eq!(upward("src/sync/real.rs", "use crate::time::Tick;"), 1);
     assert_eq!(upward("src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
@@ -196,6 +201,7 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
     assert_eq!(forced("src/shard/pool.rs", "use crate::sync::Mutex;"), 1);
     assert_eq!(forced("src/engine/a.rs", "unsafe { libc::prctl(1) };"), 1);
+    assert_eq!(forced("src/shard/a.rs", "use tickless_wheel::Tick;"), 1);
     assert_eq!(forced("src/keyed/a.rs", "use std::panic::{AssertUnwindSafe, catch_unwind};"), 1);
     assert_eq!(forced("src/dispatch/panics.rs", "use std::panic::catch_unwind;"), 0);
 }

@@ -78,7 +78,7 @@ impl Producer for Engine {
 
 /// The widths of the second and the third level.
 pub(super) fn level_widths(tick: Duration) -> Vec<Duration> {
-    let geometry = tickless::Geometry::default();
+    let geometry = tickless::local::Geometry::default();
     [2, 3].map(|level| tick * geometry.width(level) as u32).to_vec()
 }
 

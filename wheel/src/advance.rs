@@ -1,0 +1,284 @@
+//! Time moves: buckets expire, timers fire or come down a level.
+//!
+//! From bucket to bucket in order of expiration, never tick by tick. Of two buckets that expire
+//! together the one on the higher level goes first: what it holds for this very tick belongs
+//! into the other.
+//!
+//! *Invariant*: after every timer that is taken out, before the sink is called, the wheel is
+//! whole. So a sink that panics loses nothing else, and `pop_due` may leave the rest of a bucket
+//! for later.
+//!
+//! *Tested by*: `wheel/tests/hierarchy.rs` (order, jumps, panics), `wheel/tests/oracle.rs`.
+
+use crate::Tick;
+
+use super::entry::Entry;
+use super::filing::Bucket;
+use super::key::Key;
+use super::wheel::Wheel;
+
+// === impl Wheel ===
+
+impl<T> Wheel<T> {
+    /// Moves time to `now` and hands every timer whose deadline has come to `sink`: its key, its
+    /// deadline and its payload. Returns their number. The keys name nothing any more; they are
+    /// there to be compared with keys that the caller holds.
+    ///
+    /// Timers come in order of their deadlines, and in no particular order within one tick. A
+    /// timer that was inserted after its deadline counts as due when it was inserted.
+    ///
+    /// Time does not go back: a time before [`Wheel::now`] does nothing. Time ends at
+    /// [`Tick::LAST`].
+    ///
+    /// Takes constant time for each timer that fires and for each level that a timer comes down on
+    /// the way, and no time for empty ticks.
+    ///
+    /// # Panics
+    /// If the sink panics. The timer that it was given is gone then. All others are still in the
+    /// wheel, and the next `advance` continues from there.
+    ///
+    /// ```
+    /// use tickless_wheel::{Tick, Wheel};
+    ///
+    /// let mut wheel = Wheel::default();
+    /// for at in [500, 20, 70_000] {
+    ///     wheel.insert(Tick::new(at), at);
+    /// }
+    /// let mut fired = Vec::new();
+    /// assert_eq!(wheel.advance(Tick::new(1_000), |_, _, at| fired.push(at)), 2);
+    /// assert_eq!(fired, [20, 500]);
+    /// ```
+    #[inline]
+    pub fn advance(&mut self, now: Tick, sink: impl FnMut(Key, Tick, T)) -> usize {
+        if now < self.rings.hint {
+            self.now = self.now.max(now);
+            return 0;
+        }
+        self.advance_on(now, sink)
+    }
+
+    /// An advance on which something may expire.
+    #[inline(never)]
+    fn advance_on(&mut self, now: Tick, mut sink: impl FnMut(Key, Tick, T)) -> usize {
+        let now = now.min(Tick::LAST);
+        if now < self.now {
+            return 0;
+        }
+        let mut fired = 0;
+        while let Some(number) = self.come_to_due(now) {
+            while let Some(Entry { deadline, key, payload }) = self.pop_from(number) {
+                fired += 1;
+                sink(key, deadline, payload);
+            }
+            self.look_on();
+        }
+        self.now = now;
+        fired
+    }
+
+    /// Removes the next timer whose deadline has come by `now` and returns its key, its deadline
+    /// and its payload. Once there is none left, this moves time to `now` and returns `None`.
+    ///
+    /// This is [`advance`](Wheel::advance) one timer at a time, in the same order. All other timers
+    /// stay in the wheel: between two calls they can be cancelled and reset, and new ones can be
+    /// inserted. In the meantime [`Wheel::now`] is the time at which the last one was due, so a
+    /// timer that is inserted for a time before `now` fires in the same loop.
+    ///
+    /// Takes constant time, plus the same as `advance` for timers that come down a level.
+    ///
+    /// ```
+    /// use tickless_wheel::{Tick, Wheel};
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let first = wheel.insert(Tick::new(20), "flush");
+    /// let second = wheel.insert(Tick::new(30), "retry");
+    /// let now = Tick::new(1_000);
+    /// assert_eq!(wheel.pop_due(now), Some((first, Tick::new(20), "flush")));
+    /// // The first task has made the second one superfluous.
+    /// assert_eq!(wheel.cancel(second), Some("retry"));
+    /// assert_eq!(wheel.pop_due(now), None);
+    /// assert_eq!(wheel.now(), now);
+    /// ```
+    #[inline]
+    pub fn pop_due(&mut self, now: Tick) -> Option<(Key, Tick, T)> {
+        if now < self.rings.hint {
+            self.now = self.now.max(now);
+            return None;
+        }
+        self.pop_on(now)
+    }
+
+    /// A pop on which something may expire.
+    #[inline(never)]
+    fn pop_on(&mut self, now: Tick) -> Option<(Key, Tick, T)> {
+        let now = now.min(Tick::LAST);
+        if now < self.now {
+            return None;
+        }
+        let Some(number) = self.come_to_due(now) else {
+            self.now = now;
+            return None;
+        };
+        let Entry { deadline, key, payload } = self.pop_from(number)?;
+        if !self.rings.lists.has_any(number) {
+            self.look_on();
+        }
+        Some((key, deadline, payload))
+    }
+
+    /// Moves time to the first bucket of level 1 that holds a timer and expires by `now`, and
+    /// returns its number.
+    #[inline]
+    fn come_to_due(&mut self, now: Tick) -> Option<u32> {
+        if now < self.rings.hint {
+            return None;
+        }
+        let Bucket { number, expiration } = self.rings.soonest();
+        if number == 0 {
+            return self.come_to_next(now);
+        }
+        self.rings.hint = expiration;
+        if expiration > now {
+            return None;
+        }
+        self.now = expiration;
+        Some(number)
+    }
+
+    /// The bucket of the present is empty. It was the last of those that expire together.
+    #[inline]
+    fn look_on(&mut self) {
+        self.rings.hint = self.now.saturating_add(1);
+        self.rings.hint = self.rings.soonest().expiration;
+    }
+
+    /// Lets the buckets of higher levels that are next to expire come down until one of level 1
+    /// is, and names that one, which expires now; or `None` if the next one expires after `now`.
+    #[inline(never)]
+    fn come_to_next(&mut self, now: Tick) -> Option<u32> {
+        loop {
+            let Some(place) = self.rings.next(self.now) else {
+                self.rings.hint = Tick::NEVER;
+                return None;
+            };
+            self.rings.hint = place.expiration;
+            if place.expiration > now {
+                return None;
+            }
+            debug_assert!(place.expiration >= self.now, "a bucket was passed over");
+            self.now = place.expiration;
+            let number = self.rings.number(place);
+            if place.level == 1 {
+                return Some(number);
+            }
+            self.cascade(number, place.level);
+            if place.level == 2 {
+                // The next timer is usually among those that came down.
+                let bucket = self.rings.soonest_below();
+                self.rings.hint = bucket.expiration;
+                if bucket.expiration > now {
+                    return None;
+                }
+                if bucket.number > 0 {
+                    self.now = bucket.expiration;
+                    return Some(bucket.number);
+                }
+            }
+        }
+    }
+
+    /// The time at which [`advance`](Wheel::advance) has something to do next: the expiration of
+    /// the earliest bucket that is not empty. `None` if nothing will ever fire.
+    ///
+    /// The loop may sleep until then: an `advance` to an earlier time does nothing, and no deadline
+    /// is earlier. It is the earliest deadline itself if that lies within what level 1 reaches.
+    /// If not, it may be the start of the bucket that holds the timer, which then comes down a
+    /// level. A single timer wakes the loop at most once per level. If timers are due already, it
+    /// is not after [`Wheel::now`].
+    ///
+    /// Takes time for each level in use.
+    ///
+    /// ```
+    /// use tickless_wheel::{Geometry, Tick, Wheel};
+    ///
+    /// // Level 2 has buckets of 20 ticks.
+    /// let mut wheel = Wheel::new(Geometry::new(20, 20)?);
+    /// wheel.insert(Tick::new(110), ());
+    /// assert_eq!(wheel.next_expiration(), Some(Tick::new(100)));
+    /// assert_eq!(wheel.advance(Tick::new(100), |_, _, _| {}), 0);
+    /// assert_eq!(wheel.next_expiration(), Some(Tick::new(110)));
+    /// # Ok::<(), tickless_wheel::GeometryError>(())
+    /// ```
+    pub fn next_expiration(&self) -> Option<Tick> {
+        match self.rings.soonest() {
+            Bucket { number: 0, .. } => self.rings.next(self.now).map(|place| place.expiration),
+            bucket => Some(bucket.expiration),
+        }
+    }
+
+    /// The timer that expires next: its key and its deadline. `None` if nothing will ever fire.
+    /// Of several that are due together it is any one.
+    ///
+    /// Takes time for each level in use if the timer lies within what level 1 reaches. If it does
+    /// not, this looks at every timer in its bucket, and in at most one bucket of each other
+    /// level. To know how long a loop may sleep, [`next_expiration`](Wheel::next_expiration) is
+    /// cheaper.
+    ///
+    /// ```
+    /// use tickless_wheel::{Tick, Wheel};
+    ///
+    /// let mut wheel = Wheel::default();
+    /// wheel.insert(Tick::new(70_000), "close");
+    /// let ping = wheel.insert(Tick::new(66_000), "ping");
+    /// assert_eq!(wheel.peek(), Some((ping, Tick::new(66_000))));
+    /// assert!(wheel.next_expiration() < Some(Tick::new(66_000)), "both come down a level first");
+    /// ```
+    pub fn peek(&self) -> Option<(Key, Tick)> {
+        self.rings.earliest(self.now).map(|entry| (entry.key, entry.deadline))
+    }
+
+    /// Takes the last timer out of the bucket `number`, of level 1.
+    #[inline]
+    fn pop_from(&mut self, number: u32) -> Option<Entry<T>> {
+        let (entry, left) = self.rings.lists.pop(number)?;
+        debug_assert!(entry.deadline <= self.now, "early");
+        if left {
+            self.rings.leave_block(number);
+        }
+        self.keys.take(entry.key);
+        Some(entry)
+    }
+
+    /// Files everything in the bucket `number`, of a higher level, anew, further down.
+    fn cascade(&mut self, number: u32, level: u8) {
+        self.rings.lists.prefetch(number);
+        while self.rings.lists.has_any(number) {
+            // One block ahead: while this one is filed, the next comes, and the places in the
+            // table of keys that are written on the way.
+            self.rings.lists.prefetch_below(number);
+            self.rings.lists.last_block(number).for_each(|entry| self.keys.prefetch(entry.key));
+            self.cascade_block(number, level);
+        }
+    }
+
+    /// Files everything in the last block of the bucket `number` anew.
+    fn cascade_block(&mut self, number: u32, level: u8) {
+        while let Some((entry, left)) = self.rings.lists.pop(number) {
+            let key = entry.key;
+            debug_assert!(entry.deadline >= self.now, "a late timer is on level 1");
+            if left {
+                self.rings.leave_block(number);
+            }
+            let cell = match level {
+                // All of it is due within what level 1 reaches.
+                2 => self.rings.push_lowest(entry),
+                _ => self.rings.push(entry, self.now),
+            };
+            debug_assert!(self.rings.lists.list_of(cell) < number, "a cascade makes progress");
+            self.keys.moved(key, cell);
+            if left {
+                break;
+            }
+        }
+    }
+}
