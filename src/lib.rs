@@ -20,35 +20,6 @@ pub mod periodic;
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
 
-/// Of the futures, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod future {
-    pub mod waker;
-}
-
-/// Of what is armed time and again, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod periodic {
-    pub mod cycle;
-    pub mod pulse;
-    pub use cycle::End;
-}
-
-/// Of the purgatory, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod purgatory {
-    pub mod trial;
-    pub use trial::Decision;
-}
-
-/// Of the keyed timers, what the models are about: the rest stands on the engine and on a map.
-#[cfg(not(all(feature = "keyed", not(any(loom, shuttle)))))]
-#[doc(hidden)]
-pub mod keyed {
-    pub mod gate;
-    pub mod turns;
-}
-
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.
 #[doc(hidden)]
@@ -61,6 +32,8 @@ pub mod entry;
 pub mod inbox;
 #[doc(hidden)]
 pub mod os;
+#[doc(hidden)]
+pub mod protocol;
 #[doc(hidden)]
 pub mod reaper;
 #[doc(hidden)]

@@ -3,8 +3,8 @@
 //! *Owner*: the clones of the timers, by reference count.
 //!
 //! *Invariants*
-//! - A timer is scheduled first and entered then (see `gate`), and it is cancelled on the engine
-//!   after it was taken out: no call to the engine happens under a lock.
+//! - A timer is scheduled first and entered then (see `protocol/gate.rs`), and it is cancelled on
+//!   the engine after it was taken out: no call to the engine happens under a lock.
 //! - A door keeps the table, the table keeps nodes, and they keep the table (not the door): what
 //!   waits keeps no engine alive, and the door calls off what waits in its end.
 //!

@@ -14,9 +14,9 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+use crate::protocol::gate::Gate;
 use crate::sync::{Arc, AtomicUsize, Ordering, Padded};
 
-use super::gate::Gate;
 use super::table::Table;
 
 /// A key and what belongs to it.

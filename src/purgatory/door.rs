@@ -13,8 +13,7 @@ use crate::sync::{Arc, Padded};
 use crate::time::saturating_ns;
 
 use super::expiry::Expiry;
-use super::node::{Anchor, Hold, Lists, Node};
-use super::trial::Outcome;
+use super::node::{Anchor, COMPLETED, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Where operations wait under keys until they complete or time out: see the
@@ -274,7 +273,7 @@ where
             Err(_error) => return refuse(hold, &node, WatchReason::Stopped),
         }
         Ok(match hold.work() {
-            Outcome::COMPLETED => Arrival::Completed,
+            COMPLETED => Arrival::Completed,
             _ => Arrival::Delayed(Delayed::new(node)),
         })
     }
@@ -326,9 +325,7 @@ where
     O: Operation,
 {
     match hold.give_up() {
-        Outcome::Finish { by_holder: true, .. } => {
-            Err(WatchError::new(reason, node.operation().clone()))
-        }
-        _ => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
+        true => Err(WatchError::new(reason, node.operation().clone())),
+        false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

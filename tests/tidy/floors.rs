@@ -12,7 +12,7 @@ enum From {
 }
 
 /// Each module of the crate, its floor, and what it may import.
-const HOUSE: [(&str, u8, From); 19] = [
+const HOUSE: [(&str, u8, From); 20] = [
     ("future", 6, From::Below),
     ("periodic", 6, From::Below),
     ("keyed", 6, From::Below),
@@ -28,6 +28,7 @@ const HOUSE: [(&str, u8, From); 19] = [
     ("dispatch", 2, From::Below),
     ("local", 2, From::Only(&["time"])),
     ("entry", 1, From::Below),
+    ("protocol", 1, From::Below),
     ("error", 0, From::Only(&["time"])),
     ("time", 0, From::Only(&["sync", "os"])),
     ("os", 0, From::Only(&[])),

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 19] = [
+const HANDSHAKES: [&str; 18] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -20,9 +20,8 @@ const HANDSHAKES: [&str; 19] = [
     "SWEEP",
     "TALLY",
     "DISMANTLE",
-    "TRIAL",
+    "HOLD",
     "WAKER",
-    "PERIODIC",
     "HEARTBEAT",
     "KEYED",
 ];
