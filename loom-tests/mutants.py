@@ -33,8 +33,8 @@ SCHEDULED = ("crowd", "suspended")
 STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
-KEEPER, STOCK, CENSUS = "src/shard/keeper.rs", "src/shard/stock.rs", "src/shard/census.rs"
-POOL, TALLIES = "src/shard/pool.rs", "src/shard/tallies.rs"
+KEEPER, STOCK, CENSUS = "src/producer/keeper.rs", "src/memory/stock.rs", "src/shard/census.rs"
+SHARED, TALLIES = "src/memory/shared.rs", "src/memory/tallies.rs"
 SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
@@ -44,7 +44,7 @@ QUEUE = "src/dispatch/pool/queue.rs"
 PULSE, GATE, TURNS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/turns.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
-THREAD, RACK = "src/reaper/thread.rs", "src/depot/rack.rs"
+THREAD, RACK = "src/reaper/thread.rs", "src/memory/rack.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = (
@@ -393,7 +393,7 @@ MUTANTS = {
     ),
     "a seat is taken whatever its time": (
         "seat",
-        [("src/shard/seats.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
+        [("src/memory/seats.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
     ),
     "reuse without a version, exchange without Acquire": (
         "seat",
@@ -581,7 +581,7 @@ MUTANTS = {
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.stock.put(pool, entry);\n")])]),
+        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.stock.put(shared, entry);\n")])]),
     "a place is written Relaxed": (
         "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED
@@ -624,7 +624,7 @@ MUTANTS = {
             (CLOSE, [("        owner.agenda.clear();\n",
                       "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
                       "                for entry in bucket.close() {\n                    // SAFETY: a mutant.\n"
-                      "                    unsafe { settle(owner, pool, entry, &mut returned) };\n"
+                      "                    unsafe { settle(owner, shared, entry, &mut returned) };\n"
                       "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
         ],
     ),
@@ -661,7 +661,7 @@ MUTANTS = {
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[None, owner.ahead.take()]")])]),
     "the errand under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[owner.due.take(), None]")])]),
-    "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| pool.engine == 0).and_then(")])]),
+    "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
     "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
     "a reset's refused payload is dropped": (
         "stop",
@@ -715,7 +715,7 @@ MUTANTS = {
     # Crowds
     "the limit is looked at before it is counted": (
         "crowd",
-        [(POOL, [(
+        [(SHARED, [(
             "        limit\n            .pending\n"
             "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
             "                (n < limit.max).then_some(n + 1)\n            })\n            .is_ok()\n",
@@ -725,8 +725,8 @@ MUTANTS = {
     ),
     "a cancel gives no room back": (
         "crowd",
-        [(KEEPER, [("        pool.discharge(1);\n        self.keep(pool, Seat { entry, opens })\n",
-                    "        self.keep(pool, Seat { entry, opens })\n")])],
+        [(KEEPER, [("        shared.discharge(1);\n        self.keep(shared, Seat { entry, opens })\n",
+                    "        self.keep(shared, Seat { entry, opens })\n")])],
     ),
     # HOLD
     "a hold's CAS without Acquire": (

@@ -23,15 +23,17 @@ pub mod purgatory;
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.
 #[doc(hidden)]
-pub mod depot;
-#[doc(hidden)]
 pub mod doorbell;
 #[doc(hidden)]
 pub mod entry;
 #[doc(hidden)]
 pub mod inbox;
 #[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
 pub mod os;
+#[doc(hidden)]
+pub mod producer;
 #[doc(hidden)]
 pub mod protocol;
 #[doc(hidden)]

@@ -12,14 +12,15 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
 use crate::inbox::next_of;
+use crate::memory::{Count, Shared};
 
 use super::owner::Open;
-use super::{Count, Notice, Owner, Pool, Shard};
+use super::{Notice, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
     /// returns nothing. O(n) in entries and buckets.
-    pub fn close(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Vec<T> {
+    pub fn close(&self, owner: &mut Owner<T>, shared: &Shared<T>) -> Vec<T> {
         if owner.closed {
             return Vec::new();
         }
@@ -32,23 +33,23 @@ impl<T> Shard<T> {
             [owner.due.take(), owner.ahead.take()].into_iter().flatten().collect();
         for open in open {
             // SAFETY: what is in a hand is held by the owner, by its list bit.
-            unsafe { settle_all(owner, pool, open, &mut returned) };
+            unsafe { settle_all(owner, shared, open, &mut returned) };
         }
         while let Some(round) = owner.rounds.first().and_then(|place| owner.open_round(place)) {
             // SAFETY: as above.
-            unsafe { settle_all(owner, pool, round, &mut returned) };
+            unsafe { settle_all(owner, shared, round, &mut returned) };
         }
         for (_, _, bucket) in self.wheel.existing() {
             for entry in bucket.close() {
                 // SAFETY: closing made the whole bucket the owner's.
-                unsafe { settle(owner, pool, entry, &mut returned) };
+                unsafe { settle(owner, shared, entry, &mut returned) };
             }
         }
         owner.agenda.clear();
-        owner.stock.clear(pool);
+        owner.stock.clear(shared);
         owner.tally.add(Count::Returned, returned.len() as u64);
-        pool.discharge(returned.len() as u64);
-        self.publish(owner, pool);
+        shared.discharge(returned.len() as u64);
+        self.publish(owner, shared);
         returned
     }
 
@@ -69,7 +70,7 @@ impl<T> Shard<T> {
 /// It is the owner's, and so is all that it holds.
 unsafe fn settle_all<T>(
     owner: &mut Owner<T>,
-    pool: &Pool<T>,
+    shared: &Shared<T>,
     mut open: Open<T>,
     returned: &mut Vec<T>,
 ) {
@@ -77,7 +78,7 @@ unsafe fn settle_all<T>(
         // SAFETY: the hand showed it.
         unsafe { open.hand.pass(&mut open.at, entry) };
         // SAFETY: it held it by its list bit.
-        unsafe { settle(owner, pool, entry, returned) };
+        unsafe { settle(owner, shared, entry, returned) };
     }
     owner.put_away(open);
 }
@@ -88,7 +89,7 @@ unsafe fn settle_all<T>(
 /// The owner holds the entry by its list bit.
 unsafe fn settle<T>(
     owner: &mut Owner<T>,
-    pool: &Pool<T>,
+    shared: &Shared<T>,
     entry: NonNull<Entry<T>>,
     returned: &mut Vec<T>,
 ) {
@@ -100,7 +101,7 @@ unsafe fn settle<T>(
             // SAFETY: the owner holds it; `word` is vacant.
             match unsafe { this.unlink(word) } {
                 // SAFETY: nobody kept it, so it is held here alone.
-                Some(true) => return unsafe { owner.bury(pool, entry) },
+                Some(true) => return unsafe { owner.bury(shared, entry) },
                 Some(false) => return,
                 None => continue,
             }
@@ -110,7 +111,7 @@ unsafe fn settle<T>(
             returned.push(taken.payload);
             if taken.mine {
                 // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-                unsafe { owner.stock.put(pool, entry) };
+                unsafe { owner.stock.put(shared, entry) };
             }
             return;
         }
