@@ -24,7 +24,7 @@ COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "src/time/clock.rs", "src/time/geometry.rs"
 SEATS, STOCK, SHARED = "src/memory/seats.rs", "src/memory/stock.rs", "src/memory/shared.rs"
-LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/prefetch.rs"
+LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/os/threads.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 

@@ -753,6 +753,7 @@ MUTANTS = {
     "what is over may be held again": (
         "hold", [(HOLD, [("            true => None,\n            false if word & HELD == 0 =>",
                           "            _ if word & HELD == 0 =>"),
+                         ("            false => Some(word | AGAIN),\n", "            _ => Some(word | AGAIN),\n"),
                          ("            word if is_over(word) => Came::Over,\n", "")])],
     ),
     "what comes is not counted": (

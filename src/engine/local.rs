@@ -3,7 +3,7 @@
 //! The engine that the thread used last is found with one comparison, any other in a table. What a
 //! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
 //! it did not use last, or when it ends. It is not much: what is large of an engine goes with the
-//! last who has it (see `shard/dismantle.rs`). Stops are counted, so that a thread looks for
+//! last who has it (see `shard/close.rs`). Stops are counted, so that a thread looks for
 //! stopped engines only where there may be some.
 //!
 //! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no foreign

@@ -84,7 +84,7 @@ impl<T> Keeper<T> {
     /// is left to be done: nothing where the timer got a seat.
     ///
     /// `PINS`: nothing but the registry and this thread keeps the engine, which may end meanwhile.
-    /// (See `dismantle`.)
+    /// (See `shard/close.rs`.)
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
@@ -297,7 +297,7 @@ impl<T> Keeper<T> {
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
             return Moved::Gone;
         };
-        // Nothing but this thread may keep the engine: see `dismantle`.
+        // Nothing but this thread may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // The new entry is filed before the old seat is kept, which is too late for it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);

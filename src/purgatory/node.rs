@@ -15,7 +15,7 @@ use std::mem;
 
 use crate::engine::Handle;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
-use crate::sync::{Arc, Nesting, Padded, UnsafeCell};
+use crate::sync::{Anchor, Arc, Nesting, UnsafeCell};
 
 use super::lists::WatchLists;
 use super::places::Places;
@@ -24,16 +24,12 @@ use super::{Decision, Operation};
 /// The lists that nodes are in.
 pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 
-/// One of several counts of references to the lists, each on lines of its own: threads that let
-/// operations wait under different keys do not count on the same.
-pub(super) type Anchor<K, O> = Padded<Arc<Lists<K, O>>>;
-
 /// An operation and everything about it.
 pub(super) struct Node<K, O> {
     word: HoldWord<Decision>,
     kept: UnsafeCell<Kept>,
     operation: Arc<O>,
-    anchor: Arc<Anchor<K, O>>,
+    anchor: Anchor<Arc<Lists<K, O>>>,
 }
 
 /// What the holder alone touches.
@@ -75,7 +71,7 @@ where
     O: Operation,
 {
     /// A node that its maker [holds](Hold::of_new).
-    pub(super) fn new_held(operation: Arc<O>, anchor: Arc<Anchor<K, O>>) -> Arc<Node<K, O>> {
+    pub(super) fn new_held(operation: Arc<O>, anchor: Anchor<Arc<Lists<K, O>>>) -> Arc<Node<K, O>> {
         let kept = UnsafeCell::new(Kept::default());
         Arc::new(Node { word: HoldWord::new_held(), kept, operation, anchor })
     }

@@ -1,12 +1,27 @@
-//! Closing a shard: nothing gets in any more, and what is in comes out.
+//! The end of a shard: it is closed, and later its memory is given back.
 //!
-//! *Owner*: the shard's owner: the role that flushes is the role that closes. (A flush by
-//! somebody else would swap the mark of a closed list out and reopen it.)
+//! *Closing*: nothing gets in any more, and what is in comes out. The shard's owner closes, because
+//! the role that flushes is the role that closes. (A flush by another thread would swap the mark of
+//! a closed list out and reopen it.)
+//!
+//! *Dismantling*: a closed shard gives its memory back before the last trace of its engine is gone.
+//! Each thread that used an engine keeps a part of it, and with that the engine's frame, until it
+//! turns to another engine or ends. It must not keep the wheel with it, which may be large. So the
+//! wheel and the depots go when nobody has the engine any more. Those who file through an engine
+//! hold it, so they are not there any more. What is left are handles and doors that find the engine
+//! by its number: they file as readers, from before they look a bucket up until they are done. The
+//! thread that ended the engine dismantles.
 //!
 //! *Orderings*: STOP. The mark goes into the notices, the table of segments and every lane. A push
 //! that comes before the mark is found here; one that comes after is refused and gives its
 //! payload back in an error. There is no between. A vacancy loses its list bit here, so that
 //! whoever takes its seat later falls through to the push and its error.
+//!
+//! DISMANTLE. A mark takes the place of each ring in the wheel's table (AcqRel), and then the epoch
+//! has the ring. A reader that found the ring before the mark (Acquire) is waited for. One that
+//! comes later finds the mark, and its push is refused, as after any stop.
+//!
+//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
 
 use std::ptr::NonNull;
 
@@ -15,7 +30,7 @@ use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 
 use super::owner::Open;
-use super::{Notice, Owner, Shard};
+use super::{Agenda, Notice, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
@@ -61,6 +76,21 @@ impl<T> Shard<T> {
             // SAFETY: it was taken out of the list and is not used again.
             unsafe { Notice::let_go(notice) };
         }
+    }
+
+    /// Gives back the memory of the wheel and what the owner has at hand. Nothing happens to a
+    /// shard that is not closed.
+    ///
+    /// # Safety
+    /// Nobody files here any more, or looks at the wheel, but as a reader.
+    pub unsafe fn dismantle(&self, owner: &mut Owner<T>) {
+        if !owner.closed {
+            return;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.wheel.dismantle() };
+        owner.agenda = Agenda::new();
+        owner.batch.shrink_to_fit();
     }
 }
 

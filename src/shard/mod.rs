@@ -22,7 +22,6 @@ mod bucket;
 mod census;
 mod check;
 mod close;
-mod dismantle;
 mod flush;
 mod hands;
 mod notice;

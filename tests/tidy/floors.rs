@@ -182,7 +182,7 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("src/inbox/mod.rs", "use super::wheel::Wheel;"), 1);
     assert_eq!(upward("src/inbox/stack.rs", "use super::lanes::Lanes;"), 0);
     assert_eq!(upward("src/local/mod.rs", "use crate::sync::Arc;"), 1);
-    assert_eq!(upward("src/sync/real.rs", "use crate::time::Tick;"), 1);
+    assert_eq!(upward("src/sync/std.rs", "use crate::time::Tick;"), 1);
     assert_eq!(upward("src/shard/mod.rs", "use crate::Tick;"), 1);
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
     assert_eq!(upward("src/inbox/hand/tests.rs", "use crate::shard::Shard;"), 0);
@@ -195,7 +195,7 @@ fn a_name_taken_past_its_door_is_found() {
     assert_eq!(forced("src/engine/a.rs", "use std::{fmt, thread::JoinHandle};"), 1);
     assert_eq!(forced("src/engine/a.rs", "let a = std::sync::mpsc::channel();"), 1);
     assert_eq!(forced("src/engine/a.rs", "#[cfg(not(loom))]\nuse crate::sync::thread;"), 0);
-    assert_eq!(forced("src/sync/real.rs", "pub use std::sync::Mutex;"), 0);
+    assert_eq!(forced("src/sync/std.rs", "pub use std::sync::Mutex;"), 0);
     assert_eq!(forced("src/entry/node.rs", "use crossbeam_epoch::{self as epoch, Atomic};"), 2);
     assert_eq!(forced("src/entry/reclaim.rs", "use crossbeam_epoch::{self as epoch};"), 0);
     assert_eq!(forced("src/shard/owner.rs", "use crate::sync::Mutex;"), 1);
