@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
-SEATS, STOCK, POOL = "src/shard/seats.rs", "src/shard/stock.rs", "src/shard/pool.rs"
-LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/prefetch.rs"
+SEATS, STOCK, SHARED = "src/memory/seats.rs", "src/memory/stock.rs", "src/memory/shared.rs"
+LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
 AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/os/threads.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
@@ -68,9 +68,9 @@ ABLATIONS = {
         [W1, WAKEUPS],
         [(SEATS, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
-    "a quarter of the room for seats in the depot": ([W1H], [size(POOL, "SEAT_MAGAZINES", 64, 16)]),
+    "a quarter of the room for seats in the depot": ([W1H], [size(SHARED, "SEAT_MAGAZINES", 64, 16)]),
     "magazines of 16": ([STEADY], [size(STOCK, "MAGAZINE", 64, 16)]),
-    "no depot for memory": ([STEADY], [size(POOL, "MEMORY_MAGAZINES", 32, 0)]),
+    "no depot for memory": ([STEADY], [size(SHARED, "MEMORY_MAGAZINES", 32, 0)]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
     "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }")])]),
@@ -78,8 +78,8 @@ ABLATIONS = {
         [W2],
         [(AHEAD, [
             (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
-            ("pool.living() >= CROWD => ahead", "false && pool.living() >= CROWD => ahead"),
-            ("level >= COARSE\n            && pool.living()", "false\n            && level >= COARSE\n            && pool.living()"),
+            ("shared.living() >= CROWD => ahead", "false && shared.living() >= CROWD => ahead"),
+            ("level >= COARSE\n            && shared.living()", "false\n            && level >= COARSE\n            && shared.living()"),
         ])],
     ),
     "four lists of the owner's": (

@@ -16,8 +16,10 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::local::Geometry;
+use tickless::memory::Shared;
+use tickless::producer::{self, Keeper, Moved};
 use tickless::reaper::{Observer, Reaper};
-use tickless::shard::{self, Keeper, Moved, Pool, Shard};
+use tickless::shard::Shard;
 use tickless::sync::AtomicBool;
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
@@ -78,10 +80,10 @@ pub(crate) fn run(case: &Case) {
 }
 
 struct Pair {
-    // The shard goes before the pool: what it gives up in its end goes there.
+    // The shard goes before the shared: what it gives up in its end goes there.
     shard: Shard<usize>,
     keepers: [Keeper<usize>; 2],
-    pool: Pool<usize>,
+    shared: Shared<usize>,
     clock: Clock,
     observer: Observer,
     handles: Vec<(usize, NonNull<Entry<usize>>)>,
@@ -102,12 +104,12 @@ impl Pair {
         let geometry = Geometry::new(slots, reach).expect("the shapes are valid");
         let now = case.start.resolve(&geometry, Tick::ZERO).min(Tick::LAST);
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(1, 1, None) };
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), now, &pool);
+        let shared = unsafe { Shared::new(1, 1, None) };
+        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), now, &shared);
         Pair {
             shard,
-            keepers: [Keeper::new(&pool), Keeper::new(&pool)],
-            pool,
+            keepers: [Keeper::new(&shared), Keeper::new(&shared)],
+            shared,
             clock: Clock::manual(&ManualClock::new()),
             observer: Observer::default(),
             handles: Vec::new(),
@@ -130,7 +132,7 @@ impl Pair {
             Op::Detach { keeper, pick } => {
                 let Some((_, entry)) = self.pick(pick) else { return };
                 // SAFETY: the handle is given up here.
-                unsafe { shard::let_go(entry, self.lend(keeper.into())) };
+                unsafe { producer::let_go(entry, self.lend(keeper.into())) };
             }
             Op::Turn { now, at_most } => self.turn(self.at(now), at_most),
         }
@@ -151,14 +153,14 @@ impl Pair {
         Some(self.handles.swap_remove(at))
     }
 
-    fn lend(&mut self, keeper: usize) -> (&mut Keeper<usize>, &Pool<usize>, &[Shard<usize>]) {
-        (&mut self.keepers[keeper], &self.pool, slice::from_ref(&self.shard))
+    fn lend(&mut self, keeper: usize) -> (&mut Keeper<usize>, &Shared<usize>, &[Shard<usize>]) {
+        (&mut self.keepers[keeper], &self.shared, slice::from_ref(&self.shard))
     }
 
     fn schedule(&mut self, keeper: bool, deadline: Tick, now: Tick, owned: bool) {
         let (keeper, number) = (&mut self.keepers[usize::from(keeper)], self.scheduled);
         let entry =
-            keeper.schedule::<false>(&self.pool, &self.shard, deadline, || now, number, owned);
+            keeper.schedule::<false>(&self.shared, &self.shard, deadline, || now, number, owned);
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;
@@ -179,7 +181,7 @@ impl Pair {
         let Some((number, entry)) = self.pick(pick) else { return };
         let keeper = self.lend(keeper.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { shard::take(entry, keeper) };
+        let payload = unsafe { producer::take(entry, keeper) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }
@@ -188,7 +190,7 @@ impl Pair {
         let Some((number, mut entry)) = self.pick(pick) else { return };
         let keeper = &mut self.keepers[usize::from(keeper)];
         // SAFETY: the handle is ours; if the timer moved to another entry, so does the handle.
-        match unsafe { keeper.reset(&self.pool, &self.shard, entry, deadline, || now) } {
+        match unsafe { keeper.reset(&self.shared, &self.shard, entry, deadline, || now) } {
             Moved::Here => self.moved(number, deadline, now),
             Moved::To { entry: other, .. } => {
                 entry = other;
@@ -212,7 +214,7 @@ impl Pair {
         };
         let reaper = Reaper {
             shard: &self.shard,
-            pool: &self.pool,
+            shared: &self.shared,
             handler: &handler,
             clock: &self.clock,
             scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
@@ -245,23 +247,23 @@ impl Pair {
         let counted = self.shard.check(&mut owner, self.latest_now);
         let counted = counted.unwrap_or_else(|violation| panic!("{violation}"));
         assert_eq!(counted.pending, self.pending.len() as u64);
-        assert_eq!(self.pool.tallies.pending(), counted.pending);
+        assert_eq!(self.shared.tallies.pending(), counted.pending);
     }
 
     fn end(mut self) {
         assert!(self.pending.values().all(|&(deadline, _)| deadline == Tick::NEVER));
         let mut owner = self.shard.owner().lock().expect("a turn does not panic");
-        let mut returned = self.shard.close(&mut owner, &self.pool);
+        let mut returned = self.shard.close(&mut owner, &self.shared);
         drop(owner);
         returned.sort_unstable();
         assert!(returned.iter().eq(self.pending.keys()), "{returned:?}");
         for (_, entry) in std::mem::take(&mut self.handles) {
             // SAFETY: the handle is given up here.
-            unsafe { shard::let_go(entry, self.lend(0)) };
+            unsafe { producer::let_go(entry, self.lend(0)) };
         }
         for keeper in &mut self.keepers {
-            let _ = keeper.clear(&self.pool);
-            keeper.hand_back(&self.pool);
+            let _ = keeper.clear(&self.shared);
+            keeper.hand_back(&self.shared);
         }
     }
 }

@@ -20,39 +20,8 @@ pub mod periodic;
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
 
-/// Of the futures, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod future {
-    pub mod waker;
-}
-
-/// Of what is armed time and again, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod periodic {
-    pub mod cycle;
-    pub mod pulse;
-    pub use cycle::End;
-}
-
-/// Of the purgatory, what the models are about: the rest stands on the engine.
-#[cfg(any(loom, shuttle))]
-pub mod purgatory {
-    pub mod trial;
-    pub use trial::Decision;
-}
-
-/// Of the keyed timers, what the models are about: the rest stands on the engine and on a map.
-#[cfg(not(all(feature = "keyed", not(any(loom, shuttle)))))]
-#[doc(hidden)]
-pub mod keyed {
-    pub mod gate;
-    pub mod turns;
-}
-
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.
-#[doc(hidden)]
-pub mod depot;
 #[doc(hidden)]
 pub mod doorbell;
 #[doc(hidden)]
@@ -60,7 +29,13 @@ pub mod entry;
 #[doc(hidden)]
 pub mod inbox;
 #[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
 pub mod os;
+#[doc(hidden)]
+pub mod producer;
+#[doc(hidden)]
+pub mod protocol;
 #[doc(hidden)]
 pub mod reaper;
 #[doc(hidden)]

@@ -16,15 +16,17 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::local::{Geometry, Place};
+use tickless::memory::Shared;
+use tickless::producer::{self, Keeper};
 use tickless::reaper::{Observer, Reaper, Report};
-use tickless::shard::{self, Keeper, Pool, Shard};
+use tickless::shard::Shard;
 use tickless::sync::{AtomicBool, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
 
 /// A shard, a thread's keeper of it, and what was scheduled through it.
 struct Bench {
-    pool: Pool<u64>,
+    shared: Shared<u64>,
     shard: Shard<u64>,
     keeper: Keeper<u64>,
     /// Where each pending task is expected.
@@ -36,15 +38,15 @@ impl Bench {
     fn new(wheel_size: u32, start: Tick) -> Bench {
         let geometry = Geometry::new(wheel_size, wheel_size).unwrap();
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(1, 1, None) };
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), start, &pool);
-        let keeper = Keeper::new(&pool);
-        Bench { pool, shard, keeper, places: BTreeMap::new(), entries: BTreeMap::new() }
+        let shared = unsafe { Shared::new(1, 1, None) };
+        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), start, &shared);
+        let keeper = Keeper::new(&shared);
+        Bench { shared, shard, keeper, places: BTreeMap::new(), entries: BTreeMap::new() }
     }
 
     fn insert(&mut self, task: u64, deadline: Tick, now: Tick) -> Filed {
-        let Bench { pool, shard, keeper, .. } = self;
-        let filed = keeper.schedule::<false>(pool, shard, deadline, || now, task, true);
+        let Bench { shared, shard, keeper, .. } = self;
+        let filed = keeper.schedule::<false>(shared, shard, deadline, || now, task, true);
         let (entry, deferred) = filed.unwrap();
         assert!(deferred.is_nothing(), "there is no hook");
         self.entries.insert(task, entry);
@@ -58,7 +60,7 @@ impl Bench {
         let clock = Clock::manual(&ManualClock::new());
         let reaper = Reaper {
             shard: &self.shard,
-            pool: &self.pool,
+            shared: &self.shared,
             handler: &handler,
             clock: &clock,
             scale: Scale::new(Duration::from_secs(1)).unwrap(),
@@ -119,13 +121,13 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        drop(self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.pool));
+        drop(self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.shared));
         for &entry in self.entries.values() {
             let shards = slice::from_ref(&self.shard);
             // SAFETY: the bench had the handle, and is going.
-            unsafe { shard::let_go(entry, (&mut self.keeper, &self.pool, shards)) };
+            unsafe { producer::let_go(entry, (&mut self.keeper, &self.shared, shards)) };
         }
-        assert!(self.keeper.clear(&self.pool).is_nothing());
+        assert!(self.keeper.clear(&self.shared).is_nothing());
     }
 }
 

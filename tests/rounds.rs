@@ -14,8 +14,10 @@ use crate::random::Random;
 use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
+use tickless::memory::Shared;
+use tickless::producer::Keeper;
 use tickless::reaper::{Observer, Reaper};
-use tickless::shard::{Keeper, Pool, Shard};
+use tickless::shard::Shard;
 use tickless::time::Scale;
 use tickless::{Batch, Builder, Clock, Handle, ManualClock, Tick, TypedEngine};
 
@@ -26,7 +28,7 @@ const SHAPES: [(u32, u32); 8] =
 
 /// A shard with a thread's keeper, by hand.
 struct Bench {
-    pool: Pool<u64>,
+    shared: Shared<u64>,
     shard: Shard<u64>,
     keeper: Keeper<u64>,
 }
@@ -34,18 +36,18 @@ struct Bench {
 impl Bench {
     fn new((slots, reach): (u32, u32)) -> Bench {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
+        let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool);
-        let keeper = Keeper::new(&pool);
-        Bench { pool, shard, keeper }
+        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
+        let keeper = Keeper::new(&shared);
+        Bench { shared, shard, keeper }
     }
 
     /// Schedules a timer by a producer's clock.
     fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { pool, shard, keeper } = self;
+        let Bench { shared, shard, keeper } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = keeper.schedule::<false>(pool, shard, due, now, deadline, false).unwrap();
+        let _ = keeper.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn: the deadlines that fired, in order.
@@ -53,7 +55,7 @@ impl Bench {
         let fired = std::sync::Mutex::new(Vec::new());
         let reaper = Reaper {
             shard: &self.shard,
-            pool: &self.pool,
+            shared: &self.shared,
             handler: &|batch: Batch<'_, u64>| fired.lock().unwrap().extend(batch),
             clock: &Clock::manual(&ManualClock::new()),
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
@@ -87,8 +89,8 @@ impl Drop for Bench {
         if thread::panicking() {
             return;
         }
-        self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.pool);
-        let _ = self.keeper.clear(&self.pool);
+        self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.shared);
+        let _ = self.keeper.clear(&self.shared);
     }
 }
 

@@ -9,7 +9,9 @@ use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
-use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::memory::Shared;
+use tickless::producer::{Keeper, Moved};
+use tickless::shard::Shard;
 use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Tick, TypedEngine,
 };
@@ -284,32 +286,32 @@ fn what_a_sweep_has_taken_out_is_returned() {
 #[test]
 fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     // SAFETY: what is built on it keeps to it, and is closed before it goes.
-    let pool = unsafe { Pool::new(1, 1, Some(1)) };
+    let shared = unsafe { Shared::new(1, 1, Some(1)) };
     let geometry = Geometry::default();
-    let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool);
-    let mut keeper = Keeper::new(&pool);
+    let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
+    let mut keeper = Keeper::new(&shared);
     let close = || {
         // The keeper asks for the time after it has cancelled the old entry and before it files
         // the new one: this is when the shard closes.
         let mut owner = shard.owner().lock().unwrap();
-        assert!(shard.close(&mut owner, &pool).is_empty(), "the payload is on its way");
+        assert!(shard.close(&mut owner, &shared).is_empty(), "the payload is on its way");
         Tick::ZERO
     };
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
     let now = || Tick::ZERO;
-    let filed = keeper.schedule::<false>(&pool, &shard, far, now, fates.token(0), true);
+    let filed = keeper.schedule::<false>(&shared, &shard, far, now, fates.token(0), true);
     let (entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
-    let moved = unsafe { keeper.reset(&pool, &shard, entry, Tick::new(5), close) };
+    let moved = unsafe { keeper.reset(&shared, &shard, entry, Tick::new(5), close) };
     assert!(!shard.has_notices(), "closing reads them too");
     let Moved::Stopped(token) = moved else { panic!("it moved after all") };
     assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
     // Its room is free again, so that this is refused for the right reason.
-    let refused = keeper.schedule::<false>(&pool, &shard, far, now, fates.token(1), true);
+    let refused = keeper.schedule::<false>(&shared, &shard, far, now, fates.token(1), true);
     assert!(refused.unwrap_err().is_stopped());
-    assert_eq!(pool.tallies.pending(), 0);
-    assert!(keeper.clear(&pool).is_nothing());
+    assert_eq!(shared.tallies.pending(), 0);
+    assert!(keeper.clear(&shared).is_nothing());
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tickless::Tick;
 use tickless::entry::Entry;
-use tickless::shard::{self, Deferred, Keeper, Moved, Pool, Shard};
+use tickless::memory::Shared;
+use tickless::producer::{self, Deferred, Keeper, Moved};
+use tickless::shard::Shard;
 
 use crate::ledger::{Fate, Payload};
 use crate::world::World;
@@ -34,7 +36,7 @@ unsafe impl Send for Timer {}
 impl Hand {
     /// A hand for a thread that begins to use the world.
     pub fn new(world: &Arc<World>) -> Hand {
-        Hand { world: world.clone(), keeper: Keeper::new(&world.pool) }
+        Hand { world: world.clone(), keeper: Keeper::new(&world.shared) }
     }
 
     /// The world that it reaches into.
@@ -44,7 +46,7 @@ impl Hand {
 
     /// From now on the hand files in another shard of the same engine.
     pub fn turn_to(&mut self, world: &Arc<World>) {
-        assert!(Arc::ptr_eq(&self.world.pool, &world.pool), "both are of one engine");
+        assert!(Arc::ptr_eq(&self.world.shared, &world.shared), "both are of one engine");
         self.world = world.clone();
     }
 
@@ -62,7 +64,7 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { shard::take(timer.entry, self.lend()) }) else {
+        let Some(payload) = (unsafe { producer::take(timer.entry, self.lend()) }) else {
             return false;
         };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
@@ -73,11 +75,11 @@ impl Hand {
     /// Moves the timer. `true`: it is due at `deadline` and at no other time.
     pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
         let Some(Timer { entry, id }) = timer.as_mut() else { return false };
-        let (World { pool, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
+        let (World { shared, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
         // Before it is, so that whoever sees it run knows; a reset that fails is undone.
         let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
-        match unsafe { self.keeper.reset(pool, shard, *entry, to, || Tick::new(now)) } {
+        match unsafe { self.keeper.reset(shared, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
             Moved::To { entry: other, deferred } => {
                 *entry = other;
@@ -100,12 +102,12 @@ impl Hand {
     pub fn detach(&mut self, timer: impl Into<Option<Timer>>) {
         let Some(timer) = timer.into() else { return };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        unsafe { shard::let_go(timer.entry, self.lend()) };
+        unsafe { producer::let_go(timer.entry, self.lend()) };
     }
 
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
-        let deferred = self.keeper.clear(&self.world.pool);
+        let deferred = self.keeper.clear(&self.world.shared);
         self.finish(deferred);
     }
 
@@ -117,20 +119,20 @@ impl Hand {
     /// Does what the keeper has left to be done.
     fn finish(&mut self, deferred: Deferred) {
         if !deferred.is_nothing() {
-            self.keeper.take_chores().run(slice::from_ref(&self.world.shard), &self.world.pool);
+            self.keeper.take_chores().run(slice::from_ref(&self.world.shard), &self.world.shared);
         }
     }
 
-    fn lend(&mut self) -> (&mut Keeper<Payload>, &Pool<Payload>, &[Shard<Payload>]) {
-        (&mut self.keeper, &self.world.pool, slice::from_ref(&self.world.shard))
+    fn lend(&mut self) -> (&mut Keeper<Payload>, &Shared<Payload>, &[Shard<Payload>]) {
+        (&mut self.keeper, &self.world.shared, slice::from_ref(&self.world.shard))
     }
 
     fn file<const PINS: bool>(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
-        let (World { pool, shard, .. }, due) = (&*self.world, Tick::new(deadline));
+        let (World { shared, shard, .. }, due) = (&*self.world, Tick::new(deadline));
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         let now = || Tick::new(now);
-        match self.keeper.schedule::<PINS>(pool, shard, due, now, payload, owned) {
+        match self.keeper.schedule::<PINS>(shared, shard, due, now, payload, owned) {
             Ok((entry, deferred)) => {
                 self.finish(deferred);
                 Some(Timer { entry, id })
@@ -147,7 +149,7 @@ impl Drop for Hand {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.clear();
-            self.keeper.hand_back(&self.world.pool);
+            self.keeper.hand_back(&self.world.shared);
         }
     }
 }

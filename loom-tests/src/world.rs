@@ -8,8 +8,9 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
+use tickless::memory::Shared;
 use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
-use tickless::shard::{Pool, Shard};
+use tickless::shard::Shard;
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
@@ -27,11 +28,11 @@ const TICK: Duration = Duration::from_millis(1);
 /// A shard and what surrounds it. In its end it is stopped, if it was not before.
 #[derive(Debug)]
 pub struct World {
-    // The shard goes before the pool: what it gives up in its end goes there.
+    // The shard goes before the shared: what it gives up in its end goes there.
     /// The shard.
     pub shard: Shard<Payload>,
     /// What threads share besides, also with the shards beside this one.
-    pub pool: Arc<Pool<Payload>>,
+    pub shared: Arc<Shared<Payload>>,
     /// Who may run turns, and how that ends.
     pub ending: Ending<Payload, Handler>,
     observer: Observer,
@@ -62,18 +63,18 @@ impl World {
         world
     }
 
-    /// A world with a bell, and a pool for so many shards: one for none gives every magazine
+    /// A world with a bell, and a shared for so many shards: one for none gives every magazine
     /// back to the allocator.
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
         // SAFETY: hands and shards keep to it, and a world closes its shard in its end.
-        let pool = unsafe { Pool::new(1, pool_for, None) };
-        World::build(geometry, bell, Arc::new(pool))
+        let shared = unsafe { Shared::new(1, pool_for, None) };
+        World::build(geometry, bell, Arc::new(shared))
     }
 
     /// Another shard of the same engine, driven by the model as well.
     pub fn beside(other: &World) -> Arc<World> {
         let geometry = *other.shard.wheel().geometry();
-        let world = World::build(geometry, Bell::None, other.pool.clone());
+        let world = World::build(geometry, Bell::None, other.shared.clone());
         world.make_levels();
         world
     }
@@ -81,8 +82,8 @@ impl World {
     /// As `new`, for at most `max_pending` timers at a time.
     pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
         // SAFETY: as in `with`.
-        let pool = unsafe { Pool::new(1, 1, Some(max_pending)) };
-        let world = World::build(geometry, Bell::None, Arc::new(pool));
+        let shared = unsafe { Shared::new(1, 1, Some(max_pending)) };
+        let world = World::build(geometry, Bell::None, Arc::new(shared));
         world.make_levels();
         world
     }
@@ -94,13 +95,13 @@ impl World {
         world
     }
 
-    fn build(geometry: Geometry, bell: Bell, pool: Arc<Pool<Payload>>) -> Arc<World> {
-        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &pool);
+    fn build(geometry: Geometry, bell: Bell, shared: Arc<Shared<Payload>>) -> Arc<World> {
+        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &shared);
         let hand = ManualClock::new();
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
-            pool,
+            shared,
             ending: Ending::new(1, Handler { dropped: dropped.clone() }),
             dropped,
             observer: Observer::default(),
@@ -231,7 +232,7 @@ impl World {
 
     /// Stops the world, and leaves a turn that is under way alone.
     pub fn stop_at_once(&self) -> usize {
-        returned(self.ending.stop(slice::from_ref(&self.shard), &self.pool))
+        returned(self.ending.stop(slice::from_ref(&self.shard), &self.shared))
     }
 
     /// Gives back what only those need who have the engine, as its last user does.
@@ -243,7 +244,7 @@ impl World {
         // SAFETY: passed on to the caller.
         unsafe { self.shard.dismantle(&mut owner) };
         drop(owner);
-        self.pool.dismantle();
+        self.shared.dismantle();
     }
 
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
@@ -255,7 +256,7 @@ impl World {
     fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
         Reaper {
             shard: &self.shard,
-            pool: &self.pool,
+            shared: &self.shared,
             handler,
             clock: &self.clock,
             scale: self.scale,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::depot::{Depot, Magazine};
+use tickless::memory::depot::{Depot, Magazine};
 use tickless::sync::{Life, UnsafeCell, thread};
 
 /// Something that is not atomic, and that is missed if it leaks.

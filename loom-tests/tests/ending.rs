@@ -105,7 +105,7 @@ fn of_two_shards_the_handler_goes_after_the_last_turn_of_both() {
             })
         });
         // The roles are all that counts here: the shards have nothing to close.
-        ending.stop(&[], &world.pool);
+        ending.stop(&[], &world.shared);
         assert!(ending.wait(None) && ending.roles_left() == 0);
         turners.into_iter().for_each(|turner| turner.join().unwrap());
     });

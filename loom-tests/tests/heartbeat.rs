@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::periodic::pulse::{Pulse, Verdict};
+use tickless::protocol::pulse::{Pulse, Verdict};
 use tickless::sync::{Counter, Ordering::Relaxed, UnsafeCell};
 
 const TIMEOUT: u64 = 10;

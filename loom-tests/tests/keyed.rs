@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::keyed::gate::Gate;
-use tickless::keyed::turns::{Armed, Turns};
+use tickless::protocol::gate::Gate;
+use tickless::protocol::turns::{Armed, Turns};
 use tickless::sync::{Counter, JoinHandle, Mutex, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A timer, as its maker, the map and its tickets know it.

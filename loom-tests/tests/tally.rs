@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::shard::{Count, Tallies, Tally};
+use tickless::memory::{Count, Tallies, Tally};
 
 /// Begins with two tallies that are free, the first of which was handed back last.
 fn two_free() -> Arc<Tallies> {

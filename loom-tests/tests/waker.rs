@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use loom_tests::check;
-use tickless::future::waker::Signal;
+use tickless::protocol::signal::Signal;
 use tickless::sync::{AtomicBool, Counter, Mutex, Ordering, UnsafeCell, thread};
 
 /// A sleep, and the timer that it waits for.

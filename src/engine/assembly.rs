@@ -5,9 +5,10 @@ use std::io;
 use crate::dispatch::{Handler, Inline, Task, contained};
 use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
+use crate::memory::Shared;
 use crate::os::{self, Alarm};
 use crate::reaper;
-use crate::shard::{Pool, Shard};
+use crate::shard::Shard;
 use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
@@ -90,7 +91,7 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         // SAFETY: the engine's parts use this pool alone, and its core closes the shards before
         // it goes.
-        let pool = unsafe { Pool::new(number, shards, self.max_pending) };
+        let pool = unsafe { Shared::new(number, shards, self.max_pending) };
         let shards = (0..shards)
             .map(|i| {
                 let doorbell = self.doorbell(i, has_threads)?;

@@ -7,8 +7,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
+use crate::memory::Shared;
 use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
-use crate::shard::{Pool, Shard};
+use crate::shard::Shard;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
@@ -30,7 +31,7 @@ pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
 pub(super) struct Core<T> {
     // The shards go first: what they give up in their end goes to the pool.
     pub(super) shards: Box<[Shard<T>]>,
-    pub(super) pool: Pool<T>,
+    pub(super) pool: Shared<T>,
     pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
@@ -54,7 +55,7 @@ impl<T> Drop for Owned<T> {
 impl<T: Send + 'static> Core<T> {
     pub(super) fn new(
         shards: Box<[Shard<T>]>,
-        pool: Pool<T>,
+        pool: Shared<T>,
         clock: Clock,
         scale: Scale,
         handler: Box<dyn Handler<T>>,
@@ -161,7 +162,7 @@ impl<T> Core<T> {
         let (handler, queue) = role.parts();
         let reaper = Reaper {
             shard: &self.shards[index],
-            pool: &self.pool,
+            shared: &self.pool,
             handler: handler.handler.as_deref().expect("it is there until it is dropped"),
             clock: &self.clock,
             scale: self.scale,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
-use crate::shard::{self, Moved};
+use crate::producer::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::{Moment, Tick, saturating_ns};
 
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Handle<T> {
     pub fn cancel(self) -> bool {
         let Some(entry) = ManuallyDrop::new(self).entry() else { return false };
         // SAFETY: this was the handle, and the thread's keepers are by engines.
-        unsafe { shard::cancel(entry, Keepers) }
+        unsafe { producer::cancel(entry, Keepers) }
     }
 
     /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
@@ -122,7 +122,7 @@ impl<T: Send + 'static> Handle<T> {
     pub fn take(self) -> Option<T> {
         let entry = ManuallyDrop::new(self).entry()?;
         // SAFETY: as in `cancel`.
-        unsafe { shard::take(entry, Keepers) }
+        unsafe { producer::take(entry, Keepers) }
     }
 
     /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry() {
             // SAFETY: the handle is going.
-            unsafe { shard::let_go(entry, Keepers) };
+            unsafe { producer::let_go(entry, Keepers) };
         }
     }
 }

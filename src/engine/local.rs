@@ -3,7 +3,7 @@
 //! The engine that the thread used last is found with one comparison, any other in a table. What a
 //! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
 //! it did not use last, or when it ends. It is not much: what is large of an engine goes with the
-//! last who has it (see `shard/dismantle.rs`). Stops are counted, so that a thread looks for
+//! last who has it (see `shard/close.rs`). Stops are counted, so that a thread looks for
 //! stopped engines only where there may be some.
 //!
 //! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no foreign
@@ -21,7 +21,8 @@ use std::ptr::{self, NonNull};
 use crate::dispatch::contained;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::shard::{Deferred, Keeper, Pool, WithKeeper};
+use crate::memory::Shared;
+use crate::producer::{Deferred, Keeper, WithKeeper};
 use crate::sync::{Arc, AtomicU64, Ordering, Section};
 use crate::time::{Tick, Watch};
 
@@ -170,7 +171,7 @@ impl<T> Lent<T> {
 
     /// Calls `f` with the keeper, gives it back, and does what `f` has left to be done.
     #[inline(always)]
-    fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred) {
+    fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred) {
         let Local { core, keeper, .. } = &mut *self;
         let deferred = f(keeper, &core.pool);
         self.give_back(deferred);
@@ -203,7 +204,7 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
     fn with_keeper(
         &mut self,
         engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
     ) -> bool {
         match current(engine) {
             Some(local) => {
@@ -220,7 +221,7 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
 #[inline(never)]
 fn with_found<T: Send + 'static>(
     engine: u32,
-    f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+    f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
 ) -> bool {
     find(engine, || ENGINES.find(engine)).map(|local| local.with_keeper(f)).is_some()
 }

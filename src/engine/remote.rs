@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Task;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::shard::Deferred;
+use crate::producer::Deferred;
 use crate::time::Tick;
 
 use super::local::{self, Lent, Local};

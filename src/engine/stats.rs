@@ -4,8 +4,8 @@
 
 use std::fmt;
 
+use crate::memory::Count;
 use crate::reaper::{Lateness, Observer};
-use crate::shard::Count;
 
 use super::core::Core;
 use super::table::Table;

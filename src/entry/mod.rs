@@ -4,15 +4,13 @@
 //! thread's cache does with one) and `reaping` (what the reaper does).
 
 mod holder;
-mod link;
 mod node;
 mod reaping;
 mod reclaim;
 mod word;
 
 pub use holder::Reset;
-pub use link::Linked;
-pub use node::{Entry, Filed};
+pub use node::{Entry, Filed, Linked};
 pub use reaping::Taken;
 pub use reclaim::{Published, Reader, after_readers, collect, read, waiting};
 pub use word::{Phase, Word};

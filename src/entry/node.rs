@@ -13,7 +13,14 @@ use std::ptr::{self, NonNull};
 use crate::sync::{self, AtomicPtr, AtomicU32, AtomicU64, Life, Ordering, UnsafeCell};
 use crate::time::{MAX_LEVELS, Place, Tick};
 
-use super::{Linked, Phase, Word};
+use super::{Phase, Word};
+
+/// A node of an intrusive list: it carries the pointer to the next one itself.
+pub trait Linked: Sized {
+    /// The link. Written by the thread that pushes the node, read by the one that took the list
+    /// (and, for entries, by readers under a guard, who must expect it to change).
+    fn next(&self) -> &AtomicPtr<Self>;
+}
 
 /// One scheduled timer, or the seat of a cancelled one, or memory for the next.
 #[repr(C, align(64))]

@@ -61,9 +61,6 @@ mod missed;
 mod sleep;
 mod timeout;
 
-#[doc(hidden)]
-pub mod waker;
-
 pub use error::{Elapsed, SleepError};
 pub use ext::{EngineExt, FutureExt};
 #[cfg(feature = "hyper")]

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, Handle, State};
+use crate::protocol::signal::Signal;
 use crate::sync::Arc;
 
 use super::SleepError;
-use super::waker::Signal;
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus what system and executor need to wake the task).

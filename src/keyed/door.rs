@@ -3,8 +3,8 @@
 //! *Owner*: the clones of the timers, by reference count.
 //!
 //! *Invariants*
-//! - A timer is scheduled first and entered then (see `gate`), and it is cancelled on the engine
-//!   after it was taken out: no call to the engine happens under a lock.
+//! - A timer is scheduled first and entered then (see `protocol/gate.rs`), and it is cancelled on
+//!   the engine after it was taken out: no call to the engine happens under a lock.
 //! - A door keeps the table, the table keeps nodes, and they keep the table (not the door): what
 //!   waits keeps no engine alive, and the door calls off what waits in its end.
 //!
@@ -18,17 +18,14 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{Panics, Task, contained};
 use crate::engine::{Engine, Handle};
 use crate::error::ScheduleError;
-use crate::sync::{Arc, Padded};
+use crate::sync::{Anchors, Arc};
 use crate::time::Tick;
 
 use super::ResetError;
-use super::node::{Anchor, ByKey, Counted, Node, spread};
+use super::node::{ByKey, Counted, Node};
 use super::table::{Entered, Move, Rule, Table};
 use super::ticket::Ticket;
 use super::waiting::{Rearmed, Remains, Taken};
-
-/// Counts of references to the table.
-const ANCHORS: usize = 64;
 
 /// What clones of the timers share.
 pub(super) struct Door<K, S>
@@ -37,7 +34,7 @@ where
 {
     table: Arc<Table<K>>,
     /// Nodes hold on to the table by one of these.
-    anchors: Box<[Arc<Anchor<K>>]>,
+    anchors: Anchors<Counted<K>>,
     engine: Engine,
     hasher: S,
 }
@@ -91,8 +88,7 @@ where
 {
     pub(super) fn new(engine: Engine, hasher: S) -> Door<K, S> {
         let table = Arc::new(Table::new());
-        let anchor = || Arc::new(Padded(Counted::new(table.clone())));
-        let anchors = (0..ANCHORS).map(|_| anchor()).collect();
+        let anchors = Anchors::new(|| Counted::new(table.clone()));
         Door { table, anchors, engine, hasher }
     }
 
@@ -130,10 +126,6 @@ where
         }
         called_off
     }
-
-    fn anchor(&self, hash: u64) -> &Arc<Anchor<K>> {
-        &self.anchors[(spread(hash) % ANCHORS as u64) as usize]
-    }
 }
 
 impl<K, S> Door<K, S>
@@ -154,7 +146,7 @@ where
         if rule == Rule::IfAbsent && self.table.contains(&ByKey { key: &key, hash }) {
             return Err(Refusal::Occupied(task));
         }
-        let mut node = Node::new(key, hash, self.anchor(hash).clone());
+        let mut node = Node::new(key, hash, self.anchors.of(hash).clone());
         loop {
             let ticket = Ticket::new(node.clone(), 0);
             let timer = match when.schedule(&self.engine, move || ticket.fire()) {

@@ -54,14 +54,10 @@
 mod by_key;
 mod door;
 mod error;
-#[doc(hidden)]
-pub mod gate;
 mod node;
 mod table;
 mod ticket;
 mod timers;
-#[doc(hidden)]
-pub mod turns;
 mod waiting;
 
 pub use error::{IfAbsentError, IfAbsentReason, ResetError, Scheduled};

@@ -14,9 +14,9 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-use crate::sync::{Arc, AtomicUsize, Ordering, Padded};
+use crate::protocol::gate::Gate;
+use crate::sync::{Anchor, Arc, AtomicUsize, Ordering};
 
-use super::gate::Gate;
 use super::table::Table;
 
 /// A key and what belongs to it.
@@ -25,14 +25,10 @@ pub(super) struct Node<K> {
     pub(super) hash: u64,
     pub(super) gate: Gate,
     name: AtomicUsize,
-    anchor: Arc<Anchor<K>>,
+    anchor: Anchor<Counted<K>>,
 }
 
-/// One of several counts of references to the table and of what waits there, each on lines of its
-/// own: threads that use different keys do not count on the same.
-pub(super) type Anchor<K> = Padded<Counted<K>>;
-
-/// The way to the table, and how many timers wait by this way.
+/// One of several references to the table, and how many timers wait by this one.
 pub(super) struct Counted<K> {
     pub(super) table: Arc<Table<K>>,
     waiting: AtomicUsize,
@@ -47,18 +43,10 @@ pub(super) struct ByKey<'a, Q: ?Sized> {
     pub(super) hash: u64,
 }
 
-/// A number as good in its upper as in its lower bits, from one that need not be.
-pub(super) fn spread(hash: u64) -> u64 {
-    // An odd number without a pattern carries every lower bit into the upper ones, and the shift
-    // brings those back to the lowest.
-    let upper = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    upper ^ (upper >> 32)
-}
-
 // === impl Node ===
 
 impl<K> Node<K> {
-    pub(super) fn new(key: K, hash: u64, anchor: Arc<Anchor<K>>) -> Arc<Node<K>> {
+    pub(super) fn new(key: K, hash: u64, anchor: Anchor<Counted<K>>) -> Arc<Node<K>> {
         let (gate, name) = (Gate::new(), AtomicUsize::new(0));
         Arc::new(Node { key, hash, gate, name, anchor })
     }

@@ -27,10 +27,10 @@ use hashbrown::HashTable;
 
 use crate::dispatch::Task;
 use crate::engine::{CancelOnDrop, Handle};
-use crate::sync::{Arc, Mutex, MutexGuard, Padded};
+use crate::sync::{Arc, Mutex, MutexGuard, Padded, spread};
 use crate::time::Tick;
 
-use super::node::{ByKey, Named, Node, spread};
+use super::node::{ByKey, Named, Node};
 use super::waiting::{Rearmed, Taken, Waiting};
 
 /// Into how many parts keys are spread.

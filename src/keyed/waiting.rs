@@ -10,10 +10,10 @@ use std::{fmt, mem};
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::Handle;
+use crate::protocol::turns::{Armed, Turns};
 use crate::sync::Arc;
 
 use super::node::{Named, Node};
-use super::turns::{Armed, Turns};
 
 /// A timer that waits.
 pub(super) struct Waiting<K> {

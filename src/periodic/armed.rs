@@ -5,7 +5,7 @@
 //!
 //! *Invariants*
 //! - What is kept beside the word (`kept`) is touched by whoever holds the thing, or finishes it:
-//!   see `cycle`. So the handle of the timer that it waits for is there when it is free.
+//!   see `protocol/hold.rs`. So the handle of the timer that it waits for is there when it is free.
 //! - A closure of the user runs while the thing is held. No other closure of it does meanwhile.
 //! - The last reference in the engine is never dropped unseen: a task that is dropped instead of
 //!   run (an engine that ends, a dispatcher that gives up) ends the thing.
@@ -19,10 +19,11 @@ use std::fmt;
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, EngineRef, Handle};
+use crate::protocol::hold::{Came, Decided, HoldWord, Released};
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Clock;
 
-use super::cycle::{Came, Cycle, Decided, End, Released};
+use super::End;
 
 /// What such a thing does.
 pub(super) trait Body: Sized + Send + 'static {
@@ -54,7 +55,7 @@ pub(super) enum Next {
 /// together at the beginning.
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
-    cycle: Cycle,
+    word: HoldWord<End>,
     pub(super) shared: B::Shared,
     /// When the timer is due that was armed last.
     due_ns: AtomicU64,
@@ -117,7 +118,7 @@ impl<B: Body> Armed<B> {
         shared: B::Shared,
     ) -> Result<Arc<Armed<B>>, (End, B)> {
         let armed = Arc::new(Armed {
-            cycle: Cycle::new_held(),
+            word: HoldWord::new_held(),
             engine: EngineRef::new(engine.as_typed()),
             clock: engine.as_typed().clock().clone(),
             due_ns: AtomicU64::new(at_ns),
@@ -125,30 +126,31 @@ impl<B: Body> Armed<B> {
             kept: UnsafeCell::new(Kept { handle: None, body: Some(body) }),
         });
         match armed.wait_until(at_ns) {
-            None => Ok(armed),
-            Some(end) => Err((end, armed.take().1.expect("nobody else has seen it"))),
+            Released::Finish { how, .. } => {
+                Err((how, armed.take().1.expect("nobody else has seen it")))
+            }
+            Released::Free | Released::Again => Ok(armed),
         }
     }
 
-    /// The holder arms it and lets go; `Some`: it is over instead.
+    /// The holder arms it and lets go, unless it is over.
     ///
     /// A timer that comes before the holder let go is armed once more, for a time that has come by
     /// then, rather than run here: this may be a thread of the user, who has only called `start`.
-    fn wait_until(self: &Arc<Self>, at_ns: u64) -> Option<End> {
+    fn wait_until(self: &Arc<Self>, at_ns: u64) -> Released<End> {
         loop {
-            if let Err(end) = self.arm(at_ns) {
-                return Some(end);
+            if let Err(over) = self.arm(at_ns) {
+                return over;
             }
-            match self.cycle.release() {
-                Released::Free => return None,
+            match self.word.release() {
                 Released::Again => {}
-                Released::Finish(end) => return Some(end),
+                released => return released,
             }
         }
     }
 
     /// The holder's part: schedules the timer. Where that fails, it is over.
-    fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), End> {
+    fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), Released<End>> {
         // ORDER: Relaxed - a time to show; who needs more has it from the word.
         self.due_ns.store(at_ns, Ordering::Relaxed);
         let arming = Arming(Some(self.clone()));
@@ -156,7 +158,7 @@ impl<B: Body> Armed<B> {
             Ok(handle) => handle,
             Err(error) => {
                 // Before the task is dropped, which would have a say in this.
-                return Err(self.cycle.conclude(match error.is_full() {
+                return Err(self.word.conclude(match error.is_full() {
                     true => End::Full,
                     false => End::Stopped,
                 }));
@@ -176,7 +178,7 @@ impl<B: Body> Armed<B> {
             match self.wait_for_next(&mut panics) {
                 Released::Free => break None,
                 Released::Again => {}
-                Released::Finish(end) => break Some(end),
+                Released::Finish { how, .. } => break Some(how),
             }
         };
         if let Some(end) = end {
@@ -186,15 +188,15 @@ impl<B: Body> Armed<B> {
     }
 
     /// The holder asks the body what to wait for, and lets go. A body that panics then is over.
-    fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released {
-        if let Some(end) = self.cycle.end() {
-            return Released::Finish(end);
+    fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released<End> {
+        if self.word.end().is_some() {
+            return self.word.release();
         }
         let next = panics.run(|| self.with_body(|body| body.next(self)));
         match next.unwrap_or(Next::End(End::Panicked)) {
-            Next::At(at_ns) => self.wait_until(at_ns).map_or(Released::Free, Released::Finish),
-            Next::Answer => self.cycle.release(),
-            Next::End(end) => Released::Finish(self.cycle.conclude(end)),
+            Next::At(at_ns) => self.wait_until(at_ns),
+            Next::Answer => self.word.release(),
+            Next::End(end) => self.word.conclude(end),
         }
     }
 
@@ -227,7 +229,7 @@ impl<B: Body> Armed<B> {
     }
 
     fn decide(&self, end: End) -> bool {
-        match self.cycle.decide(end) {
+        match self.word.decide(end, || false) {
             Decided::Finish => {
                 self.finish(end);
                 true
@@ -257,11 +259,11 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 
     fn end(&self) -> Option<End> {
-        self.cycle.end()
+        self.word.end()
     }
 
     fn count(&self) -> u64 {
-        self.cycle.count()
+        self.word.count()
     }
 
     fn cancel(&self) -> bool {
@@ -269,7 +271,8 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 
     fn come(self: Arc<Self>) -> bool {
-        match self.cycle.come() {
+        // An answer from inside of an attempt is heard like any other.
+        match self.word.come(|| false) {
             Came::Hold => {
                 self.serve();
                 true
@@ -282,7 +285,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
 
 impl<B: Body> fmt::Debug for Armed<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Armed").field("cycle", &self.cycle).finish_non_exhaustive()
+        f.debug_struct("Armed").field("word", &self.word).finish_non_exhaustive()
     }
 }
 

@@ -5,8 +5,9 @@
 //!   and for nothing else.
 //! - One answers it: the attempt or, where its time is limited, the timer of that limit. Whoever
 //!   *claims* it does; an attempt without a limit has nobody to contend with.
-//! - The place for the answer is that one's until the answer has *come* (see `cycle`), and then the
-//!   holder's. Where the retry is over it stays the former's, which takes the answer out again.
+//! - The place for the answer is that one's until the answer has *come* (`protocol/hold.rs`), and
+//!   then the holder's. Where the retry is over it stays the former's, which takes the answer out
+//!   again.
 
 use std::fmt;
 

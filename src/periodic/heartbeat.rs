@@ -5,8 +5,8 @@
 //! timeout after the last of them passes. So it comes once per timeout, however many beats there
 //! were, and comes on the very tick when there was none.
 //!
-//! *Invariant*: the exchange that ends the beats (`pulse`) decides what users are told; the word of
-//! the thing (`cycle`) decides who has the closure.
+//! *Invariant*: the CAS that ends the beats (`protocol/pulse.rs`) decides what users are told; the
+//! word of the thing (`protocol/hold.rs`) decides who has the closure.
 //!
 //! *Tested by*: `tests/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
 
@@ -14,11 +14,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::engine::{Engine, EngineRef};
+use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 
 use super::armed::{Armed, Arms, Body, Next};
-use super::pulse::{Pulse, Verdict};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) pushes out. When the beats stop for as long as the

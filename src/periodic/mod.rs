@@ -44,12 +44,10 @@
 //! - They allocate when they are started, and not for what follows.
 //! - Nothing assumes that runs happen on the engine's own threads: what its
 //!   [handler](crate::Handler) runs elsewhere is in order too.
-//!
-//! In here: `cycle` is the word that decides who has a thing that is armed again and again, and how
-//! it ends; `armed` is such a thing on an engine. `schedule`, `handle`, `run` and `every` are the
-//! periodic; `backoff`, `retry`, `retrying`, `trying`, `attempt` and `outcome` the retry;
-//! `heartbeat`, with its word `pulse`, the heartbeat.
 
+// `armed` is what repeats on an engine, over the words in `crate::protocol`. `schedule`, `handle`,
+// `run` and `every` are the periodic; `backoff`, `retry`, `retrying`, `trying`, `attempt` and
+// `outcome` the retry; `heartbeat` is the heartbeat.
 mod armed;
 mod attempt;
 mod backoff;
@@ -64,14 +62,9 @@ mod run;
 mod schedule;
 mod trying;
 
-#[doc(hidden)]
-pub mod cycle;
-#[doc(hidden)]
-pub mod pulse;
-
+pub use crate::protocol::End;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
-pub use cycle::End;
 pub use error::{StartError, StartReason};
 pub use every::Every;
 pub use handle::{Periodic, PeriodicGuard};

@@ -9,12 +9,11 @@ use std::time::Duration;
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef};
 use crate::error::BuildError;
-use crate::sync::{Arc, Padded};
+use crate::sync::{Anchors, Arc};
 use crate::time::saturating_ns;
 
 use super::expiry::Expiry;
-use super::node::{Anchor, Hold, Lists, Node};
-use super::trial::Outcome;
+use super::node::{COMPLETED, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Where operations wait under keys until they complete or time out: see the
@@ -78,9 +77,6 @@ where
     pub(super) inner: Arc<Inner<K, O, S>>,
 }
 
-/// Counts of references to the lists.
-const ANCHORS: usize = 64;
-
 /// What a purgatory's clones share.
 pub(super) struct Inner<K, O, S>
 where
@@ -89,7 +85,7 @@ where
 {
     pub(super) lists: Arc<Lists<K, O>>,
     /// Operations hold on to the lists by one of these.
-    anchors: Box<[Arc<Anchor<K, O>>]>,
+    anchors: Anchors<Arc<Lists<K, O>>>,
     pub(super) engine: Engine,
     pub(super) hasher: S,
 }
@@ -189,7 +185,7 @@ where
     /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
         let lists = Arc::new(Lists::new());
-        let anchors = (0..ANCHORS).map(|_| Arc::new(Padded(lists.clone()))).collect();
+        let anchors = Anchors::new(|| lists.clone());
         Purgatory { inner: Arc::new(Inner { lists, anchors, engine: engine.clone(), hasher }) }
     }
 
@@ -249,7 +245,7 @@ where
         }
 
         let hash = hasher.hash_one(&first);
-        let node = Node::new_held(operation, anchors[hash as usize % ANCHORS].clone());
+        let node = Node::new_held(operation, anchors.of(hash).clone());
         let mut hold = Hold::of_new(&node);
         let others = keys.map(|key| (hasher.hash_one(&key), key));
         for (hash, key) in iter::once((hash, first)).chain(others) {
@@ -274,7 +270,7 @@ where
             Err(_error) => return refuse(hold, &node, WatchReason::Stopped),
         }
         Ok(match hold.work() {
-            Outcome::COMPLETED => Arrival::Completed,
+            COMPLETED => Arrival::Completed,
             _ => Arrival::Delayed(Delayed::new(node)),
         })
     }
@@ -326,9 +322,7 @@ where
     O: Operation,
 {
     match hold.give_up() {
-        Outcome::Finish { by_holder: true, .. } => {
-            Err(WatchError::new(reason, node.operation().clone()))
-        }
-        _ => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
+        true => Err(WatchError::new(reason, node.operation().clone())),
+        false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: any thread, callbacks included. No lock is held while an operation is tried or told.
 //!
-//! *Orderings*: TRIAL, in the nodes.
+//! *Orderings*: HOLD, in the nodes.
 //!
 //! *Tested by*: `tests/purgatory_ends.rs`, `tests/purgatory_keys.rs`, `tests/purgatory_races.rs`,
 //! `tests/purgatory_reentry.rs`.

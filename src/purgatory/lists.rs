@@ -18,10 +18,10 @@ use std::vec;
 use crate::dispatch::contained;
 use crate::sync::{Counter, Mutex, Ordering, Padded};
 
+use super::Decision;
 use super::Stats;
 use super::blocks::{BATCH, Bookmark};
 use super::places::{Place, Places};
-use super::trial::Decision;
 use super::watchers::Watchers;
 
 /// Into how many parts keys are spread.

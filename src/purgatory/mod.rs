@@ -48,12 +48,11 @@
 //! assert!(purgatory.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! In here: `operation` is what users implement; `door` the purgatory itself, `ends` how callers
-//! end what waits in it, `view` what can be seen of it, `delayed` a ticket; `trial` is the word
-//! that decides, `node` an operation with its word, `expiry` its timer's task; `lists`, `watchers`,
-//! `blocks` and `chunks` say who waits under which key.
 
+// `operation` is what users implement; `door` the purgatory itself, `ends` how callers end an
+// operation in it, `view` reads it, `delayed` is a ticket. `node` is an operation with its word
+// (in `crate::protocol`), `expiry` its timer's task. `lists`, `watchers`, `blocks` and `chunks`
+// keep the operations under their keys.
 mod arrival;
 mod blocks;
 mod chunks;
@@ -70,13 +69,10 @@ mod stats;
 mod view;
 mod watchers;
 
-#[doc(hidden)]
-pub mod trial;
-
+pub use crate::protocol::Decision;
 pub use arrival::Arrival;
 pub use delayed::Delayed;
 pub use door::Purgatory;
 pub use error::{WatchError, WatchReason};
 pub use operation::Operation;
 pub use stats::Stats;
-pub use trial::Decision;

@@ -5,35 +5,31 @@
 //! only tickets keep it.
 //!
 //! *Invariant*: what is kept beside the word is touched by a [`Hold`] alone, and there is at most
-//! one (TRIAL).
+//! one (HOLD).
 //!
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_races.rs`; the word by
-//! `loom-tests/tests/trial.rs`.
+//! `loom-tests/tests/hold.rs`.
 
 use std::fmt;
 use std::mem;
 
 use crate::engine::Handle;
-use crate::sync::{Arc, Nesting, Padded, UnsafeCell};
+use crate::protocol::hold::{Came, Decided, HoldWord, Released};
+use crate::sync::{Anchor, Arc, Nesting, UnsafeCell};
 
-use super::Operation;
 use super::lists::WatchLists;
 use super::places::Places;
-use super::trial::{Asked, Decided, Decision, Outcome, Trial};
+use super::{Decision, Operation};
 
 /// The lists that nodes are in.
 pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 
-/// One of several counts of references to the lists, each on lines of its own: threads that let
-/// operations wait under different keys do not count on the same.
-pub(super) type Anchor<K, O> = Padded<Arc<Lists<K, O>>>;
-
 /// An operation and everything about it.
 pub(super) struct Node<K, O> {
-    trial: Trial,
+    word: HoldWord<Decision>,
     kept: UnsafeCell<Kept>,
     operation: Arc<O>,
-    anchor: Arc<Anchor<K, O>>,
+    anchor: Anchor<Arc<Lists<K, O>>>,
 }
 
 /// What the holder alone touches.
@@ -42,6 +38,10 @@ struct Kept {
     places: Places,
     timer: Option<Handle>,
 }
+
+/// The holder's own try completed the operation.
+pub(super) const COMPLETED: Released<Decision> =
+    Released::Finish { how: Decision::Completed, by_holder: true };
 
 /// The hold of a node. One that is dropped gives the operation up: a key or its hash panicked
 /// while the operation was being registered.
@@ -58,9 +58,9 @@ thread_local! {
     static TRIES: Nesting<*const ()> = const { Nesting::new() };
 }
 
-// SAFETY: the trial's word, the reference counts and the lists' locks may be shared. What is kept
+// SAFETY: the word, the reference counts and the lists' locks may be shared. What is kept
 // is touched by the one holder, and the hold passes from thread to thread by exchanges that
-// release and acquire (TRIAL); a `Handle` may be sent. The operation is `Send + Sync`.
+// release and acquire (HOLD); a `Handle` may be sent. The operation is `Send + Sync`.
 unsafe impl<K: Send, O: Send + Sync> Sync for Node<K, O> {}
 
 // === impl Node ===
@@ -71,9 +71,9 @@ where
     O: Operation,
 {
     /// A node that its maker [holds](Hold::of_new).
-    pub(super) fn new_held(operation: Arc<O>, anchor: Arc<Anchor<K, O>>) -> Arc<Node<K, O>> {
+    pub(super) fn new_held(operation: Arc<O>, anchor: Anchor<Arc<Lists<K, O>>>) -> Arc<Node<K, O>> {
         let kept = UnsafeCell::new(Kept::default());
-        Arc::new(Node { trial: Trial::new_held(), kept, operation, anchor })
+        Arc::new(Node { word: HoldWord::new_held(), kept, operation, anchor })
     }
 
     pub(super) fn operation(&self) -> &Arc<O> {
@@ -81,20 +81,20 @@ where
     }
 
     pub(super) fn decision(&self) -> Option<Decision> {
-        self.trial.decision()
+        self.word.end()
     }
 
     /// Sees to it that the operation is tried once more. `true`: that was here, and it completed.
     pub(super) fn check(self: &Arc<Self>) -> bool {
-        match self.trial.check(|| self.is_tried_here()) {
-            Asked::Hold => Hold { node: self }.work() == Outcome::COMPLETED,
-            Asked::Noted | Asked::Over => false,
+        match self.word.come(|| self.is_tried_here()) {
+            Came::Hold => Hold { node: self }.work() == COMPLETED,
+            Came::Noted | Came::Over => false,
         }
     }
 
     /// Decides how the operation ends; `false`: somebody else has.
     pub(super) fn decide(self: &Arc<Self>, decision: Decision) -> bool {
-        match self.trial.decide(decision, || self.is_tried_here()) {
+        match self.word.decide(decision, || self.is_tried_here()) {
             Decided::Finish => {
                 let mut hold = Hold { node: self };
                 hold.finish(decision);
@@ -128,7 +128,7 @@ where
 
 impl<K, O> fmt::Debug for Node<K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("trial", &self.trial).finish_non_exhaustive()
+        f.debug_struct("Node").field("word", &self.word).finish_non_exhaustive()
     }
 }
 
@@ -160,30 +160,36 @@ where
     }
 
     /// Tries the operation, and lets go of it or finishes it.
-    pub(super) fn work(mut self) -> Outcome {
-        let outcome = self.node.trial.hold(|| self.node.try_complete());
-        if let Outcome::Finish { decision, .. } = outcome {
-            self.finish(decision);
+    pub(super) fn work(mut self) -> Released<Decision> {
+        let try_complete = || self.node.try_complete();
+        let released = self.node.word.work(Decision::Completed, try_complete);
+        if let Released::Finish { how, .. } = released {
+            self.finish(how);
         }
         // If the operation waits, somebody else may hold it by now.
         mem::forget(self);
-        outcome
+        released
     }
 
-    /// Ends the operation without a word to it, unless it is decided already.
-    pub(super) fn give_up(mut self) -> Outcome {
-        let outcome = self.abandon();
+    /// Ends the operation without a word to it, unless it is decided already. Returns whether
+    /// this ended it.
+    pub(super) fn give_up(mut self) -> bool {
+        let is_ours = self.abandon();
         mem::forget(self);
-        outcome
+        is_ours
     }
 
-    fn abandon(&mut self) -> Outcome {
-        let outcome = self.node.trial.conclude(Decision::Cancelled);
-        match outcome {
-            Outcome::Finish { by_holder: false, decision } => self.finish(decision),
-            _ => self.let_go(None),
+    fn abandon(&mut self) -> bool {
+        match self.node.word.conclude(Decision::Cancelled) {
+            Released::Finish { how, by_holder: false } => {
+                self.finish(how);
+                false
+            }
+            _ => {
+                self.let_go(None);
+                true
+            }
         }
-        outcome
     }
 
     /// Lets everything go that leads to the operation, then tells it.

@@ -17,10 +17,10 @@ use std::fmt;
 
 use hashbrown::HashTable;
 
+use super::Decision;
 use super::Stats;
 use super::blocks::{Blocks, Bookmark, Ends};
 use super::chunks::Chunks;
-use super::trial::Decision;
 
 /// A table for so many lists is kept whatever happens.
 const KEPT: usize = 64;

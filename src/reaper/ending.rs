@@ -22,7 +22,8 @@ use std::mem;
 use std::time::Instant;
 
 use crate::dispatch::{Queue, contained, drop_each};
-use crate::shard::{Pool, Shard};
+use crate::memory::Shared;
+use crate::shard::Shard;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
 
 use super::role::Role;
@@ -106,12 +107,12 @@ impl<T, H> Ending<T, H> {
     /// role is given out. Answers what was pending, but for what is in the hands of a role.
     ///
     /// Those who have a role end it soon; [`Ending::wait`] waits for that.
-    pub fn stop(&self, shards: &[Shard<T>], pool: &Pool<T>) -> Vec<T> {
+    pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let is_first = self.begin();
         let mut pending = Vec::new();
         for shard in shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-            pending.append(&mut shard.close(&mut owner, pool));
+            pending.append(&mut shard.close(&mut owner, shared));
         }
         for role in &self.roles {
             if let Some(in_hand) = role.end() {

@@ -8,8 +8,8 @@ use std::mem;
 use std::time::Duration;
 
 use crate::dispatch::Queue;
+use crate::memory::Count;
 use crate::os;
-use crate::shard::Count;
 use crate::time::Tick;
 
 use super::Reaper;

@@ -20,7 +20,8 @@ use std::mem;
 
 use crate::dispatch::{Handler, Queue};
 use crate::entry;
-use crate::shard::{BATCH, Count, Owner, Pool, Shard};
+use crate::memory::{Count, Shared};
+use crate::shard::{BATCH, Owner, Shard};
 use crate::sync::{AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
@@ -31,7 +32,7 @@ pub struct Reaper<'a, T> {
     /// The shard that it serves.
     pub shard: &'a Shard<T>,
     /// What the shard shares with others.
-    pub pool: &'a Pool<T>,
+    pub shared: &'a Shared<T>,
     /// Who takes what is due.
     pub handler: &'a dyn Handler<T>,
     /// The engine's clock.
@@ -108,7 +109,7 @@ impl<'a, T> Reaper<'a, T> {
             if owner.batch().is_empty() {
                 opened = owner.opened();
             }
-            self.shard.flush(&mut owner, self.pool, BATCH.min(max_fired - fired));
+            self.shard.flush(&mut owner, self.shared, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
                 (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
             }
@@ -130,15 +131,15 @@ impl<'a, T> Reaper<'a, T> {
     /// What is left after a turn: more that is due, an errand, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner);
-        self.shard.publish(&owner, self.pool);
+        self.shard.publish(&owner, self.shared);
         let is_due = self.shard.is_due(&owner, now);
         let busy = if is_due {
-            self.shard.work_a_share(&mut owner, self.pool);
+            self.shard.work_a_share(&mut owner, self.shared);
             true
         } else {
-            self.shard.run_errand(&mut owner, self.pool, now)
+            self.shard.run_errand(&mut owner, self.shared, now)
         };
-        let next = if busy { now } else { self.shard.next_wake(&owner, self.pool) };
+        let next = if busy { now } else { self.shard.next_wake(&owner, self.shared) };
         let is_quiet = !is_due && self.observer.is_saturated();
         let next_opening = is_quiet.then(|| owner.next_opening());
         // Whoever is told may do anything.
@@ -168,11 +169,11 @@ impl<'a, T> Reaper<'a, T> {
         mem::swap(owner.batch(), queue);
         let tally = owner.tally().clone();
         drop(owner);
-        self.pool.discharge(fired as u64);
+        self.shared.discharge(fired as u64);
         let handed = super::handover::hand_over(self, queue, tally.counter(Count::Fired), opened);
         let mut owner = self.lock();
         if fired == BATCH && !owner.is_closed() {
-            self.shard.work_a_share(&mut owner, self.pool);
+            self.shard.work_a_share(&mut owner, self.shared);
         }
         if handed.panicked > 0 {
             owner.count(Count::Panicked, handed.panicked);

@@ -16,12 +16,13 @@
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
+use crate::memory::{Count, Shared};
 use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::sweep::Swept;
-use super::{Count, Owner, Pool, Shard};
+use super::{Owner, Shard};
 
 /// Entries that an errand handles before it looks for due buckets again.
 const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
@@ -35,19 +36,19 @@ const CROWD: u64 = 1 << 15;
 const COARSE: u8 = 3;
 
 /// Of so many timers that a thread files, one looks whether the reaper knows of a crowd.
-pub(super) const LOOK_OUT: usize = 1024;
+pub(crate) const LOOK_OUT: usize = 1024;
 
 impl<T> Shard<T> {
     /// Does a chunk of what can be done ahead of time. `true`: there may be more.
-    pub fn run_errand(&self, owner: &mut Owner<T>, pool: &Pool<T>, now: Tick) -> bool {
+    pub fn run_errand(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
         let open = owner.ahead.take().or_else(|| self.next_cascade(owner, now));
         let Some(mut open) = open else {
-            return self.sweep_some(owner, pool, CHUNK) != Swept::Nothing;
+            return self.sweep_some(owner, shared, CHUNK) != Swept::Nothing;
         };
         for _ in 0..CHUNK {
             let Some(entry) = open.hand.peek(&open.at) else { break };
             // SAFETY: what is in a hand is held by the owner, by its list bit.
-            unsafe { self.cascade(owner, pool, &mut open, entry) };
+            unsafe { self.cascade(owner, shared, &mut open, entry) };
         }
         if open.at.is_done() {
             owner.put_away(open);
@@ -59,13 +60,13 @@ impl<T> Shard<T> {
 
     /// What a busy turn does of the background work: a share for each batch that it hands over, so
     /// that what is dead stays within its bound while something is always due.
-    pub fn work_a_share(&self, owner: &mut Owner<T>, pool: &Pool<T>) {
-        self.sweep_some(owner, pool, CHUNK);
+    pub fn work_a_share(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
+        self.sweep_some(owner, shared, CHUNK);
     }
 
     /// When the shard wants to be woken: at the first expiration, or ahead of it for a coarse
     /// bucket where many timers are pending. [`Tick::NEVER`]: not at all.
-    pub fn next_wake(&self, owner: &Owner<T>, pool: &Pool<T>) -> Tick {
+    pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>) -> Tick {
         let first = owner.next_opening();
         let ahead = (COARSE..=owner.levels())
             .filter_map(|level| self.cascade_on(owner, level))
@@ -73,7 +74,7 @@ impl<T> Shard<T> {
             .min()
             .filter(|&ahead| ahead < first);
         match ahead {
-            Some(ahead) if pool.living() >= CROWD => ahead,
+            Some(ahead) if shared.living() >= CROWD => ahead,
             _ => first,
         }
     }
@@ -83,9 +84,9 @@ impl<T> Shard<T> {
     /// `true`: the shard's hook is to be called, which is left to the caller.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_out(&self, pool: &Pool<T>, level: u8, expiration: Tick) -> bool {
+    pub(crate) fn look_out(&self, shared: &Shared<T>, level: u8, expiration: Tick) -> bool {
         level >= COARSE
-            && pool.living() >= CROWD
+            && shared.living() >= CROWD
             && self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
     }
 
@@ -126,7 +127,7 @@ impl<T> Shard<T> {
     unsafe fn cascade(
         &self,
         owner: &mut Owner<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         open: &mut Open<T>,
         entry: NonNull<Entry<T>>,
     ) {
@@ -138,7 +139,7 @@ impl<T> Shard<T> {
             // SAFETY: passed on to the caller.
             let hand = (&*open.hand, open.at);
             // SAFETY: passed on to the caller.
-            open.at = unsafe { self.put_aside(owner, pool, hand, entry, filed, None) };
+            open.at = unsafe { self.put_aside(owner, shared, hand, entry, filed, None) };
             return;
         }
         let hand = &*open.hand;
@@ -152,7 +153,7 @@ impl<T> Shard<T> {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
-                    Some(true) => return unsafe { owner.bury(pool, entry) },
+                    Some(true) => return unsafe { owner.bury(shared, entry) },
                     Some(false) => return,
                     None => continue,
                 }

@@ -143,22 +143,23 @@ impl<T> Shard<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Keeper, Pool};
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
     use crate::entry::read;
+    use crate::memory::Shared;
+    use crate::producer::Keeper;
     use crate::time::Geometry;
 
     #[test]
     fn a_census_follows_no_more_links_than_it_may() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
+        let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
-        let mut keeper = Keeper::new(&pool);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
+        let mut keeper = Keeper::new(&shared);
         for deadline in [5, 5, 70, 7000] {
             let due = Tick::new(deadline);
-            let filed = keeper.schedule::<false>(&pool, &shard, due, || Tick::ZERO, (), false);
+            let filed = keeper.schedule::<false>(&shared, &shard, due, || Tick::ZERO, (), false);
             assert!(filed.unwrap().1.is_nothing());
         }
         for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
@@ -166,7 +167,7 @@ mod tests {
             shard.census(&read(), steps, 1, |_| count += 1);
             assert_eq!(count, seen, "in {steps} steps");
         }
-        assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &pool).len(), 4);
-        assert!(keeper.clear(&pool).is_nothing());
+        assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &shared).len(), 4);
+        assert!(keeper.clear(&shared).is_nothing());
     }
 }

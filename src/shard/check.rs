@@ -159,18 +159,19 @@ impl<T> Owner<T> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{Bucket, Pool};
+    use super::super::Bucket;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
+    use crate::memory::Shared;
     use crate::time::Geometry;
 
     const INDEX: u32 = 3;
 
-    fn shard() -> (Shard<()>, Pool<()>) {
+    fn shard() -> (Shard<()>, Shared<()>) {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, INDEX as usize + 1, None) };
+        let shared = unsafe { Shared::new(0, INDEX as usize + 1, None) };
         let geometry = Geometry::new(4, 4).unwrap();
-        (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool), pool)
+        (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared), shared)
     }
 
     fn place(shard: &Shard<()>, deadline: u64) -> Place {
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_in_order_is_counted_by_its_kind() {
-        let (shard, pool) = shard();
+        let (shard, shared) = shard();
         file(&shard, 1, false);
         file(&shard, 1, false);
         let (kept, dead) = (file(&shard, 9, true), file(&shard, 9, true));
@@ -233,10 +234,10 @@ mod tests {
         assert_eq!(check(&shard, 0), Ok(Counted { pending: 2, kept: 1, dead: 1 }));
         let owner = &mut *shard.owner().lock().unwrap();
         let now = shard.begin(Tick::new(1));
-        assert!(shard.open_due(owner, now) && !shard.flush(owner, &pool, 1));
+        assert!(shard.open_due(owner, now) && !shard.flush(owner, &shared, 1));
         let counted = shard.check(owner, now);
         assert_eq!(counted, Ok(Counted { pending: 1, kept: 1, dead: 1 }), "one is in hand");
-        assert_eq!(shard.close(owner, &pool).len(), 2, "one is due, one is in hand");
+        assert_eq!(shard.close(owner, &shared).len(), 2, "one is due, one is in hand");
         // SAFETY: the seat is given up, and the list has let go of it.
         assert!(unsafe { kept.as_ref().let_go() });
         // SAFETY: so it is ours.

@@ -1,25 +1,41 @@
-//! Closing a shard: nothing gets in any more, and what is in comes out.
+//! The end of a shard: it is closed, and later its memory is given back.
 //!
-//! *Owner*: the shard's owner: the role that flushes is the role that closes. (A flush by
-//! somebody else would swap the mark of a closed list out and reopen it.)
+//! *Closing*: nothing gets in any more, and what is in comes out. The shard's owner closes, because
+//! the role that flushes is the role that closes. (A flush by another thread would swap the mark of
+//! a closed list out and reopen it.)
+//!
+//! *Dismantling*: a closed shard gives its memory back before the last trace of its engine is gone.
+//! Each thread that used an engine keeps a part of it, and with that the engine's frame, until it
+//! turns to another engine or ends. It must not keep the wheel with it, which may be large. So the
+//! wheel and the depots go when nobody has the engine any more. Those who file through an engine
+//! hold it, so they are not there any more. What is left are handles and doors that find the engine
+//! by its number: they file as readers, from before they look a bucket up until they are done. The
+//! thread that ended the engine dismantles.
 //!
 //! *Orderings*: STOP. The mark goes into the notices, the table of segments and every lane. A push
 //! that comes before the mark is found here; one that comes after is refused and gives its
 //! payload back in an error. There is no between. A vacancy loses its list bit here, so that
 //! whoever takes its seat later falls through to the push and its error.
+//!
+//! DISMANTLE. A mark takes the place of each ring in the wheel's table (AcqRel), and then the epoch
+//! has the ring. A reader that found the ring before the mark (Acquire) is waited for. One that
+//! comes later finds the mark, and its push is refused, as after any stop.
+//!
+//! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
 
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, Phase};
 use crate::inbox::next_of;
+use crate::memory::{Count, Shared};
 
 use super::owner::Open;
-use super::{Count, Notice, Owner, Pool, Shard};
+use super::{Agenda, Notice, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
     /// returns nothing. O(n) in entries and buckets.
-    pub fn close(&self, owner: &mut Owner<T>, pool: &Pool<T>) -> Vec<T> {
+    pub fn close(&self, owner: &mut Owner<T>, shared: &Shared<T>) -> Vec<T> {
         if owner.closed {
             return Vec::new();
         }
@@ -32,23 +48,23 @@ impl<T> Shard<T> {
             [owner.due.take(), owner.ahead.take()].into_iter().flatten().collect();
         for open in open {
             // SAFETY: what is in a hand is held by the owner, by its list bit.
-            unsafe { settle_all(owner, pool, open, &mut returned) };
+            unsafe { settle_all(owner, shared, open, &mut returned) };
         }
         while let Some(round) = owner.rounds.first().and_then(|place| owner.open_round(place)) {
             // SAFETY: as above.
-            unsafe { settle_all(owner, pool, round, &mut returned) };
+            unsafe { settle_all(owner, shared, round, &mut returned) };
         }
         for (_, _, bucket) in self.wheel.existing() {
             for entry in bucket.close() {
                 // SAFETY: closing made the whole bucket the owner's.
-                unsafe { settle(owner, pool, entry, &mut returned) };
+                unsafe { settle(owner, shared, entry, &mut returned) };
             }
         }
         owner.agenda.clear();
-        owner.stock.clear(pool);
+        owner.stock.clear(shared);
         owner.tally.add(Count::Returned, returned.len() as u64);
-        pool.discharge(returned.len() as u64);
-        self.publish(owner, pool);
+        shared.discharge(returned.len() as u64);
+        self.publish(owner, shared);
         returned
     }
 
@@ -61,6 +77,21 @@ impl<T> Shard<T> {
             unsafe { Notice::let_go(notice) };
         }
     }
+
+    /// Gives back the memory of the wheel and what the owner has at hand. Nothing happens to a
+    /// shard that is not closed.
+    ///
+    /// # Safety
+    /// Nobody files here any more, or looks at the wheel, but as a reader.
+    pub unsafe fn dismantle(&self, owner: &mut Owner<T>) {
+        if !owner.closed {
+            return;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.wheel.dismantle() };
+        owner.agenda = Agenda::new();
+        owner.batch.shrink_to_fit();
+    }
 }
 
 /// Settles what is left in a hand.
@@ -69,7 +100,7 @@ impl<T> Shard<T> {
 /// It is the owner's, and so is all that it holds.
 unsafe fn settle_all<T>(
     owner: &mut Owner<T>,
-    pool: &Pool<T>,
+    shared: &Shared<T>,
     mut open: Open<T>,
     returned: &mut Vec<T>,
 ) {
@@ -77,7 +108,7 @@ unsafe fn settle_all<T>(
         // SAFETY: the hand showed it.
         unsafe { open.hand.pass(&mut open.at, entry) };
         // SAFETY: it held it by its list bit.
-        unsafe { settle(owner, pool, entry, returned) };
+        unsafe { settle(owner, shared, entry, returned) };
     }
     owner.put_away(open);
 }
@@ -88,7 +119,7 @@ unsafe fn settle_all<T>(
 /// The owner holds the entry by its list bit.
 unsafe fn settle<T>(
     owner: &mut Owner<T>,
-    pool: &Pool<T>,
+    shared: &Shared<T>,
     entry: NonNull<Entry<T>>,
     returned: &mut Vec<T>,
 ) {
@@ -100,7 +131,7 @@ unsafe fn settle<T>(
             // SAFETY: the owner holds it; `word` is vacant.
             match unsafe { this.unlink(word) } {
                 // SAFETY: nobody kept it, so it is held here alone.
-                Some(true) => return unsafe { owner.bury(pool, entry) },
+                Some(true) => return unsafe { owner.bury(shared, entry) },
                 Some(false) => return,
                 None => continue,
             }
@@ -110,7 +141,7 @@ unsafe fn settle<T>(
             returned.push(taken.payload);
             if taken.mine {
                 // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-                unsafe { owner.stock.put(pool, entry) };
+                unsafe { owner.stock.put(shared, entry) };
             }
             return;
         }

@@ -14,12 +14,13 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Filed, Phase, Taken, Word};
 use crate::inbox::{At, Hand};
+use crate::memory::{Count, Shared};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::rounds::place_of;
 use super::sweep::Spot;
-use super::{Bucket, Count, Owner, Pool, Shard};
+use super::{Bucket, Owner, Shard};
 
 /// Payloads that a flush collects before they are handed over.
 pub const BATCH: usize = 256;
@@ -65,7 +66,7 @@ impl<T> Shard<T> {
 
     /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
     /// `true`: it is flushed.
-    pub fn flush(&self, owner: &mut Owner<T>, pool: &Pool<T>, room: usize) -> bool {
+    pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
         let Some(mut open) = owner.due.take() else { return true };
         let (hand, mut at, place) = (&*open.hand, open.at, open.place);
         while owner.batch.len() < room {
@@ -77,7 +78,7 @@ impl<T> Shard<T> {
             if filed.expiration > place.expiration {
                 let until = Some(place.expiration);
                 // SAFETY: the hand showed it, and the owner holds it.
-                at = unsafe { self.put_aside(owner, pool, (hand, at), entry, filed, until) };
+                at = unsafe { self.put_aside(owner, shared, (hand, at), entry, filed, until) };
                 continue;
             }
             let word = this.word();
@@ -90,8 +91,8 @@ impl<T> Shard<T> {
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
                 match is_due {
-                    true => self.settle(owner, pool, entry, word, place, || ()),
-                    false => self.settle(owner, pool, entry, word, place, || hand.set_moved()),
+                    true => self.settle(owner, shared, entry, word, place, || ()),
+                    false => self.settle(owner, shared, entry, word, place, || hand.set_moved()),
                 }
             }
         }
@@ -115,7 +116,7 @@ impl<T> Shard<T> {
     unsafe fn settle(
         &self,
         owner: &mut Owner<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         entry: NonNull<Entry<T>>,
         mut word: Word,
         place: Place,
@@ -130,7 +131,7 @@ impl<T> Shard<T> {
                 // SAFETY: the owner holds it; `word` is vacant.
                 match unsafe { this.unlink(word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
-                    Some(true) => return unsafe { owner.bury(pool, entry) },
+                    Some(true) => return unsafe { owner.bury(shared, entry) },
                     Some(false) => return,
                     None => {}
                 }
@@ -138,7 +139,7 @@ impl<T> Shard<T> {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
                 if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, moved) } {
                     // SAFETY: it was taken out of this entry.
-                    return unsafe { owner.collect(pool, entry, deadline, taken) };
+                    return unsafe { owner.collect(shared, entry, deadline, taken) };
                 }
             } else {
                 let next = self.wheel.geometry().place(deadline, place.expiration);
@@ -164,7 +165,7 @@ impl<T> Shard<T> {
     pub(super) unsafe fn put_aside(
         &self,
         owner: &mut Owner<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         (hand, mut at): (&Hand<Entry<T>>, At),
         entry: NonNull<Entry<T>>,
         filed: Filed,
@@ -185,7 +186,7 @@ impl<T> Shard<T> {
                 let mine = unsafe { this.unlink(word) };
                 debug_assert_eq!(mine, Some(true), "the dead stay dead");
                 // SAFETY: the list has let go of it, and nobody kept it.
-                unsafe { owner.bury(pool, entry) };
+                unsafe { owner.bury(shared, entry) };
                 return at;
             }
             let deadline = word.deadline();
@@ -200,7 +201,7 @@ impl<T> Shard<T> {
             // SAFETY: the owner holds it; `word` is pending.
             if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, gone) } {
                 // SAFETY: it was just taken out of this entry.
-                unsafe { owner.collect(pool, entry, deadline, taken) };
+                unsafe { owner.collect(shared, entry, deadline, taken) };
                 return at;
             }
         }
@@ -217,7 +218,7 @@ impl<T> Owner<T> {
     #[inline(always)]
     unsafe fn collect(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         entry: NonNull<Entry<T>>,
         deadline: Tick,
         taken: Taken<T>,
@@ -225,7 +226,7 @@ impl<T> Owner<T> {
         self.batch.push_back((deadline, taken.payload));
         if taken.mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-            unsafe { self.stock.put(pool, entry) };
+            unsafe { self.stock.put(shared, entry) };
         }
     }
 
@@ -234,10 +235,10 @@ impl<T> Owner<T> {
     /// # Safety
     /// The caller alone holds it, and leaves it here.
     #[inline]
-    pub(super) unsafe fn bury(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn bury(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.tally.add(Count::Buried, 1);
         // SAFETY: passed on to the caller; a dead entry has no payload.
-        unsafe { self.stock.put(pool, entry) };
+        unsafe { self.stock.put(shared, entry) };
     }
 
     /// Takes what is at hand, if that is due before the bucket that is armed first and due, or

@@ -1,6 +1,6 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
-//! Two sides. The *shared face* (this file and `keeper`): any thread files an entry. The
+//! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The
 //! *owner's core* (`owner`, `flush`, `ahead`, `close`): one thread at a time opens buckets; which
 //! one, a lock decides that no scheduling, cancelling or resetting thread ever takes.
 //!
@@ -18,44 +18,26 @@
 
 mod agenda;
 mod ahead;
-mod balance;
 mod bucket;
-mod cancel;
 mod census;
 mod check;
 mod close;
-mod deferred;
-mod dismantle;
 mod flush;
 mod hands;
-mod keeper;
 mod notice;
 mod owner;
-mod pool;
 mod rounds;
-mod seats;
-mod stock;
 mod sweep;
-mod tallies;
-mod tally;
 
 pub use agenda::Agenda;
+pub(crate) use ahead::LOOK_OUT;
 pub use bucket::Bucket;
-pub use cancel::{WithKeeper, cancel, let_go, take};
 pub use census::Pending;
 pub use check::{Counted, Violation};
-pub use deferred::{Chores, Deferred};
 pub use flush::BATCH;
-pub use keeper::{Keeper, Moved};
 pub use notice::Notice;
 pub use owner::Owner;
-pub use pool::Pool;
-
 pub use sweep::Swept;
-pub use tallies::{Sums, Tallies};
-pub use tally::{Count, Tally};
-
-use stock::Stock;
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -63,6 +45,7 @@ use std::ptr::NonNull;
 use crate::doorbell::Doorbell;
 use crate::entry::{Entry, read};
 use crate::inbox::{Closed, Stack};
+use crate::memory::Shared;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Padded};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
@@ -92,7 +75,7 @@ impl<T> Shard<T> {
         geometry: Geometry,
         doorbell: Doorbell,
         now: Tick,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
     ) -> Shard<T> {
         let hands = Hands::new();
         Shard {
@@ -102,7 +85,7 @@ impl<T> Shard<T> {
             notices: Padded(Stack::new()),
             doorbell,
             sweep: AtomicBool::new(false),
-            owner: Mutex::new(Owner::new(&geometry, pool, &hands)),
+            owner: Mutex::new(Owner::new(&geometry, shared, &hands)),
             hands,
         }
     }
@@ -192,19 +175,19 @@ impl<T> Shard<T> {
 
     /// Whether to begin a sweep; takes the request for it. What is let go of from now on may lie
     /// where the sweep has been already, so whoever asks during one gets another.
-    fn begin_sweep(&self, pool: &Pool<T>) -> bool {
+    fn begin_sweep(&self, shared: &Shared<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
-        let begins = is_asked || pool.is_littered(self.index);
+        let begins = is_asked || shared.is_littered(self.index);
         if begins {
-            pool.forget_unswept(self.index);
+            shared.forget_unswept(self.index);
         }
         begins
     }
 
     /// The owner publishes what it has counted.
-    pub fn publish(&self, owner: &Owner<T>, pool: &Pool<T>) {
-        pool.publish_owner(&owner.tally, self.index);
+    pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
+        shared.publish_owner(&owner.tally, self.index);
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.
@@ -266,17 +249,17 @@ mod tests {
             hook.fetch_add(1, Ordering::Relaxed);
         };
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::<()>::new(0, 1, None) };
+        let shared = unsafe { Shared::<()>::new(0, 1, None) };
         let bell = Doorbell::new(Bell::Hook(Hook::new(ring)));
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
         for round in 1..=2 {
-            assert!(!shard.wants_sweep() && !shard.begin_sweep(&pool), "nobody asked");
+            assert!(!shard.wants_sweep() && !shard.begin_sweep(&shared), "nobody asked");
             for _ in 0..2 {
                 shard.ask_for_sweep();
                 // ORDER: Relaxed - one thread.
                 assert_eq!(rings.load(Ordering::Relaxed), round);
             }
-            assert!(shard.wants_sweep() && shard.begin_sweep(&pool), "it was asked for");
+            assert!(shard.wants_sweep() && shard.begin_sweep(&shared), "it was asked for");
         }
     }
 }

@@ -6,18 +6,18 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::depot::Magazine;
 use crate::dispatch::Queue;
 use crate::entry::Entry;
 use crate::inbox::{At, Hand};
+use crate::memory::depot::Magazine;
+use crate::memory::{Count, Memory, Shared, Stock, Tally};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
 use super::hands::Hands;
-use super::pool::Memory;
 use super::rounds::Rounds;
 use super::sweep::{Spot, Sweep};
-use super::{Agenda, Bucket, Count, Notice, Pool, Shard, Stock, Tally};
+use super::{Agenda, Bucket, Notice, Shard};
 
 /// The part of a shard that its owner alone sees.
 pub struct Owner<T> {
@@ -60,7 +60,7 @@ pub(super) struct Open<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    pub(super) fn new(geometry: &Geometry, pool: &Pool<T>, hands: &Hands<T>) -> Owner<T> {
+    pub(super) fn new(geometry: &Geometry, shared: &Shared<T>, hands: &Hands<T>) -> Owner<T> {
         Owner {
             agenda: Agenda::new(),
             due: None,
@@ -70,10 +70,10 @@ impl<T> Owner<T> {
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             sweep: None,
-            swept: pool.memory.magazine(),
+            swept: shared.memory.magazine(),
             closed: false,
-            stock: Stock::new(pool),
-            tally: pool.tallies.claim(),
+            stock: Stock::new(shared),
+            tally: shared.tallies.claim(),
             batch: Queue::new(),
             turn: 0,
             #[cfg(test)]
@@ -271,20 +271,20 @@ impl<T> Owner<T> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::Keeper;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
+    use crate::producer::Keeper;
 
     #[test]
     fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
+        let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
-        let mut keeper = Keeper::new(&pool);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
+        let mut keeper = Keeper::new(&shared);
         let mut schedule = |now: Tick| {
             let due = Tick::new(1100);
-            let filed = keeper.schedule::<false>(&pool, &shard, due, || now, (), false);
+            let filed = keeper.schedule::<false>(&shared, &shard, due, || now, (), false);
             assert!(filed.unwrap().1.is_nothing());
         };
         let owner = &mut *shard.owner().lock().unwrap();
@@ -292,10 +292,10 @@ mod tests {
         assert!(shard.has_notices(), "the bucket of level 3 is not armed");
         shard.read_notices(owner);
         let now = shard.begin(Tick::new(1024));
-        assert!(shard.open_due(owner, now) && shard.flush(owner, &pool, 1));
+        assert!(shard.open_due(owner, now) && shard.flush(owner, &shared, 1));
         schedule(now);
         assert!(!shard.has_notices(), "that of level 2 is, since the first was re-filed");
-        assert_eq!(shard.close(owner, &pool).len(), 2);
-        assert!(keeper.clear(&pool).is_nothing());
+        assert_eq!(shard.close(owner, &shared).len(), 2);
+        assert!(keeper.clear(&shared).is_nothing());
     }
 }

@@ -21,13 +21,11 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::{CHAINS, Hand, next_of};
+use crate::memory::{Count, MAGAZINE, Memory, SEATS, Shared, release};
 use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
-use super::pool::Memory;
-use super::seats::SEATS;
-use super::stock::{MAGAZINE, release};
-use super::{Bucket, Count, Owner, Pool, Shard};
+use super::{Bucket, Owner, Shard};
 
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 const LOOKS: usize = 4;
@@ -133,19 +131,19 @@ impl<T> Sweep<T> {
 impl<T> Shard<T> {
     /// Sweeps a little in the owner's place, unless somebody has the shard's lock: for who lets go
     /// of seats.
-    pub fn help_sweep(&self, pool: &Pool<T>) {
+    pub fn help_sweep(&self, shared: &Shared<T>) {
         let Ok(mut owner) = self.owner.try_lock() else { return };
-        if self.sweep_some(&mut owner, pool, HELP) != Swept::Nothing {
-            self.publish(&owner, pool);
+        if self.sweep_some(&mut owner, shared, HELP) != Swept::Nothing {
+            self.publish(&owner, shared);
         }
     }
 
     /// Goes on with the sweep under way, or begins one that is wanted, and visits at most so many
     /// entries; it looks into a few times as many buckets.
-    pub fn sweep_some(&self, owner: &mut Owner<T>, pool: &Pool<T>, visits: usize) -> Swept {
+    pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> Swept {
         let mut sweep = match owner.sweep.take() {
             Some(sweep) => sweep,
-            None if !owner.closed && self.begin_sweep(pool) => {
+            None if !owner.closed && self.begin_sweep(shared) => {
                 let mut sweep = Sweep::begin();
                 self.look_into(&mut sweep, 1, 0);
                 sweep
@@ -157,7 +155,7 @@ impl<T> Shard<T> {
         while visited < visits && !is_all {
             if sweep.live > 0 {
                 // SAFETY: the lists are of a bucket or a round that was not taken since.
-                unsafe { self.visit(owner, pool, &mut sweep) };
+                unsafe { self.visit(owner, shared, &mut sweep) };
                 visited += 1;
             } else if looks > 0 {
                 looks -= 1;
@@ -166,7 +164,7 @@ impl<T> Shard<T> {
                 break;
             }
         }
-        owner.release_swept(pool);
+        owner.release_swept(shared);
         if is_all {
             return Swept::All(visited);
         }
@@ -210,7 +208,7 @@ impl<T> Shard<T> {
     ///
     /// # Safety
     /// The sweep has an entry left, and its lists were not taken since it began with them.
-    unsafe fn visit(&self, owner: &mut Owner<T>, pool: &Pool<T>, sweep: &mut Sweep<T>) {
+    unsafe fn visit(&self, owner: &mut Owner<T>, shared: &Shared<T>, sweep: &mut Sweep<T>) {
         let list = sweep.lists[sweep.turn];
         let entry = NonNull::new(list.next).expect("a live list has an entry");
         // SAFETY: what is in a list is held by the owner, by its list bit.
@@ -224,7 +222,7 @@ impl<T> Shard<T> {
             // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
             let mine = unsafe { this.unlink(word) };
             debug_assert_eq!(mine, Some(true), "the dead stay dead");
-            owner.bury_swept(pool, entry);
+            owner.bury_swept(shared, entry);
         } else {
             sweep.lists[sweep.turn].before = list.next;
         }
@@ -255,18 +253,18 @@ impl<T> Shard<T> {
 
 impl<T> Owner<T> {
     /// Takes in the memory of a dead entry on which readers may stand.
-    fn bury_swept(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    fn bury_swept(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.tally.add(Count::Buried, 1);
         self.swept.push(Memory(entry));
         if self.swept.len() == MAGAZINE {
-            self.release_swept(pool);
+            self.release_swept(shared);
         }
     }
 
     /// Gives what was swept back to the allocator, once no reader stands on it.
-    fn release_swept(&mut self, pool: &Pool<T>) {
+    fn release_swept(&mut self, shared: &Shared<T>) {
         if !self.swept.is_empty() {
-            release(mem::replace(&mut self.swept, pool.memory.magazine()));
+            release(mem::replace(&mut self.swept, shared.memory.magazine()));
         }
     }
 }

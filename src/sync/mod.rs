@@ -7,15 +7,15 @@
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
 
+mod anchors;
+mod cache;
 mod nesting;
-mod padded;
-mod prefetch;
 mod section;
 mod waiting;
 
+pub use anchors::{Anchor, Anchors, spread};
+pub use cache::{Padded, prefetch};
 pub use nesting::Nesting;
-pub use padded::Padded;
-pub use prefetch::prefetch;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 pub use waiting::{wait, wait_until};
 
@@ -25,11 +25,11 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 
 // The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
 // is not part of any model's races.
-pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
+pub use ::std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 /// A number for whoever asks, on which no thread decides anything: left out of the models,
 /// which would only grow by it.
-pub use std::sync::atomic::AtomicU64 as Counter;
+pub use ::std::sync::atomic::AtomicU64 as Counter;
 
 /// Adds to a counter that nobody else writes.
 #[inline]
@@ -39,29 +39,29 @@ pub fn add_alone(counter: &Counter, n: u64) {
 }
 
 /// Where to look first; as good wherever it points. Left out of the models for the same reason.
-pub use std::sync::atomic::AtomicUsize as Hint;
+pub use ::std::sync::atomic::AtomicUsize as Hint;
 
 #[cfg(not(any(loom, shuttle)))]
-mod real;
+mod std;
 #[cfg(not(any(loom, shuttle)))]
-pub use real::*;
+pub use self::std::*;
 
 #[cfg(loom)]
-mod modelled;
+mod loom;
 #[cfg(loom)]
-pub use modelled::*;
+pub use self::loom::*;
 
 #[cfg(shuttle)]
-mod scheduled;
+mod shuttle;
 #[cfg(shuttle)]
-pub use scheduled::*;
+pub use self::shuttle::*;
 
 #[cfg(not(loom))]
-mod unwatched;
+mod cell;
 #[cfg(not(loom))]
-pub use unwatched::{Life, UnsafeCell, free, free_slice};
+pub use cell::{Life, UnsafeCell, free, free_slice};
 
 #[cfg(tsan)]
-mod watched;
+mod tsan;
 #[cfg(tsan)]
-pub use watched::Mutex;
+pub use tsan::Mutex;

@@ -33,7 +33,7 @@ pub fn wait_until<'a, T>(
     }
 }
 
-/// ThreadSanitizer does not see how a standard condition takes its lock again (see `watched`), so
+/// ThreadSanitizer does not see how a standard condition takes its lock again (see `tsan`), so
 /// here a waiter looks again every now and then and leaves the bell alone.
 #[cfg(tsan)]
 pub fn wait_until<'a, T>(

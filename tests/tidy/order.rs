@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 19] = [
+const HANDSHAKES: [&str; 18] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -20,9 +20,8 @@ const HANDSHAKES: [&str; 19] = [
     "SWEEP",
     "TALLY",
     "DISMANTLE",
-    "TRIAL",
+    "HOLD",
     "WAKER",
-    "PERIODIC",
     "HEARTBEAT",
     "KEYED",
 ];
@@ -197,7 +196,7 @@ pub(crate) fn unmodelled_handshakes() -> Vec<String> {
 fn an_access_without_its_note_is_found() {
     let found = |body: &str| {
         let text = format!("fn a() {{\n{body}\n}}\n");
-        unexplained_accesses(&[Source::new("src/depot/a.rs", &text)]).len()
+        unexplained_accesses(&[Source::new("src/memory/a.rs", &text)]).len()
     };
     assert_eq!(found("a.load(Ordering::Acquire);"), 1);
     assert_eq!(found("// ORDER: Acquire - b.\na.load(Ordering::Acquire);"), 0);
@@ -211,7 +210,7 @@ fn an_access_without_its_note_is_found() {
 
 #[test]
 fn a_note_that_says_nothing_is_found() {
-    let found = |note: &str| malformed_notes(&[Source::new("src/depot/a.rs", note)]).len();
+    let found = |note: &str| malformed_notes(&[Source::new("src/memory/a.rs", note)]).len();
     assert_eq!(found("// ORDER(DEPOT, STOP): AcqRel - a."), 0);
     assert_eq!(found("// ORDER(DEPOT): because."), 1);
     assert_eq!(found("// ORDER(BUCKET): AcqRel - a."), 1);

@@ -1,9 +1,11 @@
 //! How much an owner does, counted: each entry is looked at once when its bucket is opened and
 //! once when its round is, however many rounds the owner is behind.
 
-use super::super::{Count, Keeper, Pool, Shard};
+use super::super::Shard;
 use super::*;
 use crate::doorbell::{Bell, Doorbell};
+use crate::memory::{Count, Shared};
+use crate::producer::Keeper;
 use crate::time::Geometry;
 
 /// Slots and reach: all of the slots, as in the classic wheel, and fewer.
@@ -11,7 +13,7 @@ const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (64, 64), (64, 63), (64, 32), (1024, 1024), (1024, 2)];
 
 struct Bench {
-    pool: Pool<u64>,
+    shared: Shared<u64>,
     shard: Shard<u64>,
     keeper: Keeper<u64>,
 }
@@ -19,17 +21,17 @@ struct Bench {
 impl Bench {
     fn new((slots, reach): (u32, u32)) -> Bench {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
+        let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &pool);
-        let keeper = Keeper::new(&pool);
-        Bench { pool, shard, keeper }
+        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
+        let keeper = Keeper::new(&shared);
+        Bench { shared, shard, keeper }
     }
 
     fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { pool, shard, keeper } = self;
+        let Bench { shared, shard, keeper } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = keeper.schedule::<false>(pool, shard, due, now, deadline, false).unwrap();
+        let _ = keeper.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn and the errands after it; what fires goes to `fired`.
@@ -38,12 +40,12 @@ impl Bench {
         let now = self.shard.begin(Tick::new(now));
         self.shard.read_notices(owner);
         while self.shard.open_due(owner, now) {
-            while !self.shard.flush(owner, &self.pool, 7) {
+            while !self.shard.flush(owner, &self.shared, 7) {
                 fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
             }
         }
         fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
-        while self.shard.run_errand(owner, &self.pool, now) {}
+        while self.shard.run_errand(owner, &self.shared, now) {}
         assert_eq!(owner.agenda().iter().count(), owner.agenda().iter().collect_distinct());
         self.shard.check(owner, now).unwrap();
     }
@@ -51,7 +53,7 @@ impl Bench {
     /// Entries looked at, and entries filed: scheduled, or moved down a level.
     fn work(&self) -> (u64, u64) {
         let owner = self.shard.owner().lock().unwrap();
-        let tallies = &self.pool.tallies;
+        let tallies = &self.shared.tallies;
         (owner.visits, tallies.sum(Count::Filed) + tallies.sum(Count::Cascaded))
     }
 }
@@ -70,9 +72,9 @@ impl<I: Iterator<Item = Place>> Distinct for I {
 impl Drop for Bench {
     fn drop(&mut self) {
         if let Ok(mut owner) = self.shard.owner().lock() {
-            self.shard.close(&mut owner, &self.pool);
+            self.shard.close(&mut owner, &self.shared);
         }
-        let _ = self.keeper.clear(&self.pool);
+        let _ = self.keeper.clear(&self.shared);
     }
 }
 

@@ -1,4 +1,4 @@
-//! TRIAL: who tries an operation of the purgatory, and how it ends.
+//! Operations of the purgatory: who tries one, and how it ends.
 //!
 //! Who races: the thread that registers an operation, threads that change what it waits for and
 //! then check, one that forces it, its timer, one that cancels it.
@@ -12,13 +12,16 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::purgatory::Decision::{self, Cancelled, Completed, Expired};
-use tickless::purgatory::trial::{Asked, Decided, Outcome, Trial};
+use tickless::protocol::Decision::{self, Cancelled, Completed, Expired};
+use tickless::protocol::hold::{Came, Decided, HoldWord, Released};
 use tickless::sync::{AtomicU32, Counter, Mutex, Ordering::Relaxed, UnsafeCell};
+
+/// The holder's own try completed the operation.
+const COMPLETED: Released<Decision> = Released::Finish { how: Completed, by_holder: true };
 
 /// An operation that completes when so many things have happened.
 struct Rig {
-    trial: Trial,
+    word: HoldWord<Decision>,
     needed: u32,
     happened: AtomicU32,
     /// What each of its tries decides.
@@ -47,7 +50,7 @@ impl Rig {
 
     fn unshared(needed: u32) -> Rig {
         Rig {
-            trial: Trial::new_held(),
+            word: HoldWord::new_held(),
             needed,
             happened: AtomicU32::new(0),
             decides: None,
@@ -73,17 +76,17 @@ impl Rig {
 
     /// The holder's part; whether its own try completed the operation.
     fn work(&self) -> bool {
-        let outcome = self.trial.hold(|| {
+        let released = self.word.work(Completed, || {
             self.touch(None);
             if let Some(decision) = self.decides {
-                assert_ne!(self.trial.decide(decision, || true), Decided::Finish, "it is held");
+                assert_ne!(self.word.decide(decision, || true), Decided::Finish, "it is held");
             }
             self.can_complete()
         });
-        if let Outcome::Finish { decision, .. } = outcome {
-            self.touch(Some(decision));
+        if let Released::Finish { how, .. } = released {
+            self.touch(Some(how));
         }
-        outcome == Outcome::COMPLETED
+        released == COMPLETED
     }
 
     fn can_complete(&self) -> bool {
@@ -110,11 +113,11 @@ impl Rig {
 
     fn check(&self) -> bool {
         let is_watched = *self.is_watched.lock().unwrap();
-        is_watched && self.trial.check(|| false) == Asked::Hold && self.work()
+        is_watched && self.word.come(|| false) == Came::Hold && self.work()
     }
 
     fn decide(&self, decision: Decision) -> bool {
-        match self.trial.decide(decision, || false) {
+        match self.word.decide(decision, || false) {
             Decided::Finish => {
                 self.touch(Some(decision));
                 true
@@ -126,7 +129,7 @@ impl Rig {
 
     /// How it ended. To be asked when all threads have returned.
     fn end(&self) -> Option<Decision> {
-        let decision = self.trial.decision();
+        let decision = self.word.end();
         assert_eq!(self.ended.load(Relaxed), u64::from(decision.is_some()), "it ends once");
         self.kept.with_mut(|kept| {
             // SAFETY: all other threads have returned.

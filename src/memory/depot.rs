@@ -11,14 +11,12 @@
 //!
 //! *Tested by*: `loom-tests/tests/depot.rs`.
 
-mod rack;
-
 use std::fmt;
 use std::mem;
 
-use rack::Rack;
-
 use crate::sync::{AtomicBool, Ordering};
+
+use super::rack::Rack;
 
 /// A batch of items on its way between threads. Its box is what the depot's slots hold.
 pub type Magazine<I> = Box<Vec<I>>;

@@ -20,13 +20,14 @@
 //! Sweeping begins at half of what may be dead, `M = max(living, 4096)`. A sweep visits what
 //! lives, what is dead and what seats are kept: at most about `1.5 M` entries and the caches. A
 //! thread that lets go of a magazine of seats (32 at most) while [`Balance::is_upset`] visits
-//! `HELP` entries itself (`sweep.rs`), sixteen for each seat. So a sweep ends before another `M
-//! / 8` are dead, whatever the owner does meanwhile. (Where the owner or another helper has the
+//! `HELP` entries itself (`shard/sweep.rs`), sixteen for each seat. So a sweep ends before another
+//! `M / 8` are dead, whatever the owner does meanwhile. (Where the owner or another helper has the
 //! shard's lock at that moment, that one visits.) So dead entries are at most `M`, and 64 for
 //! each thread, which is what its cache holds of seats, and 256 for each shard that hands a
 //! batch over.
 //!
-//! *Tested by*: the unit tests below, and `check`, which holds the figures against the tallies.
+//! *Tested by*: the unit tests below, `src/producer/keeper/tests.rs`, and `check`, which holds the
+//! figures against the tallies.
 
 use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
 
@@ -147,12 +148,8 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{
-        Count, Deferred, Keeper, Pool, Shard, Tallies, WithKeeper, cancel, tallies,
-    };
+    use super::super::{Count, Tallies};
     use super::*;
-    use crate::doorbell::{Bell, Doorbell};
-    use crate::time::{Geometry, Tick};
 
     #[test]
     fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
@@ -204,70 +201,5 @@ mod tests {
         owner.add(Count::Buried, 1);
         balance.publish(&owner, Some(0));
         assert!(!balance.is_upset());
-    }
-
-    /// A keeper by itself, and whether a cancel has left something to be done.
-    struct Alone<'a>(&'a Pool<()>, &'a mut Keeper<()>, &'a mut bool);
-
-    impl WithKeeper<()> for Alone<'_> {
-        fn with_keeper(
-            &mut self,
-            _engine: u32,
-            f: impl FnOnce(&mut Keeper<()>, &Pool<()>) -> Deferred,
-        ) -> bool {
-            *self.2 |= !f(self.1, self.0).is_nothing();
-            true
-        }
-    }
-
-    fn end(mut keeper: Keeper<()>, pool: &Pool<()>) {
-        assert!(keeper.clear(pool).is_nothing());
-        keeper.hand_back(pool);
-    }
-
-    #[test]
-    fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::<()>::new(0, 1, None) };
-        let few = pool.tallies.len();
-        (0..10_000).for_each(|_| end(Keeper::new(&pool), &pool));
-        assert!(pool.tallies.len() <= few + 8, "{} tallies", pool.tallies.len());
-        assert_eq!(pool.balanced_living(), 0);
-    }
-
-    #[test]
-    fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_there_was() {
-        const TIMERS: u64 = 20_000;
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
-        let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &pool);
-        let living: Vec<Keeper<()>> = (0..1000).map(|_| Keeper::new(&pool)).collect();
-        let mut keeper = Keeper::new(&pool);
-        let due = |i: u64| Tick::new(100_000 + i);
-        let schedule = |keeper: &mut Keeper<()>, i| {
-            let now = || Tick::ZERO;
-            keeper.schedule::<false>(&pool, &shard, due(i), now, (), true).unwrap().0
-        };
-        let timers: Vec<_> = (0..TIMERS).map(|i| schedule(&mut keeper, i)).collect();
-        let visits = tallies::visits::count();
-        let mut asked_at = None;
-        for (i, entry) in timers.into_iter().enumerate() {
-            let mut asks = false;
-            // SAFETY: this is its handle, and the keeper is of its engine.
-            assert!(unsafe { cancel(entry, Alone(&pool, &mut keeper, &mut asks)) });
-            asked_at = asked_at.or(asks.then_some(i as u64 + 1));
-        }
-        shard.next_wake(&shard.owner().lock().unwrap(), &pool);
-        assert_eq!(tallies::visits::count(), visits, "counted by walking");
-        // 64 magazines of 32 wait in the depot; what is let go of beyond is dead, and too much when
-        // it is half of what is left of the living.
-        let asked_at = asked_at.expect("most of them are dead");
-        let dead = asked_at - 64 * 32;
-        assert!((2 * dead).abs_diff(TIMERS - asked_at) <= 256, "asked with {dead} dead");
-        assert_eq!(pool.balanced_living(), 0);
-        assert!(shard.close(&mut shard.owner().lock().unwrap(), &pool).is_empty());
-        living.into_iter().chain([keeper]).for_each(|keeper| end(keeper, &pool));
-        assert_eq!(pool.living(), 0);
     }
 }

@@ -17,8 +17,8 @@
 //!   timer is entered. If it cannot, the timer has been due already: the maker enters nothing,
 //!   shuts the gate and schedules the timer once more, for now.
 //! - Whoever the engine hands the timer to *arrives*, without a lock. Where the gate is open it
-//!   takes the lock and looks for the timer under the key, which decides (see `table`). Where it is
-//!   not it goes away, and the maker will find out.
+//!   takes the lock and looks for the timer under the key, which decides (see `keyed/table.rs`).
+//!   Where it is not it goes away, and the maker will find out.
 //! - Whoever has taken the timer from under its key *ends* it, to save those who arrive later the
 //!   way to the lock; they would find nothing there.
 //!

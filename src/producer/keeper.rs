@@ -19,14 +19,14 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
+use crate::memory::{Count, LeftDead, Seat, Seats, Shared, Stock, Tally};
+use crate::shard::{LOOK_OUT, Shard};
 use crate::sync::{Arc, IS_CHECKED};
 use crate::time::{Place, Tick};
 
-use super::ahead::LOOK_OUT;
-use super::seats::{Seat, Seats};
-use super::{Chores, Count, Deferred, Pool, Shard, Stock, Tally};
+use super::{Chores, Deferred};
 
-/// After so many timers that it filed, a thread publishes what it has counted (`balance.rs`).
+/// After so many timers that it filed, a thread publishes its counts (`memory/balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
 
 const _: () = assert!(is_time_to_publish(LOOK_OUT), "who looks out has published");
@@ -69,12 +69,12 @@ pub enum Moved<T> {
 // === impl Keeper ===
 
 impl<T> Keeper<T> {
-    /// A keeper for a thread that begins to use `pool`'s engine.
-    pub fn new(pool: &Pool<T>) -> Keeper<T> {
+    /// A keeper for a thread that begins to use `shared`'s engine.
+    pub fn new(shared: &Shared<T>) -> Keeper<T> {
         Keeper {
-            seats: Seats::new(pool),
-            stock: Stock::new(pool),
-            tally: pool.tallies.claim(),
+            seats: Seats::new(shared),
+            stock: Stock::new(shared),
+            tally: shared.tallies.claim(),
             turn: 0,
             chores: Chores::default(),
         }
@@ -84,27 +84,27 @@ impl<T> Keeper<T> {
     /// is left to be done: nothing where the timer got a seat.
     ///
     /// `PINS`: nothing but the registry and this thread keeps the engine, which may end meanwhile.
-    /// (See `dismantle`.)
+    /// (See `shard/close.rs`.)
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
     #[inline(always)]
     pub fn schedule<const PINS: bool>(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         shard: &Shard<T>,
         deadline: Tick,
         now: impl FnOnce() -> Tick,
         payload: T,
         owned: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        if !pool.admit() {
+        if !shared.admit() {
             return Err(ScheduleError::full(payload));
         }
         // Were it to be dropped by a panic on the way, it would need an address of its own until
         // then; nothing panics here, and so it is written once, to where it stays.
         let payload = ManuallyDrop::new(payload);
-        let (entry, is_seat) = self.claim(pool, deadline);
+        let (entry, is_seat) = self.claim(shared, deadline);
         // SAFETY: this thread keeps the seat, or holds the free entry alone: `put_payload` is
         // what both are for.
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
@@ -115,35 +115,35 @@ impl<T> Keeper<T> {
         }
         // The reaper unlinked the seat before we could take it, or there was none.
         // SAFETY: the entry is plain memory of ours and the payload is put.
-        unsafe { self.schedule_filed::<PINS>(pool, shard, deadline, now(), entry, owned) }
+        unsafe { self.schedule_filed::<PINS>(shared, shard, deadline, now(), entry, owned) }
     }
 
     /// Keeps the seat of a timer that was cancelled; answers what is left to be done.
     ///
     /// # Safety
-    /// The caller vacated `entry`, of this pool's engine, which opens at `opens`, has taken or
+    /// The caller vacated `entry`, of the engine of `shared`, which opens at `opens`, has taken or
     /// dropped the payload, and gives the entry up.
     #[inline]
     pub(super) unsafe fn keep_vacated(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         entry: NonNull<Entry<T>>,
         opens: Tick,
     ) -> Deferred {
         self.tally.add(Count::Cancelled, 1);
-        pool.discharge(1);
-        self.keep(pool, Seat { entry, opens })
+        shared.discharge(1);
+        self.keep(shared, Seat { entry, opens })
     }
 
     /// Moves the timer of a handle to `deadline`.
     ///
     /// # Safety
-    /// The caller has the handle of `entry`, of this pool's engine. After `To` the handle is that
-    /// of the other entry; after `Stopped` there is none.
+    /// The caller has the handle of `entry`, of the engine of `shared`. After `To` the handle is
+    /// that of the other entry; after `Stopped` there is none.
     #[inline]
     pub unsafe fn reset(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         shard: &Shard<T>,
         entry: NonNull<Entry<T>>,
         deadline: Tick,
@@ -157,7 +157,7 @@ impl<T> Keeper<T> {
             }
             Reset::Gone => Moved::Gone,
             // SAFETY: the caller has the handle.
-            Reset::TooEarly => unsafe { self.refile(pool, shard, entry, deadline, now) },
+            Reset::TooEarly => unsafe { self.refile(shared, shard, entry, deadline, now) },
         }
     }
 
@@ -169,26 +169,26 @@ impl<T> Keeper<T> {
     /// Takes in the memory of an entry.
     ///
     /// # Safety
-    /// The caller alone holds `entry`, of this pool's engine, and leaves it here; its payload is
-    /// out.
-    pub(super) unsafe fn take_in(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    /// The caller alone holds `entry`, of the engine of `shared`, and leaves it here; its payload
+    /// is out.
+    pub(super) unsafe fn take_in(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         // SAFETY: passed on to the caller.
-        unsafe { self.stock.put(pool, entry) };
+        unsafe { self.stock.put(shared, entry) };
     }
 
     /// From now on only seats of `shard` are used, where the caller files as well. Answers what is
     /// left to be done.
-    pub fn bind(&mut self, pool: &Pool<T>, shard: u32) -> Deferred {
-        let dead = self.seats.bind(shard, pool, &mut self.stock, &self.tally);
-        self.defer_sweep(pool, dead)
+    pub fn bind(&mut self, shared: &Shared<T>, shard: u32) -> Deferred {
+        let dead = self.seats.bind(shard, shared, &mut self.stock, &self.tally);
+        self.defer_sweep(shared, dead)
     }
 
     /// Gives everything that the thread keeps to others; answers what is left to be done.
-    pub fn clear(&mut self, pool: &Pool<T>) -> Deferred {
-        let dead = self.seats.clear(pool, &mut self.stock, &self.tally);
-        self.stock.clear(pool);
-        pool.publish(&self.tally);
-        self.defer_sweep(pool, dead)
+    pub fn clear(&mut self, shared: &Shared<T>) -> Deferred {
+        let dead = self.seats.clear(shared, &mut self.stock, &self.tally);
+        self.stock.clear(shared);
+        shared.publish(&self.tally);
+        self.defer_sweep(shared, dead)
     }
 
     /// Takes what calls have left to be done, where they say that they have.
@@ -198,10 +198,10 @@ impl<T> Keeper<T> {
 
     /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
     #[inline]
-    fn claim(&mut self, pool: &Pool<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
-        match self.seats.pick(pool, &self.tally, deadline) {
+    fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
+        match self.seats.pick(shared, &self.tally, deadline) {
             Some(seat) => (seat, true),
-            None => (self.stock.get(pool), false),
+            None => (self.stock.get(shared), false),
         }
     }
 
@@ -212,7 +212,7 @@ impl<T> Keeper<T> {
     #[inline(never)]
     unsafe fn schedule_filed<const PINS: bool>(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         shard: &Shard<T>,
         deadline: Tick,
         now: Tick,
@@ -221,13 +221,13 @@ impl<T> Keeper<T> {
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         let _reader = PINS.then(read);
         // SAFETY: passed on to the caller; where he says that the engine may end, we are a reader.
-        match unsafe { self.push(pool, shard, deadline, now, entry, owned) } {
+        match unsafe { self.push(shared, shard, deadline, now, entry, owned) } {
             Ok(deferred) => {
                 self.tally.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
             Err(payload) => {
-                pool.discharge(1);
+                shared.discharge(1);
                 Err(ScheduleError::stopped(payload))
             }
         }
@@ -240,7 +240,7 @@ impl<T> Keeper<T> {
     /// dismantled meanwhile, or this thread is a reader.
     unsafe fn push(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         shard: &Shard<T>,
         deadline: Tick,
         now: Tick,
@@ -254,7 +254,7 @@ impl<T> Keeper<T> {
         unsafe { this.arm(deadline, place, shard.index(), owned) };
         self.turn = self.turn.wrapping_add(1);
         let mut deferred = Deferred::NOTHING;
-        if is_time_to_publish(self.turn) && self.tell(pool, shard, place) {
+        if is_time_to_publish(self.turn) && self.tell(shared, shard, place) {
             deferred = self.chores.call_hook(shard.index(), None);
         }
         // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
@@ -267,7 +267,7 @@ impl<T> Keeper<T> {
         // SAFETY: it was refused, so it is still ours alone, and its payload with it.
         let payload = unsafe { this.disarm() };
         // SAFETY: as above, and the payload is out.
-        unsafe { self.stock.put(pool, entry) };
+        unsafe { self.stock.put(shared, entry) };
         Err(payload)
     }
 
@@ -275,9 +275,9 @@ impl<T> Keeper<T> {
     /// `true`: the shard's hook is to be called.
     #[cold]
     #[inline(never)]
-    fn tell(&self, pool: &Pool<T>, shard: &Shard<T>, place: Place) -> bool {
-        pool.publish(&self.tally);
-        self.turn % LOOK_OUT == 0 && shard.look_out(pool, place.level, place.expiration)
+    fn tell(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
+        shared.publish(&self.tally);
+        self.turn % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
     /// A reset to a time before the bucket opens: a fresh entry for the same payload.
@@ -287,7 +287,7 @@ impl<T> Keeper<T> {
     #[cold]
     unsafe fn refile(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         shard: &Shard<T>,
         entry: NonNull<Entry<T>>,
         deadline: Tick,
@@ -297,10 +297,10 @@ impl<T> Keeper<T> {
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
             return Moved::Gone;
         };
-        // Nothing but this thread may keep the engine: see `dismantle`.
+        // Nothing but this thread may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // The new entry is filed before the old seat is kept, which is too late for it anyway.
-        let (fresh, is_seat) = self.claim(pool, deadline);
+        let (fresh, is_seat) = self.claim(shared, deadline);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };
         // SAFETY: as in `schedule`.
@@ -308,10 +308,10 @@ impl<T> Keeper<T> {
         let filed = match is_seated {
             true => Ok(Deferred::NOTHING),
             // SAFETY: as in `schedule`; this thread is a reader.
-            false => unsafe { self.push(pool, shard, deadline, now(), fresh, true) },
+            false => unsafe { self.push(shared, shard, deadline, now(), fresh, true) },
         };
-        let dead = self.seats.keep(Seat { entry, opens }, pool, &mut self.stock, &self.tally);
-        let sweep = self.defer_sweep(pool, dead);
+        let dead = self.seats.keep(Seat { entry, opens }, shared, &mut self.stock, &self.tally);
+        let sweep = self.defer_sweep(shared, dead);
         match filed {
             Ok(deferred) => {
                 self.tally.add(Count::Reset, 1);
@@ -319,44 +319,44 @@ impl<T> Keeper<T> {
             }
             Err(payload) => {
                 self.tally.add(Count::Returned, 1);
-                pool.discharge(1);
+                shared.discharge(1);
                 Moved::Stopped(payload)
             }
         }
     }
 
     #[inline]
-    fn keep(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
+    fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
         if self.seats.has_room() {
-            let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
+            let dead = self.seats.keep(seat, shared, &mut self.stock, &self.tally);
             debug_assert!(dead.is_none(), "nobody had to go for it");
             return Deferred::NOTHING;
         }
-        self.keep_with_care(pool, seat)
+        self.keep_with_care(shared, seat)
     }
 
     /// Out of line, so that what it needs costs nothing where there is room.
     #[cold]
     #[inline(never)]
-    fn keep_with_care(&mut self, pool: &Pool<T>, seat: Seat<T>) -> Deferred {
-        let dead = self.seats.keep(seat, pool, &mut self.stock, &self.tally);
-        self.defer_sweep(pool, dead)
+    fn keep_with_care(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
+        let dead = self.seats.keep(seat, shared, &mut self.stock, &self.tally);
+        self.defer_sweep(shared, dead)
     }
 
-    /// Shards are to be asked to sweep if one of them has `dead` entries and they are many.
+    /// Shards are to be asked to sweep if a call has left dead entries and they are many.
     #[inline]
-    fn defer_sweep(&mut self, pool: &Pool<T>, dead: Option<u32>) -> Deferred {
-        match dead.filter(|_| pool.has_too_many_dead()) {
-            Some(_) => self.chores.sweep(),
-            None => Deferred::NOTHING,
+    fn defer_sweep(&mut self, shared: &Shared<T>, dead: LeftDead) -> Deferred {
+        match !dead.is_none() && shared.has_too_many_dead() {
+            true => self.chores.sweep(),
+            false => Deferred::NOTHING,
         }
     }
 }
 
 impl<T> Keeper<T> {
     /// Ends the thread's use of the engine, after `clear`.
-    pub fn hand_back(&self, pool: &Pool<T>) {
-        pool.tallies.hand_back(&self.tally);
+    pub fn hand_back(&self, shared: &Shared<T>) {
+        shared.tallies.hand_back(&self.tally);
     }
 }
 
@@ -367,18 +367,4 @@ impl<T> fmt::Debug for Keeper<T> {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::<()>::new(0, 1, None) };
-        let (mut first, second) = (Keeper::new(&pool), Keeper::new(&pool));
-        assert!(!Arc::ptr_eq(&first.tally, &second.tally), "each counts by itself");
-        assert!(first.clear(&pool).is_nothing());
-        first.hand_back(&pool);
-        let third = Keeper::new(&pool);
-        assert!(Arc::ptr_eq(&first.tally, &third.tally));
-    }
-}
+mod tests;

@@ -9,10 +9,10 @@
 //!
 //! *Tested by*: `tests/hooks.rs`, `loom-tests/tests/{doorbell,bucket_arm}.rs`.
 
+use crate::memory::Shared;
+use crate::shard::Shard;
 use crate::sync::IS_CHECKED;
 use crate::time::Place;
-
-use super::{Pool, Shard};
 
 /// Whether a call has left something to be done: then the keeper's chores are to be taken, and run
 /// when it was given back.
@@ -69,7 +69,7 @@ impl Chores {
 
     /// Does it, for an engine with these shards. To be called where foreign code may run.
     #[cold]
-    pub fn run<T>(self, shards: &[Shard<T>], pool: &Pool<T>) {
+    pub fn run<T>(self, shards: &[Shard<T>], shared: &Shared<T>) {
         match self.hook {
             Some((shard, Some(place))) => shards[shard as usize].end_announcement(place),
             Some((shard, None)) => _ = shards[shard as usize].doorbell().call_hook(),
@@ -77,12 +77,12 @@ impl Chores {
         }
         if self.sweep {
             // All that have dead entries: those too that the living outnumbered until now.
-            let littered = shards.iter().filter(|shard| pool.has_unswept(shard.index()));
+            let littered = shards.iter().filter(|shard| shared.has_unswept(shard.index()));
             littered.for_each(Shard::ask_for_sweep);
             // The reapers may be busy, or blocked.
-            let most = shards.iter().max_by_key(|shard| pool.dead_in(shard.index()));
+            let most = shards.iter().max_by_key(|shard| shared.dead_in(shard.index()));
             // Of helpers the models have one of their own.
-            most.into_iter().filter(|_| !IS_CHECKED).for_each(|shard| shard.help_sweep(pool));
+            most.into_iter().filter(|_| !IS_CHECKED).for_each(|shard| shard.help_sweep(shared));
         }
     }
 }

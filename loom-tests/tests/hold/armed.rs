@@ -1,4 +1,4 @@
-//! PERIODIC: who has a thing that is armed time and again, and how it ends.
+//! Things that are run and armed again: who has one, and how it ends.
 //!
 //! Who races: the thread that starts it, the reaper (or a dispatcher's thread) that runs it and
 //! arms it again, threads that cancel, the task that cancels from inside, the engine that stops,
@@ -13,13 +13,13 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::periodic::End::{self, Cancelled, Finished, Full, Stopped};
-use tickless::periodic::cycle::{Came, Cycle, Decided, Released};
+use tickless::protocol::End::{self, Cancelled, Finished, Full, Stopped};
+use tickless::protocol::hold::{Came, Decided, HoldWord, Released};
 use tickless::sync::{Counter, Mutex, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A thing that runs so many times.
 struct Rig {
-    cycle: Cycle,
+    word: HoldWord<End>,
     most: u64,
     /// Whether a run cancels from inside: the run of that number.
     cancels_in: u64,
@@ -51,7 +51,7 @@ unsafe impl Sync for Rig {}
 impl Rig {
     fn new(most: u64, cancels_in: u64) -> Arc<Rig> {
         Arc::new(Rig {
-            cycle: Cycle::new_held(),
+            word: HoldWord::new_held(),
             most,
             cancels_in,
             engine: Mutex::new(Played::default()),
@@ -76,17 +76,17 @@ impl Rig {
             let mut engine = self.engine.lock().unwrap();
             if engine.is_stopped {
                 drop(engine);
-                self.finish(self.cycle.conclude(Stopped));
+                self.conclude(Stopped);
                 return false;
             }
             assert!(!engine.is_armed, "one timer at a time");
             engine.is_armed = true;
             drop(engine);
-            match self.cycle.release() {
+            match self.word.release() {
                 Released::Free => return true,
                 Released::Again => {}
-                Released::Finish(end) => {
-                    self.finish(end);
+                Released::Finish { how, .. } => {
+                    self.finish(how);
                     return false;
                 }
             }
@@ -98,7 +98,7 @@ impl Rig {
         let mut engine = self.engine.lock().unwrap();
         let is_due = std::mem::take(&mut engine.is_armed);
         drop(engine);
-        if is_due && self.cycle.come() == Came::Hold {
+        if is_due && self.word.come(|| false) == Came::Hold {
             self.run();
         }
     }
@@ -108,9 +108,9 @@ impl Rig {
         if number == self.cancels_in {
             self.cancel();
         }
-        match self.cycle.end() {
+        match self.word.end() {
             Some(end) => self.finish(end),
-            None if number == self.most => self.finish(self.cycle.conclude(Finished)),
+            None if number == self.most => self.conclude(Finished),
             None => drop(self.wait()),
         }
     }
@@ -129,22 +129,29 @@ impl Rig {
     /// Whether this cancelled it; no run begins from here on.
     fn cancel(&self) -> bool {
         let cancelled = self.decide(Cancelled);
-        let runs = self.cycle.count();
-        assert!(self.cycle.end().is_some());
+        let runs = self.word.count();
+        assert!(self.word.end().is_some());
         thread::yield_now();
-        assert_eq!(self.cycle.count(), runs, "no run begins");
+        assert_eq!(self.word.count(), runs, "no run begins");
         self.told_yes.fetch_add(u64::from(cancelled), Relaxed);
         cancelled
     }
 
     fn decide(&self, how: End) -> bool {
-        match self.cycle.decide(how) {
+        match self.word.decide(how, || false) {
             Decided::Finish => {
                 self.finish(how);
                 true
             }
             Decided::Noted => true,
             Decided::Late => false,
+        }
+    }
+
+    /// The holder's: decides, unless that is done, and finishes it.
+    fn conclude(&self, end: End) {
+        if let Released::Finish { how, .. } = self.word.conclude(end) {
+            self.finish(how);
         }
     }
 
@@ -173,7 +180,7 @@ impl Rig {
 
     /// How it ended; asked when all threads have returned.
     fn end(&self) -> Option<End> {
-        let end = self.cycle.end();
+        let end = self.word.end();
         let engine = self.engine.lock().unwrap();
         assert_eq!(self.ended.load(Relaxed), u64::from(end.is_some()), "it ends once");
         assert_eq!(engine.is_armed, end.is_none(), "it waits for its timer, or is over");
@@ -182,7 +189,7 @@ impl Rig {
             let kept = unsafe { &*kept };
             assert_eq!(kept.body, end, "it ends as was decided first");
             assert_eq!(kept.runs, self.runs.load(Relaxed));
-            assert_eq!(kept.runs, self.cycle.count(), "each run was counted");
+            assert_eq!(kept.runs, self.word.count(), "each run was counted");
         });
         end
     }
@@ -199,9 +206,9 @@ fn a_timer_that_comes_while_it_is_being_armed_is_not_lost() {
         assert!(rig.wait());
         reaper.join().unwrap();
         assert_eq!(rig.end(), None);
-        let before = rig.cycle.count();
+        let before = rig.word.count();
         rig.turn();
-        assert_eq!(rig.cycle.count(), before + 1, "it is free, and its timer brings it on");
+        assert_eq!(rig.word.count(), before + 1, "it is free, and its timer brings it on");
     });
 }
 
@@ -282,8 +289,8 @@ fn who_sees_an_end_or_a_run_counted_sees_what_was_done_before() {
             let rig = Rig::started(u64::MAX, 0);
             let reader = on_thread(&rig, move |rig| {
                 let has_come = match is_end {
-                    true => rig.cycle.end().is_some(),
-                    false => rig.cycle.count() == 2,
+                    true => rig.word.end().is_some(),
+                    false => rig.word.count() == 2,
                 };
                 if has_come {
                     // SAFETY: the word orders this after what was done.
@@ -294,7 +301,7 @@ fn who_sees_an_end_or_a_run_counted_sees_what_was_done_before() {
             // SAFETY: nobody else touches it before the word says so.
             rig.deed.with_mut(|deed| unsafe { *deed = 1 });
             if is_end {
-                assert_eq!(rig.cycle.decide(Cancelled), Decided::Finish);
+                assert_eq!(rig.word.decide(Cancelled, || false), Decided::Finish);
                 rig.finish(Cancelled);
             } else {
                 rig.turn();
@@ -309,7 +316,7 @@ fn a_thing_that_finds_no_room_is_over() {
     check(3, || {
         let rig = Rig::new(u64::MAX, 0);
         let canceller = on_thread(&rig, Rig::cancel);
-        rig.finish(rig.cycle.conclude(Full));
+        rig.conclude(Full);
         let cancelled = canceller.join().unwrap();
         assert_eq!(rig.end(), Some(if cancelled { Cancelled } else { Full }));
     });

@@ -1,16 +1,17 @@
-//! What all shards of an engine share: depots, tallies, and the limit on pending timers.
+//! What all shards and threads of an engine share: depots, counters, the limit on pending timers.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::depot::Depot;
 use crate::entry::Entry;
 use crate::sync::{AtomicU64, IS_CHECKED, Ordering, Padded};
 
 use super::balance::Balance;
+use super::depot::Depot;
 use super::seats::{SEATS, Seat};
 use super::stock::{MAGAZINE, release};
-use super::{Tallies, Tally};
+use super::tallies::Tallies;
+use super::tally::Tally;
 
 /// Magazines of seats that wait in the depot at most, per shard.
 const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
@@ -18,20 +19,20 @@ const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
 /// Magazines of free memory that wait in the depot at most, per shard.
 const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
 
-/// Shared by all shards and all threads of an engine.
-pub struct Pool<T> {
+/// The part of an engine that all its shards and threads share.
+pub struct Shared<T> {
     /// The engine's number.
     pub engine: u32,
     /// Every writer's counters.
     pub tallies: Tallies,
-    pub(super) seats: Depot<Seat<T>>,
-    pub(super) memory: Depot<Memory<T>>,
+    pub(crate) seats: Depot<Seat<T>>,
+    pub(crate) memory: Depot<Memory<T>>,
     balance: Balance,
     limit: Option<Limit>,
 }
 
 /// Memory of an entry that nobody holds.
-pub(super) struct Memory<T>(pub(super) NonNull<Entry<T>>);
+pub(crate) struct Memory<T>(pub(crate) NonNull<Entry<T>>);
 
 // SAFETY: it is memory without a payload, held by whoever has the `Memory`.
 unsafe impl<T: Send> Send for Memory<T> {}
@@ -42,18 +43,18 @@ struct Limit {
     pending: Padded<AtomicU64>,
 }
 
-// === impl Pool ===
+// === impl Shared ===
 
-impl<T> Pool<T> {
+impl<T> Shared<T> {
     /// What `shards` shards of engine number `engine` share.
     ///
     /// # Safety
-    /// Whoever makes a pool answers for what is built on it: shards, keepers and owners are used
-    /// with the pool that they were made with and with no other, an owner with the shard whose
-    /// lock it is behind, and only that shard takes from its buckets and closes them. All shards
-    /// are closed when the pool is dropped.
-    pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Pool<T> {
-        Pool {
+    /// The caller answers for everything that is built on this value. Shards, keepers and owners
+    /// are used with the one that they were made with and with no other, and an owner with the
+    /// shard whose lock it is behind. Only that shard takes from its buckets and closes them. All
+    /// shards are closed when this is dropped.
+    pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Shared<T> {
+        Shared {
             engine,
             tallies: Tallies::new(),
             seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
@@ -77,7 +78,7 @@ impl<T> Pool<T> {
 
     /// Makes room for a timer, if the limit allows.
     #[inline]
-    pub(super) fn admit(&self) -> bool {
+    pub(crate) fn admit(&self) -> bool {
         let Some(limit) = &self.limit else { return true };
         // ORDER: Relaxed - a number and nothing else; the update is atomic, so the limit is
         // never exceeded, and a refusal is always due to timers that are pending.
@@ -99,17 +100,17 @@ impl<T> Pool<T> {
     }
 
     /// A thread publishes what it has counted: see [`Balance`].
-    pub(super) fn publish(&self, tally: &Tally) {
+    pub(crate) fn publish(&self, tally: &Tally) {
         self.balance.publish(tally, None);
     }
 
     /// The owner of `shard` publishes what it has counted: see [`Balance`].
-    pub(super) fn publish_owner(&self, tally: &Tally, shard: u32) {
+    pub(crate) fn publish_owner(&self, tally: &Tally, shard: u32) {
         self.balance.publish(tally, Some(shard));
     }
 
     /// Counts dead entries that are left in `shard`.
-    pub(super) fn leave_dead(&self, shard: u32, n: u64) {
+    pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
         self.balance.leave_dead(shard, n);
     }
 
@@ -141,7 +142,7 @@ impl<T> Pool<T> {
     }
 
     /// A sweep of `shard` begins.
-    pub(super) fn forget_unswept(&self, shard: u32) {
+    pub(crate) fn forget_unswept(&self, shard: u32) {
         self.balance.forget_unswept(shard);
     }
 
@@ -152,7 +153,7 @@ impl<T> Pool<T> {
     }
 }
 
-impl<T> Drop for Pool<T> {
+impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // The shards are closed, so no list reaches what the depots hold, and nobody who could
         // read it is left.
@@ -167,8 +168,8 @@ impl<T> Drop for Pool<T> {
     }
 }
 
-impl<T> fmt::Debug for Pool<T> {
+impl<T> fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
     }
 }

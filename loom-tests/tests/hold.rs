@@ -1,4 +1,7 @@
-//! PERIODIC, for what waits for an answer: it is brought once, by another thread.
+//! HOLD: who may touch a thing that many threads lead to, and how it ends.
+//!
+//! The models have three kinds of things: one that waits for an answer here, operations of the
+//! purgatory in `tried`, things that are run and armed again in `armed`. All stand on one word.
 //!
 //! Who races: the thread that asks and then lets go, the one that brings the answer, one that
 //! cancels.
@@ -9,13 +12,21 @@
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
-use tickless::periodic::End::{Cancelled, Finished};
-use tickless::periodic::cycle::{Came, Cycle, Decided, Released};
+use tickless::protocol::End::{self, Cancelled, Finished};
+use tickless::protocol::hold::{Came, Decided, HoldWord, Released};
 use tickless::sync::UnsafeCell;
+
+#[path = "hold/armed.rs"]
+mod armed;
+#[path = "hold/tried.rs"]
+mod tried;
+
+/// The holder's own end stands.
+const FINISHED: Released<End> = Released::Finish { how: Finished, by_holder: true };
 
 /// A thing that waits for an answer, which is brought by another thread: once.
 struct Asked {
-    cycle: Cycle,
+    word: HoldWord<End>,
     /// The bringer's until it has come, then the holder's.
     answer: UnsafeCell<Option<u32>>,
     /// The holder's.
@@ -28,14 +39,14 @@ unsafe impl Sync for Asked {}
 impl Asked {
     fn new() -> Arc<Asked> {
         let (answer, body) = (UnsafeCell::new(None), UnsafeCell::new(None));
-        Arc::new(Asked { cycle: Cycle::new_held(), answer, body })
+        Arc::new(Asked { word: HoldWord::new_held(), answer, body })
     }
 
     /// The bringer's part. `false`: it was over, and the answer was taken out again.
     fn bring(&self) -> bool {
         // SAFETY: nothing has come yet.
         self.answer.with_mut(|answer| unsafe { *answer = Some(7) });
-        match self.cycle.come() {
+        match self.word.come(|| false) {
             Came::Hold => self.hear(),
             Came::Noted => {}
             Came::Over => {
@@ -51,21 +62,21 @@ impl Asked {
     fn hear(&self) {
         // SAFETY: this is the holder.
         let answer = self.answer.with_mut(|answer| unsafe { (*answer).take() });
-        let end = self.cycle.conclude(Finished);
-        self.finish(answer.filter(|_| end == Finished).unwrap_or(0));
+        let is_heard = self.word.conclude(Finished) == FINISHED;
+        self.finish(answer.filter(|_| is_heard).unwrap_or(0));
     }
 
     /// The holder's part, after it has asked.
     fn release(&self) {
-        match self.cycle.release() {
+        match self.word.release() {
             Released::Free => {}
             Released::Again => self.hear(),
-            Released::Finish(_) => self.finish(0),
+            Released::Finish { .. } => self.finish(0),
         }
     }
 
     fn cancel(&self) -> bool {
-        let decided = self.cycle.decide(Cancelled);
+        let decided = self.word.decide(Cancelled, || false);
         if decided == Decided::Finish {
             self.finish(0);
         }
@@ -91,7 +102,7 @@ fn an_answer_is_heard_whether_it_comes_during_the_question_or_after() {
         let bringer = on_thread(&asked, Asked::bring);
         asked.release();
         assert!(bringer.join().unwrap());
-        assert_eq!((asked.heard(), asked.cycle.end()), (Some(7), Some(Finished)));
+        assert_eq!((asked.heard(), asked.word.end()), (Some(7), Some(Finished)));
     });
 }
 
@@ -106,6 +117,6 @@ fn an_answer_that_comes_too_late_stays_with_its_bringer() {
         let cancelled = canceller.join().unwrap();
         let end = if cancelled { Cancelled } else { Finished };
         assert_eq!(asked.heard(), Some(if cancelled { 0 } else { 7 }));
-        assert_eq!(asked.cycle.end(), Some(end));
+        assert_eq!(asked.word.end(), Some(end));
     });
 }

@@ -1,4 +1,19 @@
-//! Asking for a cache line before it is needed.
+//! Cache lines: a value on lines of its own, and asking for a line before it is needed.
+
+use std::ops::Deref;
+
+/// Keeps `T` away from its neighbours: 128 bytes, because x86 fetches lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 /// Begins to load the first cache line of what `at` points to. Any address will do: it is a hint
 /// and touches nothing.

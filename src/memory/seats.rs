@@ -15,31 +15,39 @@
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::depot::Magazine;
 use crate::entry::Entry;
 use crate::sync::{IS_CHECKED, prefetch};
 use crate::time::Tick;
 
-use super::{Count, Pool, Stock, Tally};
+use super::depot::Magazine;
+use super::shared::Shared;
+use super::stock::Stock;
+use super::tally::{Count, Tally};
 
 /// Seats in a cache, and in a magazine of seats.
-pub(super) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
+pub(crate) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// Timers for which a depot that was empty is not asked again: at first, and in the end.
 const LEAST_PATIENCE: usize = 8;
 const MOST_PATIENCE: usize = 128;
 
 /// A kept vacancy, and from when on its bucket serves a deadline.
-pub(super) struct Seat<T> {
-    pub(super) entry: NonNull<Entry<T>>,
-    pub(super) opens: Tick,
+pub(crate) struct Seat<T> {
+    pub(crate) entry: NonNull<Entry<T>>,
+    pub(crate) opens: Tick,
 }
 
 // SAFETY: a seat has no payload, and whoever has the `Seat` is the vacancy's keeper.
 unsafe impl<T: Send> Send for Seat<T> {}
 
+/// Whether a call has let go of seats that are filed, which are dead entries of their shards from
+/// then on.
+#[must_use = "a sweep may be due"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftDead(bool);
+
 /// The seats that a thread keeps.
-pub(super) struct Seats<T> {
+pub(crate) struct Seats<T> {
     /// Left last, taken first.
     kept: Magazine<Seat<T>>,
     /// On the way to other threads.
@@ -55,14 +63,32 @@ pub(super) struct Seats<T> {
     at_once: usize,
 }
 
+// === impl LeftDead ===
+
+impl LeftDead {
+    /// No dead entries.
+    pub(crate) const NONE: LeftDead = LeftDead(false);
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        !self.0
+    }
+
+    /// The sum of two parts of a call.
+    fn or(self, other: LeftDead) -> LeftDead {
+        LeftDead(self.0 || other.0)
+    }
+}
+
 // === impl Seats ===
 
 impl<T> Seats<T> {
     /// No seats yet.
-    pub(super) fn new(pool: &Pool<T>) -> Seats<T> {
+    pub(crate) fn new(shared: &Shared<T>) -> Seats<T> {
         Seats {
-            kept: pool.seats.magazine(),
-            outbox: pool.seats.magazine(),
+            kept: shared.seats.magazine(),
+            outbox: shared.seats.magazine(),
             patience: 0,
             next_patience: LEAST_PATIENCE,
             is_used: false,
@@ -71,26 +97,26 @@ impl<T> Seats<T> {
         }
     }
 
-    /// From now on no seat of another shard is used: gives away what there is. Answers as `keep`.
-    pub(super) fn bind(
+    /// From now on no seat of another shard is used: gives away what there is.
+    pub(crate) fn bind(
         &mut self,
         shard: u32,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         stock: &mut Stock<T>,
         tally: &Tally,
-    ) -> Option<u32> {
+    ) -> LeftDead {
         if self.bound_to == Some(shard) {
-            return None;
+            return LeftDead::NONE;
         }
         (self.bound_to, self.at_once) = (Some(shard), 0);
-        self.clear(pool, stock, tally)
+        self.clear(shared, stock, tally)
     }
 
     /// A seat for `deadline`.
     #[inline]
-    pub(super) fn pick(
+    pub(crate) fn pick(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         tally: &Tally,
         deadline: Tick,
     ) -> Option<NonNull<Entry<T>>> {
@@ -103,18 +129,18 @@ impl<T> Seats<T> {
                 self.patience -= 1;
                 None
             }
-            _ => self.search(pool, tally, deadline),
+            _ => self.search(shared, tally, deadline),
         }
     }
 
     #[cold]
     fn search(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         tally: &Tally,
         deadline: Tick,
     ) -> Option<NonNull<Entry<T>>> {
-        if self.kept.is_empty() && !self.refill(pool, tally) {
+        if self.kept.is_empty() && !self.refill(shared, tally) {
             return None;
         }
         self.is_used = true;
@@ -124,69 +150,68 @@ impl<T> Seats<T> {
 
     /// Whether a seat is kept without a look.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.kept.len() < self.at_once
     }
 
-    /// Keeps a seat. Where others had to be let go for it, the answer is a shard that holds one
-    /// of the dead.
+    /// Keeps a seat. Others may have to be let go for it.
     #[inline]
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         seat: Seat<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         stock: &mut Stock<T>,
         tally: &Tally,
-    ) -> Option<u32> {
+    ) -> LeftDead {
         if self.has_room() {
             self.kept.push(seat);
-            return None;
+            return LeftDead::NONE;
         }
-        self.keep_with_care(seat, pool, stock, tally)
+        self.keep_with_care(seat, shared, stock, tally)
     }
 
     #[cold]
     fn keep_with_care(
         &mut self,
         seat: Seat<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         stock: &mut Stock<T>,
         tally: &Tally,
-    ) -> Option<u32> {
+    ) -> LeftDead {
         // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
-            return self.pass_on(seat, pool, stock, tally);
+            return self.pass_on(seat, shared, stock, tally);
         }
         let dead = match self.kept.len() {
-            SEATS => self.make_room(pool, stock, tally),
-            _ => None,
+            SEATS => self.make_room(shared, stock, tally),
+            _ => LeftDead::NONE,
         };
         self.kept.push(seat);
         dead
     }
 
-    /// Gives all seats to the depot, or lets go of them; answers as `keep`.
-    pub(super) fn clear(
+    /// Gives all seats to the depot, or lets go of them.
+    pub(crate) fn clear(
         &mut self,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         stock: &mut Stock<T>,
         tally: &Tally,
-    ) -> Option<u32> {
-        let kept = give_away(&mut self.kept, pool, stock, tally);
-        let outbox = give_away(&mut self.outbox, pool, stock, tally);
+    ) -> LeftDead {
+        let kept = give_away(&mut self.kept, shared, stock, tally);
+        let outbox = give_away(&mut self.outbox, shared, stock, tally);
         kept.or(outbox)
     }
 
-    fn refill(&mut self, pool: &Pool<T>, tally: &Tally) -> bool {
+    fn refill(&mut self, shared: &Shared<T>, tally: &Tally) -> bool {
         if !self.outbox.is_empty() && self.bound_to.is_none() {
             mem::swap(&mut self.kept, &mut self.outbox);
             return true;
         }
         // A bound thread needs its outbox for what it fetches and cannot use.
-        let has_room = self.outbox.is_empty() || pool.seats.leave(&mut self.outbox);
-        if has_room && pool.seats.fetch(&mut self.kept) {
+        let has_room = self.outbox.is_empty() || shared.seats.leave(&mut self.outbox);
+        if has_room && shared.seats.fetch(&mut self.kept) {
             // The timers that come to these seats are told of with the next.
-            pool.publish(tally);
+            shared.publish(tally);
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
             self.pass_on_foreign();
@@ -212,27 +237,27 @@ impl<T> Seats<T> {
         }
     }
 
-    fn make_room(&mut self, pool: &Pool<T>, stock: &mut Stock<T>, tally: &Tally) -> Option<u32> {
+    fn make_room(&mut self, shared: &Shared<T>, stock: &mut Stock<T>, tally: &Tally) -> LeftDead {
         if !mem::take(&mut self.is_used) {
             // This thread cancels and does not schedule: others have more use for them all.
-            return give_away(&mut self.kept, pool, stock, tally);
+            return give_away(&mut self.kept, shared, stock, tally);
         }
         let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
         let latest = self.kept.swap_remove(latest.expect("a full cache has seats"));
-        self.pass_on(latest, pool, stock, tally)
+        self.pass_on(latest, shared, stock, tally)
     }
 
     /// Puts a seat on its way to other threads.
     fn pass_on(
         &mut self,
         seat: Seat<T>,
-        pool: &Pool<T>,
+        shared: &Shared<T>,
         stock: &mut Stock<T>,
         tally: &Tally,
-    ) -> Option<u32> {
+    ) -> LeftDead {
         let dead = match self.outbox.len() {
-            SEATS => give_away(&mut self.outbox, pool, stock, tally),
-            _ => None,
+            SEATS => give_away(&mut self.outbox, shared, stock, tally),
+            _ => LeftDead::NONE,
         };
         self.outbox.push(seat);
         dead
@@ -242,16 +267,16 @@ impl<T> Seats<T> {
 /// Leaves seats in the depot, or lets go of them; there are none afterwards.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
-    pool: &Pool<T>,
+    shared: &Shared<T>,
     stock: &mut Stock<T>,
     tally: &Tally,
-) -> Option<u32> {
+) -> LeftDead {
     if seats.is_empty() {
-        return None;
+        return LeftDead::NONE;
     }
-    pool.publish(tally);
-    if pool.seats.leave(seats) {
-        return None;
+    shared.publish(tally);
+    if shared.seats.leave(seats) {
+        return LeftDead::NONE;
     }
     let mut shard = None;
     // Told of a run at a time: what a thread gives away is mostly of one shard.
@@ -263,19 +288,19 @@ fn give_away<T>(
         // SAFETY: this thread keeps the seat and forgets it here.
         if unsafe { this.let_go() } {
             // SAFETY: the list had let go before, so it is held here alone; a seat has no payload.
-            unsafe { stock.put(pool, entry) };
+            unsafe { stock.put(shared, entry) };
             continue;
         }
         tally.add(Count::Dead, 1);
         if let Some(before) = shard.replace(home).filter(|&before| before != home) {
-            pool.leave_dead(before, mem::take(&mut run));
+            shared.leave_dead(before, mem::take(&mut run));
         }
         run += 1;
     }
     if let Some(last) = shard {
-        pool.leave_dead(last, run);
+        shared.leave_dead(last, run);
     }
-    shard
+    LeftDead(shard.is_some())
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -290,21 +315,21 @@ mod tests {
     /// so many times.
     fn unserved(found_empty: usize) -> usize {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
-        let mut seats = Seats::new(&pool);
-        let tally = pool.tallies.claim();
+        let shared = unsafe { Shared::new(0, 1, None) };
+        let mut seats = Seats::new(&shared);
+        let tally = shared.tallies.claim();
         for _ in 0..found_empty {
             while seats.patience > 0 {
-                assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
+                assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
             }
-            assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
+            assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
         }
-        assert!(pool.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
-        let served = (0..).find_map(|n| Some((n, seats.pick(&pool, &tally, Tick::NEVER)?)));
+        assert!(shared.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
+        let served = (0..).find_map(|n| Some((n, seats.pick(&shared, &tally, Tick::NEVER)?)));
         let (unserved, entry) = served.expect("sooner or later it asks again");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
-        assert!(pool.seats.leave(&mut seats.kept), "the pool frees the other");
+        assert!(shared.seats.leave(&mut seats.kept), "the shared frees the other");
         unserved
     }
 
@@ -317,16 +342,16 @@ mod tests {
     #[test]
     fn a_depot_that_had_seats_is_asked_again_as_soon_as_at_first() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
-        let mut seats = Seats::new(&pool);
-        let tally = pool.tallies.claim();
+        let shared = unsafe { Shared::new(0, 1, None) };
+        let mut seats = Seats::new(&shared);
+        let tally = shared.tallies.claim();
         for _ in 0..100 {
-            assert!(seats.pick(&pool, &tally, Tick::NEVER).is_none());
+            assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
         }
         assert!(seats.next_patience > LEAST_PATIENCE);
         seats.patience = 0;
-        assert!(pool.seats.leave(&mut Box::new(vec![seat(1)])));
-        let entry = seats.pick(&pool, &tally, Tick::NEVER).expect("it was left there");
+        assert!(shared.seats.leave(&mut Box::new(vec![seat(1)])));
+        let entry = seats.pick(&shared, &tally, Tick::NEVER).expect("it was left there");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
         assert_eq!(seats.next_patience, LEAST_PATIENCE);
@@ -335,14 +360,14 @@ mod tests {
     #[test]
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
-        let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
-        let tally = pool.tallies.claim();
+        let shared = unsafe { Shared::new(0, 1, None) };
+        let (mut seats, mut stock) = (Seats::new(&shared), Stock::new(&shared));
+        let tally = shared.tallies.claim();
         let mut kept = 0;
         // In no order: 37 generates the numbers below 101.
         for i in 0..SEATS as u64 + 8 {
             seats.is_used = true;
-            assert_eq!(seats.keep(seat(i * 37 % 101), &pool, &mut stock, &tally), None);
+            assert_eq!(seats.keep(seat(i * 37 % 101), &shared, &mut stock, &tally), LeftDead::NONE);
             kept += 1;
             assert_eq!(seats.kept.len() + seats.outbox.len(), kept);
             assert!(seats.outbox.is_empty() || seats.kept.len() == SEATS);
@@ -351,23 +376,23 @@ mod tests {
         assert_eq!(newest.opens, Tick::new((SEATS as u64 + 7) * 37 % 101));
         let passed_on = seats.outbox.last().expect("there were too many").opens;
         assert!(others.iter().all(|seat| seat.opens < passed_on));
-        assert_eq!(seats.clear(&pool, &mut stock, &tally), None, "the depot has room");
+        assert_eq!(seats.clear(&shared, &mut stock, &tally), LeftDead::NONE, "the depot has room");
         assert_eq!(seats.kept.len() + seats.outbox.len(), 0);
     }
 
     #[test]
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
-        let pool = unsafe { Pool::new(0, 1, None) };
-        let (mut seats, mut stock) = (Seats::new(&pool), Stock::new(&pool));
-        let tally = pool.tallies.claim();
+        let shared = unsafe { Shared::new(0, 1, None) };
+        let (mut seats, mut stock) = (Seats::new(&shared), Stock::new(&shared));
+        let tally = shared.tallies.claim();
         for i in 0..=SEATS as u64 {
-            assert_eq!(seats.keep(seat(i), &pool, &mut stock, &tally), None);
+            assert_eq!(seats.keep(seat(i), &shared, &mut stock, &tally), LeftDead::NONE);
         }
         assert_eq!((seats.kept.len(), seats.outbox.len()), (1, 0), "the last came after");
-        let mut fetched = pool.seats.magazine();
-        assert!(pool.seats.fetch(&mut fetched));
+        let mut fetched = shared.seats.magazine();
+        assert!(shared.seats.fetch(&mut fetched));
         assert_eq!(fetched.len(), SEATS);
-        assert!(pool.seats.leave(&mut fetched) && pool.seats.leave(&mut seats.kept));
+        assert!(shared.seats.leave(&mut fetched) && shared.seats.leave(&mut seats.kept));
     }
 }

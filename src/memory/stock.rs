@@ -8,15 +8,14 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::depot::Magazine;
 use crate::entry::{Entry, after_readers};
 use crate::sync::{IS_CHECKED, prefetch};
 
-use super::Pool;
-use super::pool::Memory;
+use super::depot::Magazine;
+use super::shared::{Memory, Shared};
 
 /// Entries in a full magazine of memory.
-pub(super) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
+pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
 
 /// Entries that a thread asks the allocator for at a time.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
@@ -26,7 +25,7 @@ const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 const AHEAD: usize = 6;
 
 /// Free entries at hand.
-pub(super) struct Stock<T> {
+pub(crate) struct Stock<T> {
     /// The magazine in use.
     open: Magazine<Memory<T>>,
     /// Full or empty.
@@ -37,13 +36,13 @@ pub(super) struct Stock<T> {
 
 impl<T> Stock<T> {
     /// Nothing at hand.
-    pub(super) fn new(pool: &Pool<T>) -> Stock<T> {
-        Stock { open: pool.memory.magazine(), spare: pool.memory.magazine() }
+    pub(crate) fn new(shared: &Shared<T>) -> Stock<T> {
+        Stock { open: shared.memory.magazine(), spare: shared.memory.magazine() }
     }
 
     /// A free entry: from the stock, from the depot, or fresh from the allocator.
     #[inline]
-    pub(super) fn get(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+    pub(crate) fn get(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         match self.open.pop() {
             Some(Memory(entry)) => {
                 if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
@@ -51,7 +50,7 @@ impl<T> Stock<T> {
                 }
                 entry
             }
-            None => self.refill(pool),
+            None => self.refill(shared),
         }
     }
 
@@ -61,25 +60,25 @@ impl<T> Stock<T> {
     /// The entry came from [`Entry::allocate`], the caller alone holds it, and leaves it here. No
     /// payload is in it that somebody still needs.
     #[inline]
-    pub(super) unsafe fn put(&mut self, pool: &Pool<T>, entry: NonNull<Entry<T>>) {
+    pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         if self.open.len() == MAGAZINE {
-            self.make_room(pool);
+            self.make_room(shared);
         }
         self.open.push(Memory(entry));
     }
 
     /// Gives everything to the depot or to the allocator.
-    pub(super) fn clear(&mut self, pool: &Pool<T>) {
-        give_away(pool, &mut self.open);
-        give_away(pool, &mut self.spare);
+    pub(crate) fn clear(&mut self, shared: &Shared<T>) {
+        give_away(shared, &mut self.open);
+        give_away(shared, &mut self.spare);
     }
 
     #[cold]
-    fn refill(&mut self, pool: &Pool<T>) -> NonNull<Entry<T>> {
+    fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
-        if self.open.is_empty() && !pool.memory.fetch(&mut self.open) {
+        if self.open.is_empty() && !shared.memory.fetch(&mut self.open) {
             // A few at a time: they lie side by side, and the depot is not asked for each.
-            self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(pool.engine))));
+            self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(shared.engine))));
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
             prefetch(soon.as_ptr());
@@ -89,24 +88,24 @@ impl<T> Stock<T> {
     }
 
     #[cold]
-    fn make_room(&mut self, pool: &Pool<T>) {
+    fn make_room(&mut self, shared: &Shared<T>) {
         if !self.spare.is_empty() {
-            give_away(pool, &mut self.spare);
+            give_away(shared, &mut self.spare);
         }
         mem::swap(&mut self.open, &mut self.spare);
     }
 }
 
 /// Leaves a magazine in the depot, or its entries to the allocator; it is empty afterwards.
-fn give_away<T>(pool: &Pool<T>, magazine: &mut Magazine<Memory<T>>) {
-    if !magazine.is_empty() && !pool.memory.leave(magazine) {
-        release(mem::replace(magazine, pool.memory.magazine()));
+fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
+    if !magazine.is_empty() && !shared.memory.leave(magazine) {
+        release(mem::replace(magazine, shared.memory.magazine()));
     }
 }
 
 /// Gives entries that nobody holds back to the allocator, once no reader can see them. (Whoever has
 /// a `Memory` holds it alone.)
-pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
+pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
     let free = move || {
         for Memory(entry) in *entries {
             // SAFETY: nobody holds it, and every reader that could have seen it is gone.
@@ -123,7 +122,7 @@ pub(super) fn release<T>(entries: Magazine<Memory<T>>) {
 ///
 /// # Safety
 /// As [`Stock::put`].
-pub(super) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
+pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
 }
 

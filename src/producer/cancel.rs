@@ -13,11 +13,12 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
+use crate::memory::{Shared, release_one};
+use crate::shard::Shard;
 use crate::sync::assert_outside;
 use crate::time::Tick;
 
-use super::stock::release_one;
-use super::{Deferred, Keeper, Pool, Shard};
+use super::{Deferred, Keeper};
 
 /// A way to the calling thread's keepers.
 pub trait WithKeeper<T> {
@@ -26,7 +27,7 @@ pub trait WithKeeper<T> {
     fn with_keeper(
         &mut self,
         engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
     ) -> bool;
 }
 
@@ -86,9 +87,9 @@ unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T
     if !unsafe { this.let_go() } {
         return;
     }
-    let is_kept = keepers.with_keeper(number, |keeper, pool| {
+    let is_kept = keepers.with_keeper(number, |keeper, shared| {
         // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
-        unsafe { keeper.take_in(pool, entry) };
+        unsafe { keeper.take_in(shared, entry) };
         Deferred::NOTHING
     });
     if !is_kept {
@@ -119,15 +120,15 @@ unsafe fn vacate<T, W: WithKeeper<T>>(
 }
 
 /// Whoever has all of an engine at hand: a model or a test.
-impl<T> WithKeeper<T> for (&mut Keeper<T>, &Pool<T>, &[Shard<T>]) {
+impl<T> WithKeeper<T> for (&mut Keeper<T>, &Shared<T>, &[Shard<T>]) {
     fn with_keeper(
         &mut self,
         _engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Pool<T>) -> Deferred,
+        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
     ) -> bool {
-        let (keeper, pool, shards) = self;
-        if !f(keeper, pool).is_nothing() {
-            keeper.take_chores().run(shards, pool);
+        let (keeper, shared, shards) = self;
+        if !f(keeper, shared).is_nothing() {
+            keeper.take_chores().run(shards, shared);
         }
         true
     }
@@ -139,9 +140,9 @@ impl<T, W: WithKeeper<T>> Drop for Vacated<T, W> {
         let Vacated { entry, opens, .. } = *self;
         // SAFETY: whoever vacated the entry holds it.
         let number = unsafe { entry.as_ref() }.engine();
-        let is_kept = self.keepers.with_keeper(number, |keeper, pool| {
+        let is_kept = self.keepers.with_keeper(number, |keeper, shared| {
             // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-            unsafe { keeper.keep_vacated(pool, entry, opens) }
+            unsafe { keeper.keep_vacated(shared, entry, opens) }
         });
         if !is_kept {
             // The engine is gone; an entry that outlived it needs nothing of it.

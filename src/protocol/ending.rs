@@ -1,0 +1,110 @@
+//! How things with a [hold word](super::hold) end: the public enums, and their codes in the word.
+
+/// A way to end, as a hold word keeps it.
+pub trait Ending: Copy {
+    /// 1 to 7: zero is the word of a thing that has not ended.
+    fn code(self) -> u64;
+
+    /// The end with this code; `None` for zero.
+    fn from_code(code: u64) -> Option<Self>;
+}
+
+/// Why something that repeats is over.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{End, Run, Schedule};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let three_times = |run: &Run| drop(run.number() == 3 && run.cancel());
+/// let periodic = Schedule::fixed_rate(second).start(&engine, three_times)?;
+/// engine.advance(10 * second)?;
+/// assert_eq!(periodic.end(), Some(End::Cancelled));
+/// assert_eq!(periodic.runs(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum End {
+    /// It came to its end by itself: a schedule had no further run, a retry its outcome, a
+    /// heartbeat has fired.
+    Finished = 1,
+    /// It was cancelled, from outside or from inside.
+    Cancelled,
+    /// The engine stopped, or let go of the task in some other way.
+    Stopped,
+    /// The engine had no room when it was to be armed again.
+    Full,
+    /// The closure that says when the next run is due panicked.
+    Panicked,
+}
+
+/// How an operation ended.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Decision, Operation, Purgatory};
+///
+/// struct Join;
+/// impl Operation for Join {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// let minute = Duration::from_secs(60);
+/// let arrival = purgatory.try_complete_else_watch(Join.into(), ["group"], minute)?;
+/// let ticket = arrival.into_delayed().expect("it cannot complete");
+/// purgatory.stop();
+/// assert_eq!(ticket.decision(), Some(Decision::Cancelled));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// It was completed: a try said that it can be, or somebody forced it.
+    Completed = 1,
+    /// Its timeout came first.
+    Expired,
+    /// It was cancelled, or its purgatory stopped: none of its callbacks is called.
+    Cancelled,
+}
+
+// === impl End ===
+
+impl Ending for End {
+    fn code(self) -> u64 {
+        self as u64
+    }
+
+    fn from_code(code: u64) -> Option<End> {
+        match code {
+            0 => None,
+            1 => Some(End::Finished),
+            2 => Some(End::Cancelled),
+            3 => Some(End::Stopped),
+            4 => Some(End::Full),
+            _ => Some(End::Panicked),
+        }
+    }
+}
+
+// === impl Decision ===
+
+impl Ending for Decision {
+    fn code(self) -> u64 {
+        self as u64
+    }
+
+    fn from_code(code: u64) -> Option<Decision> {
+        match code {
+            0 => None,
+            1 => Some(Decision::Completed),
+            2 => Some(Decision::Expired),
+            _ => Some(Decision::Cancelled),
+        }
+    }
+}

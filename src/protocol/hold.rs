@@ -1,0 +1,390 @@
+//! The hold word: it decides which thread may touch a thing that many lead to, and how it ended.
+//!
+//! Two kinds of things have one. An operation of the purgatory is held to be *tried*. A periodic,
+//! a retry or a heartbeat is held to be *run* and armed again. Both are held by at most one thread
+//! at a time. The holder alone touches the state beside the word: closures, places under keys, the
+//! handle of the timer. No call waits for another thread.
+//!
+//! ```text
+//!             come                            decide
+//!   ┌─────► free ───► held ───┐       free ───────────► over: the decider finishes it
+//!   └──────────────── release ┘       held ───────────► over: the holder finishes it
+//! ```
+//!
+//! | the thing is | [`come`] | [`release`], by the holder | [`decide`] |
+//! |---|---|---|---|
+//! | free | is counted; `Hold`: the caller holds it | | it is over; `Finish`: by the caller |
+//! | held | leaves `AGAIN`; `Noted` | `Free`: it waits | it is over; `Noted`: by the holder |
+//! | held, `AGAIN` | the same | takes `AGAIN` away; `Again`: still held | the same |
+//! | over | `Over` | `Finish`: by the holder | `Late` |
+//!
+//! - *Coming.* What the thing waits for comes: its timer, the answer to an attempt, a check of a
+//!   key. At a free thing the caller becomes the holder. At a held one it leaves `AGAIN` and goes,
+//!   and the holder finds this when it releases. So each coming is followed by a whole round of the
+//!   holder that began after it, or the thing is over: nothing that came is lost.
+//! - *Deciding.* How the thing ends is decided once, by the first CAS that writes an end. Nobody
+//!   can take a thing that is over, so whoever finishes it has it for good: the decider of a free
+//!   one, else the holder, whatever its own round says.
+//! - *Meanwhile.* Beside the holder any number of threads may come, decide and read the end and the
+//!   count. A thing that is over may still be in use by its last holder, until that finishes it.
+//! - *Counting.* The CAS by which something comes to a free thing counts it. So the count stands
+//!   still from the moment that a decision was made.
+//!
+//! *A thread that meets its own hold.* A thing's own closure may come to it or decide. `is_own`
+//! says whether that is so; the callers of the two kinds of things pass different ones:
+//!
+//! - A check from inside a try of the same operation leaves nothing. It would ask for itself for
+//!   ever, and its own try can look at what it has changed. An answer from inside an attempt must
+//!   be heard, so there `is_own` is always `false`.
+//! - A decision from inside counts as the holder's own (`OWN`), as if its round had said so. The
+//!   purgatory counts operations for the caller whose try completed them; other things do not ask.
+//!
+//! (Two operations that check each other's key in each try, on two threads, ask each other again
+//! for as long as their tries overlap. The first try that ends while the other does not ask ends
+//! both.)
+//!
+//! *Orderings*: HOLD. Each CAS is AcqRel and acquires what those before it released: a holder gets
+//! what the last holder kept and what was brought to it while it held, and the one who finishes
+//! gets both. Whoever finds `AGAIN` writes the word all the same, so that its own news is published
+//! too. Reads of the end and of the count are Acquire, and see what was done before.
+//!
+//! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/periodic_races.rs`,
+//! `tests/purgatory_races.rs`.
+//!
+//! [`come`]: HoldWord::come
+//! [`release`]: HoldWord::release
+//! [`decide`]: HoldWord::decide
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::sync::{AtomicU64, Ordering};
+
+use super::ending::Ending;
+
+/// A thread tries, runs, arms or finishes the thing.
+const HELD: u64 = 1;
+
+/// Something came while it was held.
+const AGAIN: u64 = 1 << 1;
+
+/// The holder decided how it ended, or its own thread did from inside.
+const OWN: u64 = 1 << 2;
+
+/// How it ended, if it has: the code of an [`Ending`].
+const END_SHIFT: u32 = 3;
+const END: u64 = 0b111 << END_SHIFT;
+
+/// How often something came and found it free, above all the rest.
+const COUNT_SHIFT: u32 = 8;
+
+/// Who has a thing, and how it ended.
+pub struct HoldWord<E> {
+    word: AtomicU64,
+    end: PhantomData<E>,
+}
+
+/// The result of coming to a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It was free. The caller holds it now, and has to release it or to conclude.
+    Hold,
+    /// It is held, and the holder will see that something came.
+    Noted,
+    /// It is over.
+    Over,
+}
+
+/// The result of deciding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// The decision stands, and the caller has to finish the thing.
+    Finish,
+    /// The decision stands, and the holder will finish the thing.
+    Noted,
+    /// Another decision was first.
+    Late,
+}
+
+/// How a hold ended, or did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released<E> {
+    /// The thing waits. Another thread may hold it by now.
+    Free,
+    /// Something came meanwhile: the caller still holds it.
+    Again,
+    /// It is over, and the caller has to finish it.
+    Finish {
+        /// How it ended.
+        how: E,
+        /// Whether the holder itself decided that.
+        by_holder: bool,
+    },
+}
+
+// === impl HoldWord ===
+
+impl<E: Ending> HoldWord<E> {
+    /// The word of a new thing, which its maker holds.
+    pub fn new_held() -> HoldWord<E> {
+        HoldWord { word: AtomicU64::new(HELD), end: PhantomData }
+    }
+
+    /// Something comes. Where `is_own` says that the calling thread is inside of the hold, nothing
+    /// is left for the holder.
+    pub fn come(&self, is_own: impl Fn() -> bool) -> Came {
+        let before = self.update(|word| match is_over(word) {
+            true => None,
+            false if word & HELD == 0 => Some((word | HELD) + (1 << COUNT_SHIFT)),
+            false if is_own() => None,
+            false => Some(word | AGAIN),
+        });
+        match before {
+            word if is_over(word) => Came::Over,
+            word if word & HELD != 0 => Came::Noted,
+            _ => Came::Hold,
+        }
+    }
+
+    /// The holder lets go, unless something came or the thing is over.
+    pub fn release(&self) -> Released<E> {
+        let before = self.update(|word| match is_over(word) {
+            true => None,
+            false if word & AGAIN != 0 => Some(word & !AGAIN),
+            false => Some(word & !HELD),
+        });
+        match end(before) {
+            Some(how) => Released::Finish { how, by_holder: before & OWN != 0 },
+            None if before & AGAIN != 0 => Released::Again,
+            None => Released::Free,
+        }
+    }
+
+    /// The holder's part: tries, and tries again as long as something comes, until a try succeeds,
+    /// the thing is over, or nothing came during the last try. A success is the end `done`.
+    pub fn work(&self, done: E, mut succeeds: impl FnMut() -> bool) -> Released<E> {
+        loop {
+            if succeeds() {
+                return self.conclude(done);
+            }
+            match self.release() {
+                Released::Again => {}
+                released => return released,
+            }
+        }
+    }
+
+    /// Decides how it ends, unless that is decided. `is_own` says whether the calling thread is
+    /// inside of the hold, and so decides for the holder.
+    pub fn decide(&self, how: E, is_own: impl Fn() -> bool) -> Decided {
+        let before = self.update(|word| {
+            let own = if word & HELD != 0 && is_own() { OWN } else { 0 };
+            decided(word, how, own)
+        });
+        match before {
+            word if is_over(word) => Decided::Late,
+            word if word & HELD != 0 => Decided::Noted,
+            _ => Decided::Finish,
+        }
+    }
+
+    /// The holder decides, unless that is decided. Either way it has to finish the thing.
+    pub fn conclude(&self, how: E) -> Released<E> {
+        let before = self.update(|word| decided(word, how, OWN));
+        match end(before) {
+            Some(how) => Released::Finish { how, by_holder: before & OWN != 0 },
+            None => Released::Finish { how, by_holder: true },
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<E> {
+        // ORDER(HOLD): Acquire - pairs with the CAS that decided.
+        end(self.word.load(Ordering::Acquire))
+    }
+
+    /// How often something came and found it free. It stands still once it is over.
+    pub fn count(&self) -> u64 {
+        // ORDER(HOLD): Acquire - pairs with the CAS that counted last.
+        self.word.load(Ordering::Acquire) >> COUNT_SHIFT
+    }
+
+    /// Replaces the word by the result of `next`, and returns what it was before. `None` leaves it
+    /// as it is.
+    fn update(&self, next: impl FnMut(u64) -> Option<u64>) -> u64 {
+        // ORDER(HOLD): AcqRel - each CAS pairs with the ones before and after it: the hold passes
+        // from thread to thread, and what was brought to the holder. Acquire - where the word
+        // stays as it is, its end is read.
+        let (Ok(before) | Err(before)) =
+            self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before
+    }
+}
+
+impl<E: Ending + fmt::Debug> fmt::Debug for HoldWord<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (end, count) = (self.end(), self.count());
+        f.debug_struct("HoldWord").field("end", &end).field("count", &count).finish_non_exhaustive()
+    }
+}
+
+/// `word` with an end, if it has none.
+fn decided(word: u64, how: impl Ending, own: u64) -> Option<u64> {
+    (!is_over(word)).then_some(word | how.code() << END_SHIFT | own)
+}
+
+fn is_over(word: u64) -> bool {
+    word & END != 0
+}
+
+fn end<E: Ending>(word: u64) -> Option<E> {
+    E::from_code((word & END) >> END_SHIFT)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::{Decision, End};
+    use super::*;
+    use Decision::{Cancelled, Completed, Expired};
+
+    const NOT_OWN: fn() -> bool = || false;
+
+    fn free<E: Ending + fmt::Debug + PartialEq>() -> HoldWord<E> {
+        let hold = HoldWord::new_held();
+        assert_eq!(hold.release(), Released::Free);
+        hold
+    }
+
+    fn finish<E>(how: E, by_holder: bool) -> Released<E> {
+        Released::Finish { how, by_holder }
+    }
+
+    #[test]
+    fn what_comes_to_a_free_one_has_it_and_is_counted() {
+        let hold = free::<End>();
+        for comes in 1..4 {
+            assert_eq!(hold.come(NOT_OWN), Came::Hold);
+            assert_eq!((hold.count(), hold.end()), (comes, None));
+            assert_eq!(hold.release(), Released::Free);
+        }
+    }
+
+    #[test]
+    fn what_comes_to_one_that_is_held_is_seen_once_by_the_holder() {
+        let hold = HoldWord::<End>::new_held();
+        assert_eq!(hold.come(NOT_OWN), Came::Noted);
+        assert_eq!(hold.release(), Released::Again);
+        assert_eq!(hold.release(), Released::Free);
+        assert_eq!(hold.count(), 0, "the holder was there before");
+    }
+
+    #[test]
+    fn whoever_ends_a_free_one_finishes_it() {
+        let ends = [End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked];
+        for how in ends {
+            let hold = free();
+            // On a free thing there is no holder to decide for.
+            assert_eq!(hold.decide(how, || true), Decided::Finish);
+            assert_eq!(hold.end(), Some(how));
+            assert_eq!(hold.decide(End::Cancelled, NOT_OWN), Decided::Late);
+            assert_eq!((hold.come(NOT_OWN), hold.count()), (Came::Over, 0));
+            assert_eq!(hold.release(), finish(how, false));
+        }
+        for how in [Completed, Expired, Decision::Cancelled] {
+            let hold = free();
+            assert_eq!((hold.decide(how, NOT_OWN), hold.end()), (Decided::Finish, Some(how)));
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_decided_during_a_hold_is_the_holders_to_finish() {
+        let hold = free();
+        assert_eq!(hold.come(NOT_OWN), Came::Hold);
+        assert_eq!(hold.decide(End::Cancelled, NOT_OWN), Decided::Noted);
+        assert_eq!(hold.come(NOT_OWN), Came::Over);
+        assert_eq!(hold.release(), finish(End::Cancelled, false));
+        assert_eq!(hold.conclude(End::Finished), finish(End::Cancelled, false));
+        assert_eq!(hold.count(), 1);
+    }
+
+    #[test]
+    fn an_end_goes_before_what_has_come() {
+        let hold = HoldWord::new_held();
+        assert_eq!(hold.come(NOT_OWN), Came::Noted);
+        assert_eq!(hold.decide(End::Stopped, NOT_OWN), Decided::Noted);
+        assert_eq!(hold.release(), finish(End::Stopped, false));
+    }
+
+    #[test]
+    fn what_comes_during_a_try_leads_to_one_more() {
+        let (hold, mut tries) = (HoldWord::new_held(), 0);
+        let released = hold.work(Completed, || {
+            tries += 1;
+            if tries == 1 {
+                assert_eq!(hold.come(NOT_OWN), Came::Noted);
+                assert_eq!(hold.come(NOT_OWN), Came::Noted);
+            }
+            false
+        });
+        assert_eq!((released, tries), (Released::Free, 2));
+        assert_eq!(hold.come(NOT_OWN), Came::Hold);
+        assert_eq!(hold.work(Completed, || true), finish(Completed, true));
+        assert_eq!((hold.end(), hold.come(NOT_OWN)), (Some(Completed), Came::Over));
+    }
+
+    #[test]
+    fn a_check_from_inside_its_own_try_asks_for_nothing() {
+        let (hold, mut tries) = (HoldWord::new_held(), 0);
+        let released = hold.work(Completed, || {
+            tries += 1;
+            assert_eq!(hold.come(|| true), Came::Noted);
+            false
+        });
+        assert_eq!((released, tries), (Released::Free, 1));
+    }
+
+    #[test]
+    fn the_first_decision_stands_whatever_the_try_says() {
+        for answer in [false, true] {
+            let hold = HoldWord::new_held();
+            let released = hold.work(Completed, || {
+                assert_eq!(hold.decide(Cancelled, NOT_OWN), Decided::Noted);
+                assert_eq!(hold.decide(Expired, || true), Decided::Late);
+                answer
+            });
+            assert_eq!(released, finish(Cancelled, false));
+        }
+    }
+
+    #[test]
+    fn a_decision_inside_its_own_try_is_the_holders() {
+        for (decision, answer) in [(Completed, false), (Completed, true), (Cancelled, true)] {
+            let hold = HoldWord::new_held();
+            let released = hold.work(Completed, || {
+                assert_eq!(hold.decide(decision, || true), Decided::Noted);
+                answer
+            });
+            assert_eq!(released, finish(decision, true));
+        }
+    }
+
+    #[test]
+    fn a_decision_during_a_try_spares_the_next() {
+        let (hold, mut tries) = (HoldWord::new_held(), 0);
+        let released = hold.work(Completed, || {
+            tries += 1;
+            assert_eq!(hold.come(NOT_OWN), Came::Noted);
+            assert_eq!(hold.decide(Completed, NOT_OWN), Decided::Noted);
+            false
+        });
+        assert_eq!((released, tries), (finish(Completed, false), 1));
+    }
+
+    #[test]
+    fn whoever_holds_may_decide_without_a_try() {
+        let hold = HoldWord::new_held();
+        assert_eq!(hold.conclude(Cancelled), finish(Cancelled, true));
+        assert_eq!(hold.release(), finish(Cancelled, true));
+        assert_eq!(hold.come(NOT_OWN), Came::Over);
+    }
+}

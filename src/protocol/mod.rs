@@ -1,0 +1,18 @@
+//! The words that decide the races of the higher-level APIs: small state machines over one atomic
+//! each, which the models build as they are.
+//!
+//! - [`signal`]: between a future's poll and the end of its timer (WAKER).
+//! - [`hold`]: who may touch an operation of the purgatory or a thing that repeats, and how it
+//!   ended (HOLD); [`ending`] has the ways to end.
+//! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
+//! - [`gate`] and [`turns`]: between the thread that schedules a keyed timer and the one that finds
+//!   it due (KEYED).
+
+pub mod ending;
+pub mod gate;
+pub mod hold;
+pub mod pulse;
+pub mod signal;
+pub mod turns;
+
+pub use ending::{Decision, End};
