@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::Engine;
-use tickless::periodic::{End, Every, Run, Schedule};
+use tickless::periodic::{End, Run, Schedule};
 
 const PERIOD: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(25);

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sender, idle) = crossbeam_channel::bounded(1024);
     let channel = Channel::blocking(sender);
     let sent = channel.monitor();
-    let engine = Builder::new().build_typed(channel.with_deadlines())?;
+    let engine = Builder::new().build_with_handler(channel.with_deadlines())?;
     let janitor = thread::spawn(move || janitor(idle));
 
     let mut sessions = Vec::new();

@@ -73,11 +73,11 @@ pub mod time;
 pub mod wheel;
 
 #[doc(inline)]
-pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
+pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Stopped, Turn, TypedEngine,
+    Snapshot, State, Stats, Stopped, Turn,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]

@@ -19,7 +19,7 @@ use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
 use tickless::hashed::{HashedWheelTimer, IntoTask, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -40,9 +40,9 @@ fn closures() -> Engine {
     Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap()
 }
 
-fn typed() -> TypedEngine<u64> {
+fn typed() -> Engine<u64> {
     let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_typed(drop_all).unwrap()
+    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
 }
 
 /// Asserts that `step` allocates nothing once it has run for a while.

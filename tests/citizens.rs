@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::{
     Batch, CancelOnDrop, Engine, Geometry, Handle, ManualClock, SlowTask, Snapshot, Stats, Task,
-    Tick, TypedEngine,
+    Tick,
 };
 
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
@@ -19,7 +19,7 @@ type Unshared = std::cell::Cell<u8>;
 #[test]
 fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Engine>();
-    is_send_and_sync::<TypedEngine<Unshared>>();
+    is_send_and_sync::<Engine<Unshared>>();
     is_send_and_sync::<Handle>();
     is_send_and_sync::<Handle<Unshared>>();
     is_send_and_sync::<CancelOnDrop<Unshared>>();
@@ -65,8 +65,8 @@ fn what_users_hold_can_be_told_apart_in_a_log() {
     assert_prints(&handle, "Handle { state: Pending");
     assert_prints(&handle.cancel_on_drop(), "CancelOnDrop(");
     let look = |batch: Batch<'_, u8>| assert_prints(&batch, "Batch { len: 1");
-    let typed = Engine::builder().shards(1).manual_clock(&clock).build_typed(look).unwrap();
-    assert_prints(&typed, "TypedEngine { ");
+    let typed = Engine::builder().shards(1).manual_clock(&clock).build_with_handler(look).unwrap();
+    assert_prints(&typed, "Engine { ");
     typed.schedule_detached(Duration::ZERO, 7).unwrap();
     assert_eq!(typed.turn(0).unwrap().fired, 1);
     assert_eq!(typed.stats().panicked, 0, "it was looked at");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::slow::Slow;
 use futures_util::FutureExt;
 use tickless::dispatch::{Channel, Full, Pool};
-use tickless::future::{EngineExt, SleepError};
+use tickless::future::SleepError;
 use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::purgatory::{Decision, Operation, Purgatory};
@@ -34,7 +34,7 @@ impl Rig {
         keeps: impl std::any::Any,
     ) -> Rig {
         let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-        Rig { engine: builder.build_with(handler).unwrap(), name, _keeps: Box::new(keeps) }
+        Rig { engine: builder.build_with_handler(handler).unwrap(), name, _keeps: Box::new(keeps) }
     }
 
     /// One after the other: each way in which dispatchers drop.

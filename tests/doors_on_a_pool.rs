@@ -6,8 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tickless::dispatch::{Full, Pool};
-use tickless::future::EngineExt;
-use tickless::periodic::{Every, Run};
+use tickless::periodic::Run;
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
@@ -27,7 +26,7 @@ impl Rig {
     fn new() -> Rig {
         let pool = Pool::builder(Full::Block).threads(1).build().expect("it is valid");
         let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-        Rig { engine: builder.build_with(pool.clone()).expect("it is valid"), pool }
+        Rig { engine: builder.build_with_handler(pool.clone()).expect("it is valid"), pool }
     }
 
     /// Keeps the pool's thread busy until it is released.

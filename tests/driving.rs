@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
-use tickless::{
-    Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, TypedEngine,
-};
+use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -191,7 +189,7 @@ fn a_hook_may_use_the_engine_that_calls_it() {
     let handle = this.schedule(SECOND, || ()).unwrap();
     assert_eq!(handles.lock().unwrap().len(), 98);
     assert_eq!(this.len(), 99);
-    this.as_typed().check().unwrap();
+    this.check().unwrap();
     assert_eq!(this.advance(SECOND), Ok(99));
     assert_eq!(handle.state(), State::Fired);
 }
@@ -228,7 +226,7 @@ fn shards_are_driven_by_threads_of_their_own_at_the_same_time() {
         counter.fetch_add(batch.len(), Ordering::SeqCst);
     };
     let builder = Builder::new().shards(SHARDS).driver(Driver::Caller);
-    let engine: TypedEngine<u64> = builder.build_typed(count).unwrap();
+    let engine: Engine<u64> = builder.build_with_handler(count).unwrap();
     let each = scaled(5000);
     let (done, ends) = mpsc::channel();
     for shard in 0..SHARDS {

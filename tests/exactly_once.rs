@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::scaled;
 use crate::random::Random;
 use crate::token::{Fates, Token};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -16,19 +16,19 @@ fn run_all(batch: Batch<'_, Token>) {
     batch.for_each(|token| token.run());
 }
 
-fn threaded() -> TypedEngine<Token> {
+fn threaded() -> Engine<Token> {
     let builder = Builder::new().tick(Duration::from_micros(100)).shards(2);
-    builder.build_typed(run_all).unwrap()
+    builder.build_with_handler(run_all).unwrap()
 }
 
-fn manual() -> (TypedEngine<Token>, ManualClock) {
+fn manual() -> (Engine<Token>, ManualClock) {
     let clock = ManualClock::new();
     let builder = Builder::new().tick(Duration::from_millis(1)).shards(1);
-    (builder.manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (builder.manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 /// Stops the engine, so that no task is on its way any more, and drops what is returned.
-fn stop(engine: &TypedEngine<Token>) -> usize {
+fn stop(engine: &Engine<Token>) -> usize {
     engine.stop().unwrap().len()
 }
 

@@ -19,7 +19,6 @@ use common::scaled;
 use counting::{Counting, bytes_here, free_what_waits_for_readers, live, made_here};
 use hands::engine_by_hand;
 use polling::{bell, poll};
-use tickless::future::EngineExt;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
 use futures_core::Stream;
-use tickless::future::{Elapsed, EngineExt, Interval, Sleep, SleepError};
+use tickless::future::{Elapsed, Interval, Sleep, SleepError};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, join_all, select};
 use futures_util::{StreamExt, pin_mut};
 use tickless::Engine;
-use tickless::future::{EngineExt, FutureExt};
+use tickless::future::FutureExt;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -12,7 +12,6 @@ use crate::hands::engine_by_hand;
 use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{bell, poll};
 use tickless::Engine;
-use tickless::future::EngineExt;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -95,7 +94,7 @@ fn panics<R>(told: &AtomicBool, f: impl FnOnce() -> R) {
 
 fn assert_sound(engine: &Engine) {
     assert_eq!(engine.len(), 0);
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]

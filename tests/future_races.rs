@@ -14,7 +14,7 @@ use crate::polling::{Bell, bell, poll};
 use crate::random::Random;
 use crate::threads::on_threads;
 use tickless::Engine;
-use tickless::future::{EngineExt, Sleep, SleepError};
+use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 

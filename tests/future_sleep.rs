@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use hands::engine_by_hand;
 use parking::block_on;
 use polling::{bell, poll};
-use tickless::future::{EngineExt, FutureExt, Sleep, Timeout};
+use tickless::future::{FutureExt, Sleep, Timeout};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
 
 const MS: Duration = Duration::from_millis(1);
@@ -252,7 +252,7 @@ fn a_fire_that_is_still_on_its_way_does_not_end_what_the_sleep_was_reset_to() {
     let keep = kept.clone();
     let handler = move |batch: Batch<'_, Task>| keep.lock().unwrap().extend(batch);
     let clock = ManualClock::new();
-    let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(handler).unwrap();
+    let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(handler).unwrap();
     let (bell, waker) = bell();
     let mut sleep = engine.sleep(MS);
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);

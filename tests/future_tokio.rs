@@ -10,7 +10,7 @@ use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
 use futures_util::FutureExt as _;
 use tickless::Engine;
-use tickless::future::{EngineExt, Sleep};
+use tickless::future::Sleep;
 
 const MS: Duration = Duration::from_millis(1);
 

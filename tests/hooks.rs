@@ -133,7 +133,7 @@ fn seats_that_a_hook_takes_and_leaves_are_those_of_its_thread() {
             assert!(timer.cancel());
         }
     }
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
     // Each call gets the seats of the last.
     assert_eq!(rig.calls(), 30);
     assert!(rig.engine.stats().seated > 150, "{:?}", rig.engine.stats());
@@ -215,7 +215,7 @@ fn a_hook_that_panics_with_something_that_panics_when_dropped_changes_nothing() 
     assert_eq!(rig.calls(), 19);
     assert!(handles[0].reset(MS).unwrap());
     assert_eq!(rig.calls(), 1);
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
     assert_eq!(rig.engine.advance(HOUR), Ok(19));
     assert!(handles.iter().all(|handle| handle.state() == State::Fired));
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::scaled;
 use random::Random;
-use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -142,7 +142,7 @@ fn an_earlier_timer_wakes_a_reaper_that_sleeps_for_a_later_one() {
 /// What fired, in order, and when.
 type Log = Arc<Mutex<Vec<(u64, Duration)>>>;
 
-fn manual(builder: Builder) -> (TypedEngine<u64>, ManualClock, Log) {
+fn manual(builder: Builder) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     let log = Log::default();
     let (handler_log, handler_clock) = (log.clone(), clock.clone());
@@ -150,7 +150,7 @@ fn manual(builder: Builder) -> (TypedEngine<u64>, ManualClock, Log) {
         let now = handler_clock.elapsed();
         handler_log.lock().unwrap().extend(batch.map(|payload| (payload, now)));
     };
-    (builder.shards(1).manual_clock(&clock).build_typed(handler).unwrap(), clock, log)
+    (builder.shards(1).manual_clock(&clock).build_with_handler(handler).unwrap(), clock, log)
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_reset_moves_the_same_task_to_later_and_to_earlier() {
     engine.advance(MS).unwrap();
     assert_eq!((fates.of(0), timers.len()), ((1, 1), 0));
     assert_eq!(timers.reset(&7, MS), Ok(false), "it has run");
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_full_engine_leaves_everything_as_it_was() {
     assert!(!timers.contains_key(&8) && other.cancel());
     assert_eq!(timers.schedule_keyed(7, MS, || ()).unwrap(), Scheduled::Replaced);
     assert_eq!((fates.of(0), engine.len()), ((0, 1), 1));
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]

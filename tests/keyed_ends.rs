@@ -227,7 +227,7 @@ fn a_task_that_panics_when_it_is_dropped_does_so_last() {
     }
     panics(&|| assert_eq!(timers.cancel_all(), 9));
     assert_eq!((timers.len(), engine.len(), drops.load(Ordering::SeqCst)), (0, 0, 11));
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn a_timer_that_is_due_before_it_is_under_its_key_runs_when_it_is() {
     assert!(rig.timers.contains_key(&7));
     turn(&rig.timers);
     assert_eq!((rig.fates.of(1), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn one_that_is_refused_because_its_key_was_taken_meanwhile_does_not_run() {
     turn(&rig.timers);
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
     refused.into_task().run();
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
 }
 
 /// Takes all the room that the engine has.
@@ -178,7 +178,7 @@ fn a_timer_that_is_moved_to_now_and_is_due_before_that_is_known_runs_when_it_is(
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
     turn(&rig.timers);
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_timer_that_is_moved_and_replaced_meanwhile_passes_the_move_on() {
     assert_eq!(rig.timers.reset(&7, 5 * MS), Ok(true));
     assert_eq!((rig.timers.deadline(&7), rig.fates.of(0)), (Some(soon), (0, 1)));
     assert_eq!((rig.timers.len(), rig.engine.len()), (1, 1));
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn of_two_that_move_a_timer_at_once_the_one_who_asked_last_prevails() {
     assert_eq!((rig.timers.len(), rig.engine.len()), (1, 1));
     rig.engine.advance(3 * MS).unwrap();
     assert_eq!(rig.fates.of(0), (1, 1));
-    rig.engine.as_typed().check().unwrap();
+    rig.engine.check().unwrap();
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl Rig {
         assert!(panic.is::<Planned>());
         assert_eq!((self.timers.len(), self.engine.len()), (2, 2));
         assert_eq!((self.fates.of(0), self.fates.of(1)), ((0, 0), (0, 0)));
-        self.engine.as_typed().check().unwrap();
+        self.engine.check().unwrap();
     }
 
     /// Looks that both timers run when they are due, and that nothing keeps a key.

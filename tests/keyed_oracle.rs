@@ -221,7 +221,7 @@ fn keyed_timers_do_what_a_sorted_map_does() {
             }
             pair.look();
         }
-        pair.engine.as_typed().check().unwrap();
+        pair.engine.check().unwrap();
         let left = pair.real.cancel_all();
         assert_eq!(left, pair.naive.lock().unwrap().len());
         let made = *pair.made.lock().unwrap();

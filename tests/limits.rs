@@ -9,17 +9,17 @@ use crate::common::scaled;
 use crate::threads::on_threads;
 use tickless::{
     Batch, BuildError, Builder, Driver, Engine, GeometryError, ManualClock, ScheduleReason,
-    StopError, TurnError, TypedEngine,
+    StopError, TurnError,
 };
 
 fn drop_all(batch: Batch<'_, u64>) {
     batch.for_each(drop);
 }
 
-fn manual(max_pending: u64) -> (TypedEngine<u64>, ManualClock) {
+fn manual(max_pending: u64) -> (Engine<u64>, ManualClock) {
     let clock = ManualClock::new();
     let builder = Builder::new().max_pending(max_pending).shards(1).manual_clock(&clock);
-    (builder.build_typed(drop_all).unwrap(), clock)
+    (builder.build_with_handler(drop_all).unwrap(), clock)
 }
 
 const SOON: Duration = Duration::from_millis(5);
@@ -84,7 +84,7 @@ fn max_pending_is_never_exceeded_by_threads_that_schedule_cancel_and_fire() {
     // Of our own: timers that exist for sure, because they are counted after they were admitted
     // and uncounted before they are cancelled.
     let (alive, most) = (AtomicU64::new(0), AtomicU64::new(0));
-    let engine = Builder::new().max_pending(MAX).shards(2).build_typed(drop_all).unwrap();
+    let engine = Builder::new().max_pending(MAX).shards(2).build_with_handler(drop_all).unwrap();
     let (admitted, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     let far = Duration::from_secs(3600);
     let use_and_give_back = || {
@@ -238,11 +238,12 @@ fn turns_are_refused_with_the_reason() {
     assert_eq!(manual.turn(0), Err(TurnError::Stopped));
     assert_eq!(manual.advance(SOON), Err(TurnError::Stopped));
 
-    let threaded = Builder::new().shards(1).build_typed(drop_all).unwrap();
+    let threaded = Builder::new().shards(1).build_with_handler(drop_all).unwrap();
     assert_eq!(threaded.turn(0), Err(TurnError::Driven));
     assert_eq!(threaded.advance(SOON), Err(TurnError::NotManual));
 
-    let driven = Builder::new().shards(1).driver(Driver::Caller).build_typed(drop_all).unwrap();
+    let driven =
+        Builder::new().shards(1).driver(Driver::Caller).build_with_handler(drop_all).unwrap();
     assert_eq!(driven.advance(SOON), Err(TurnError::NotManual));
     assert_eq!(driven.turn(0).unwrap().fired, 0);
 }
@@ -252,7 +253,7 @@ fn errors_are_errors_and_need_no_payload_that_can_be_printed() {
     struct Opaque;
     let text = |error: &dyn Error| error.to_string();
     let handler = |batch: Batch<'_, Opaque>| batch.for_each(drop);
-    let engine = Builder::new().max_pending(1).build_typed(handler).unwrap();
+    let engine = Builder::new().max_pending(1).build_with_handler(handler).unwrap();
     let _pending = engine.schedule(SOON, Opaque).unwrap();
     let full = engine.schedule(SOON, Opaque).unwrap_err();
     assert_eq!(format!("{full:?}"), "ScheduleError { reason: Full, .. }");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Batch, Builder, Engine, Geometry, Handle, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, Geometry, Handle, ManualClock};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ const TICK_NS: u64 = 7;
 /// What fired: deadline and time, in nanoseconds by the clock.
 type Log = Arc<Mutex<Vec<(u64, u64)>>>;
 
-fn manual((slots, reach): (u32, u32), start_ns: u64) -> (TypedEngine<u64>, ManualClock, Log) {
+fn manual((slots, reach): (u32, u32), start_ns: u64) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_nanos(start_ns));
     let log = Log::default();
@@ -134,7 +134,7 @@ fn manual((slots, reach): (u32, u32), start_ns: u64) -> (TypedEngine<u64>, Manua
         handler_log.lock().unwrap().extend(batch.map(|deadline_ns| (deadline_ns, now_ns)));
     };
     let builder = Builder::new().tick(Duration::from_nanos(TICK_NS)).slots(slots).reach(reach);
-    let engine = builder.shards(1).manual_clock(&clock).build_typed(handler).unwrap();
+    let engine = builder.shards(1).manual_clock(&clock).build_with_handler(handler).unwrap();
     (engine, clock, log)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::token::{Fates, Token};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -17,13 +17,13 @@ fn run_all(batch: Batch<'_, Token>) {
     batch.for_each(|token| token.run());
 }
 
-fn threaded() -> TypedEngine<Token> {
-    Builder::new().shards(2).build_typed(run_all).unwrap()
+fn threaded() -> Engine<Token> {
+    Builder::new().shards(2).build_with_handler(run_all).unwrap()
 }
 
-fn manual() -> (TypedEngine<Token>, ManualClock) {
+fn manual() -> (Engine<Token>, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(2).manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (Builder::new().shards(2).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 #[test]

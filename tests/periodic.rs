@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::periodic::{End, Every, Periodic, Run, Schedule, StartReason};
+use tickless::periodic::{End, Periodic, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::scaled;
 use crate::random::Random;
 use crate::threads::on_threads;
-use tickless::periodic::{End, Every, Periodic, Run, Schedule};
+use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};

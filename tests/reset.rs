@@ -8,7 +8,7 @@ use crate::common::scaled;
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Geometry, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Geometry, Handle, ManualClock, State};
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
 
@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// What fired and when.
 type Log = Arc<Mutex<Vec<(u64, Duration)>>>;
 
-fn manual((slots, reach): (u32, u32)) -> (TypedEngine<u64>, ManualClock, Log) {
+fn manual((slots, reach): (u32, u32)) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     let log = Log::default();
     let (handler_log, handler_clock) = (log.clone(), clock.clone());
@@ -26,7 +26,7 @@ fn manual((slots, reach): (u32, u32)) -> (TypedEngine<u64>, ManualClock, Log) {
         handler_log.lock().unwrap().extend(batch.map(|payload| (payload, now)));
     };
     let builder = Builder::new().tick(TICK).slots(slots).reach(reach).shards(1);
-    (builder.manual_clock(&clock).build_typed(handler).unwrap(), clock, log)
+    (builder.manual_clock(&clock).build_with_handler(handler).unwrap(), clock, log)
 }
 
 /// A delay on each level, in ticks.
@@ -105,7 +105,7 @@ fn the_last_of_many_resets_counts_while_time_goes_on() {
 type FiredAt = Arc<Mutex<Option<Instant>>>;
 
 /// Resets one timer until it fires, and answers before which instant it must not have fired.
-fn reset_until_it_fires(engine: &TypedEngine<FiredAt>, random: &mut Random) -> (Instant, FiredAt) {
+fn reset_until_it_fires(engine: &Engine<FiredAt>, random: &mut Random) -> (Instant, FiredAt) {
     let fired_at = FiredAt::default();
     let mut delay = Duration::from_micros(200 + random.below(2000));
     let mut earliest = Instant::now() + delay;
@@ -133,7 +133,7 @@ fn a_reset_that_races_with_the_fire_and_wins_is_not_followed_by_a_fire_at_the_ol
         }
     };
     let builder = Builder::new().tick(Duration::from_micros(100)).shards(2);
-    let engine = builder.build_typed(handler).unwrap();
+    let engine = builder.build_with_handler(handler).unwrap();
     let race = |seed| {
         let engine = engine.clone();
         thread::spawn(move || {

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use tickless::{Batch, Builder, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// An engine of one shard that is saturated when it is more than 100 ms behind. Its payloads are
 /// milliseconds that their handling takes.
-fn manual() -> (TypedEngine<u32>, ManualClock) {
+fn manual() -> (Engine<u32>, ManualClock) {
     let clock = ManualClock::new();
     let of_handler = clock.clone();
     let builder = Builder::new().shards(1).manual_clock(&clock).saturation(MS * 100);
     let handler = move |batch: Batch<'_, u32>| {
         batch.for_each(|ms| of_handler.advance(MS * ms));
     };
-    (builder.build_typed(handler).unwrap(), clock)
+    (builder.build_with_handler(handler).unwrap(), clock)
 }
 
 /// How often it became saturated, and whether it is.
-fn saturation(engine: &TypedEngine<u32>) -> (u64, usize) {
+fn saturation(engine: &Engine<u32>) -> (u64, usize) {
     (engine.stats().saturations, engine.stats().saturated)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 use crate::random::Random;
 
@@ -46,7 +46,7 @@ fn cost_of(slack: Duration) -> (f64, usize) {
     }
     let wake_ups = wake_ups_until(&engine, &clock, ms(33_000) + slack);
     assert_eq!(fired.load(Ordering::Relaxed), 1000);
-    engine.as_typed().check().expect("every invariant holds");
+    engine.check().expect("every invariant holds");
     (engine.stats().cascaded as f64 / 1000.0, wake_ups)
 }
 
@@ -78,8 +78,11 @@ fn a_timer_with_slack_fires_in_its_window() {
     let started = Arc::new(std::sync::OnceLock::new());
     let start = started.clone();
     let handler = move |batch: Batch<'_, _>| due(batch, &shared, *start.get().expect("it is set"));
-    let engine: TypedEngine<(Instant, Instant)> =
-        Builder::new().shards(1).manual_clock(&clock).build_typed(handler).expect("it is valid");
+    let engine: Engine<(Instant, Instant)> = Builder::new()
+        .shards(1)
+        .manual_clock(&clock)
+        .build_with_handler(handler)
+        .expect("it is valid");
     started.set(engine.now()).expect("it is set once");
 
     let mut random = Random::new(7);

@@ -3,12 +3,12 @@
 use std::panic;
 use std::time::Duration;
 
-use tickless::{Batch, Builder, ManualClock, Stats, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock, Stats};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A driven engine of one shard with ticks of 1 ms. A handler that takes a zero panics with it.
-fn manual() -> (TypedEngine<u64>, ManualClock) {
+fn manual() -> (Engine<u64>, ManualClock) {
     let clock = ManualClock::new();
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);
     let take_all = |batch: Batch<'_, u64>| {
@@ -18,11 +18,11 @@ fn manual() -> (TypedEngine<u64>, ManualClock) {
             }
         }
     };
-    (builder.build_typed(take_all).unwrap(), clock)
+    (builder.build_with_handler(take_all).unwrap(), clock)
 }
 
 /// All but the lateness, which has tests of its own.
-fn counts(engine: &TypedEngine<u64>) -> [(&'static str, u64); 10] {
+fn counts(engine: &Engine<u64>) -> [(&'static str, u64); 10] {
     let Stats { scheduled, seated, cancelled, reset, fired, .. } = engine.stats();
     let Stats { returned, pending, cascaded, panicked, wake_ups, .. } = engine.stats();
     [
@@ -41,7 +41,7 @@ fn counts(engine: &TypedEngine<u64>) -> [(&'static str, u64); 10] {
 
 /// Asserts which counts have moved since `before`, and by how much; the others have not.
 fn assert_moved(
-    engine: &TypedEngine<u64>,
+    engine: &Engine<u64>,
     before: &mut [(&'static str, u64); 10],
     expected: &[(&str, i64)],
 ) {

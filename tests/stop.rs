@@ -11,7 +11,6 @@ use tickless::doorbell::{Bell, Doorbell};
 use tickless::shard::{Keeper, Moved, Pool, Shard};
 use tickless::{
     Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, State, StopError, Tick,
-    TypedEngine,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,14 +21,14 @@ fn run_all(batch: Batch<'_, Token>) {
     batch.for_each(|token| token.run());
 }
 
-fn threaded() -> TypedEngine<Token> {
+fn threaded() -> Engine<Token> {
     let builder = Builder::new().tick(Duration::from_micros(50)).shards(2);
-    builder.build_typed(run_all).unwrap()
+    builder.build_with_handler(run_all).unwrap()
 }
 
-fn manual() -> (TypedEngine<Token>, ManualClock) {
+fn manual() -> (Engine<Token>, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(2).manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (Builder::new().shards(2).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 /// What a producer saw of its tokens.
@@ -42,7 +41,7 @@ struct Seen {
 
 /// Schedules, takes and resets until the engine refuses.
 fn use_until_it_stops(
-    engine: &TypedEngine<Token>,
+    engine: &Engine<Token>,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
 ) -> Seen {
@@ -242,7 +241,7 @@ fn a_task_that_stops_its_own_engine_is_told_that_it_cannot() {
 fn a_driven_engine_that_stopped_takes_no_turns_and_fires_nothing() {
     let clock = ManualClock::new();
     let builder = Builder::new().shards(1).clock(tickless::Clock::manual(&clock));
-    let engine = builder.driver(Driver::Caller).build_typed(run_all).unwrap();
+    let engine = builder.driver(Driver::Caller).build_with_handler(run_all).unwrap();
     let fates = Fates::new(1);
     engine.schedule_detached(HOUR, fates.token(0)).unwrap();
     let returned = engine.stop().unwrap();

@@ -71,7 +71,7 @@ fn see(is_there_first: bool) -> Seen {
         }
     };
     thread::spawn(user).join().unwrap();
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
     // The one that was moved, the one that was let go, and two that were scheduled.
     assert_eq!((engine.len(), engine.stats().cancelled), (4, 2));
     engine.stop().unwrap();

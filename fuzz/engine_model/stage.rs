@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tickless::{
-    Batch, Builder, Geometry, Handle, ManualClock, ScheduleReason, StopError, TurnError,
-    TypedEngine,
+    Batch, Builder, Engine, Geometry, Handle, ManualClock, ScheduleReason, StopError, TurnError,
 };
 
 use super::case::{By, Call, Config, Manner, Task, Way, delay};
@@ -17,7 +16,7 @@ use super::log::{Event, Log, Scheduled, Token};
 /// An engine and what surrounds it.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) engine: TypedEngine<Token>,
+    pub(crate) engine: Engine<Token>,
     pub(crate) clock: ManualClock,
     /// The instant at which the clock stood at zero, for this engine.
     pub(crate) zero: Instant,
@@ -59,7 +58,7 @@ impl Stage {
                 let stage = stage.upgrade().expect("turns are run by those who have the stage");
                 stage.fire(batch);
             };
-            let engine = builder.build_typed(handler).expect("the configuration is valid");
+            let engine = builder.build_with_handler(handler).expect("the configuration is valid");
             Stage {
                 zero: engine.now() - clock.elapsed(),
                 engine,

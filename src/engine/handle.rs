@@ -113,8 +113,8 @@ impl<T: Send + 'static> Handle<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// let engine = Engine::typed(|batch: Batch<'_, String>| drop(batch))?;
     /// let handle = engine.schedule(Duration::from_secs(9), "hello".to_owned())?;
     /// assert_eq!(handle.take().as_deref(), Some("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -171,7 +171,7 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// As [`Handle::reset`], to any time from `delay` to `delay + slack` from now: see
-    /// [`TypedEngine::schedule_within`](crate::TypedEngine::schedule_within).
+    /// [`Engine::schedule_within`](crate::Engine::schedule_within).
     ///
     /// ```
     /// # use std::time::Duration;

@@ -2,9 +2,8 @@
 //!
 //! - `builder` is what an engine is to be like, `observing` who looks on; `assembly` puts it
 //!   together, and `core` is what its threads share.
-//! - `typed` is the engine for payloads of any type, `scheduling` how they get their timers, `view`
-//!   what can be seen of it; `closures` is the engine for closures, `delegates` what it leaves to
-//!   the other.
+//! - `facade` is the engine's type, `scheduling` how payloads get their timers, `view` what can be
+//!   seen of it.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `stopping` is how it ends.
@@ -17,10 +16,9 @@
 
 mod assembly;
 mod builder;
-mod closures;
 mod core;
-mod delegates;
 mod driving;
+mod facade;
 mod global;
 mod guard;
 mod handle;
@@ -39,12 +37,11 @@ mod stopping;
 mod table;
 #[cfg(feature = "keyed")]
 mod ticks;
-mod typed;
 mod view;
 
 pub use builder::{Builder, Driver};
-pub use closures::Engine;
 pub use driving::Turn;
+pub use facade::Engine;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
 #[cfg(feature = "metrics")]
@@ -54,4 +51,3 @@ pub(crate) use remote::EngineRef;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use stopping::Stopped;
-pub use typed::TypedEngine;

@@ -13,7 +13,7 @@ use crate::time::Tick;
 
 use super::local::{self, Lent, Local};
 use super::registry::is_inherited;
-use super::{Handle, TypedEngine};
+use super::{Engine, Handle};
 
 /// An engine for closures, by its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Reckoned {
 // === impl EngineRef ===
 
 impl EngineRef {
-    pub(crate) fn new(engine: &TypedEngine<Task>) -> EngineRef {
+    pub(crate) fn new(engine: &Engine<Task>) -> EngineRef {
         EngineRef { number: engine.number() }
     }
 

@@ -9,17 +9,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use crate::dispatch::IntoPayload;
 use crate::entry::Entry;
 use crate::error::{BindError, ScheduleError};
 use crate::time::{Tick, saturating_ns};
 
 use super::core::Core;
 use super::local::{self, Local};
-use super::{Handle, TypedEngine};
+use super::{Engine, Handle};
 
-// === impl TypedEngine: scheduling ===
+// === impl Engine: scheduling ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// Schedules `payload` to be handed over `delay` from now: never earlier, and later by less
     /// than a tick (plus the time that the system needs to wake the reaper). A delay too long to
     /// represent never ends.
@@ -29,8 +30,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
     /// let timeout = engine.schedule(Duration::from_secs(30), 17)?;
     /// // The answer came in time, and with it the number of the call.
     /// assert_eq!(timeout.take(), Some(17));
@@ -40,17 +41,21 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
-    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Handle<T>, ScheduleError<T>> {
+    pub fn schedule(
+        &self,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
         let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
         self.file(deadline, payload, true).map(Handle::new)
     }
 
-    /// As [`schedule`](TypedEngine::schedule), for a point in time. What is past fires at once.
+    /// As [`schedule`](Engine::schedule), for a point in time. What is past fires at once.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, &str>| drop(batch))?;
     /// let lease_ends = engine.now() + Duration::from_secs(30);
     /// let renew = engine.schedule_at(lease_ends - Duration::from_secs(5), "renew")?;
     /// assert!(renew.deadline() < Some(lease_ends));
@@ -58,24 +63,24 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
+    /// As [`schedule`](Engine::schedule).
     #[inline]
     pub fn schedule_at(
         &self,
         deadline: Instant,
-        payload: T,
+        payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
         let deadline = |core: &Core<T>, _| core.scale.ceil(core.clock.ns_at(deadline));
         self.file(deadline, payload, true).map(Handle::new)
     }
 
-    /// As [`schedule`](TypedEngine::schedule), for a timer that nobody will cancel: without a
+    /// As [`schedule`](Engine::schedule), for a timer that nobody will cancel: without a
     /// handle it also fires for less.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
-    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(
     ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
     /// )?;
     /// engine.schedule_detached(Duration::from_secs(1), "flush")?;
@@ -84,14 +89,18 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
+    /// As [`schedule`](Engine::schedule).
     #[inline]
-    pub fn schedule_detached(&self, delay: Duration, payload: T) -> Result<(), ScheduleError<T>> {
+    pub fn schedule_detached(
+        &self,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<(), ScheduleError<T>> {
         let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
         self.file(deadline, payload, false).map(drop)
     }
 
-    /// As [`schedule`](TypedEngine::schedule), for a timer that may as well fire up to `slack`
+    /// As [`schedule`](Engine::schedule), for a timer that may as well fire up to `slack`
     /// later: at any time from `delay` to `delay + slack` from now.
     ///
     /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
@@ -110,7 +119,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// use tickless::{Batch, Builder, ManualClock};
     ///
     /// let clock = ManualClock::new();
-    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(
+    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(
     ///     |batch: Batch<'_, u32>| println!("{} idle connections", batch.len()),
     /// )?;
     /// let slack = Duration::from_secs(3);
@@ -124,12 +133,12 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
+    /// As [`schedule`](Engine::schedule).
     pub fn schedule_within(
         &self,
         delay: Duration,
         slack: Duration,
-        payload: T,
+        payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
         let deadline = |core: &Core<T>, now_ns: u64| {
             core.due_within(now_ns.saturating_add(saturating_ns(delay)), slack, now_ns)
@@ -137,13 +146,13 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.file(deadline, payload, true).map(Handle::new)
     }
 
-    /// As [`schedule_within`](TypedEngine::schedule_within), for a point in time: the timer may
+    /// As [`schedule_within`](Engine::schedule_within), for a point in time: the timer may
     /// fire from `deadline` to `deadline + slack`.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// let engine = Engine::typed(|batch: Batch<'_, &str>| drop(batch))?;
     /// let deadline = engine.now() + Duration::from_secs(60);
     /// let cache = engine.schedule_with(deadline, Duration::from_secs(10), "stale")?;
     /// let due = cache.deadline().expect("it is due some time");
@@ -152,12 +161,12 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`schedule`](TypedEngine::schedule).
+    /// As [`schedule`](Engine::schedule).
     pub fn schedule_with(
         &self,
         deadline: Instant,
         slack: Duration,
-        payload: T,
+        payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
         let deadline =
             |core: &Core<T>, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns);
@@ -172,7 +181,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
     /// # let clock = ManualClock::new();
-    /// let engine = Builder::new().manual_clock(&clock).shards(2).build_typed(
+    /// let engine = Builder::new().manual_clock(&clock).shards(2).build_with_handler(
     ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
     /// )?;
     /// engine.bind_thread(1)?;
@@ -204,11 +213,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     fn file(
         &self,
         deadline: impl FnOnce(&Core<T>, u64) -> Tick,
-        payload: T,
+        payload: impl IntoPayload<T>,
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // As in `Keeper::schedule`: nothing panics until it is in its entry.
-        let payload = ManuallyDrop::new(payload);
+        let payload = ManuallyDrop::new(payload.into_payload());
         let Some(mut local) = local::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };

@@ -7,11 +7,11 @@ use crate::entry::Reset;
 use crate::time::Tick;
 
 use super::local::{self, Local};
-use super::{Handle, TypedEngine};
+use super::{Engine, Handle};
 
-// === impl TypedEngine ===
+// === impl Engine ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// The tick of a deadline `delay` from now, as `schedule` reckons it.
     pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
         // Where the engine is another process's, whoever schedules is told.
@@ -44,7 +44,7 @@ impl<T: Send + 'static> TypedEngine<T> {
 impl<T: Send + 'static> Handle<T> {
     /// Moves the timer if one exchange on its word does that: it is pending, and `deadline` is not
     /// before its bucket opens. Calls nothing, allocates nothing, and leaves it to the caller to
-    /// [count](TypedEngine::count_reset).
+    /// [count](Engine::count_reset).
     pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
         let Some(entry) = self.entry() else { return false };
         // SAFETY: this is the handle, and it keeps the entry allocated.

@@ -9,9 +9,9 @@ use super::Exclusive;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Batch, ResetError, TypedEngine};
+/// use tickless::{Batch, ResetError, Engine};
 ///
-/// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+/// let engine = Engine::typed(|batch: Batch<'_, String>| drop(batch))?;
 /// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
 /// // Another thread may be just about to stop the engine.
 /// let outcome: Result<bool, ResetError<String>> = retry.reset(Duration::from_secs(5));
@@ -35,8 +35,8 @@ impl<T> ResetError<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, ResetError, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+    /// # use tickless::{Batch, ResetError, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, String>| drop(batch))?;
     /// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
     /// let stranded = retry.reset(Duration::from_secs(5)).map_err(ResetError::into_payload);
     /// assert_eq!(stranded, Ok(true), "or the request, had the engine stopped meanwhile");

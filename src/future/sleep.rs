@@ -27,7 +27,7 @@ use super::waker::Signal;
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus what system and executor need to wake the task).
 ///
-/// From [`sleep`], [`sleep_until`] and [`EngineExt`](super::EngineExt). Its timer is scheduled by
+/// From [`sleep`], [`sleep_until`] and [`Engine::sleep`]. Its timer is scheduled by
 /// the first poll: one that is never polled costs nothing. That is the one allocation of its life,
 /// whatever polls and resets follow (but see [`reset`](Sleep::reset)); a deadline that has passed
 /// by then is ready without a timer.
@@ -42,7 +42,6 @@ use super::waker::Signal;
 /// ```
 /// use std::time::Duration;
 /// use tickless::{Engine, ManualClock};
-/// use tickless::future::EngineExt;
 ///
 /// // Asynchronous code is tested without waiting on an engine whose clock is moved by hand.
 /// let clock = ManualClock::new();
@@ -95,7 +94,7 @@ struct Ringer {
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn sleep(delay: Duration) -> Sleep {
-    Sleep::after(EngineRef::new(Engine::global().as_typed()), delay)
+    Sleep::after(EngineRef::new(Engine::global()), delay)
 }
 
 /// Waits until `deadline` on the process's own engine. What is past is ready at the first poll.
@@ -111,7 +110,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(EngineRef::new(Engine::global().as_typed()), Some(deadline))
+    Sleep::until(EngineRef::new(Engine::global()), Some(deadline))
 }
 
 // === impl Sleep ===

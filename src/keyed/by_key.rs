@@ -180,7 +180,7 @@ where
     {
         let door = self.door();
         let tick = door.table().deadline(&ByKey { key, hash: door.hash(key) })?;
-        door.engine().as_typed().instant_of(tick)
+        door.engine().instant_of(tick)
     }
 }
 

@@ -77,8 +77,8 @@ impl When {
 
     fn tick(self, engine: &Engine) -> Tick {
         match self {
-            When::After(delay) => engine.as_typed().tick_after(delay),
-            When::At(deadline) => engine.as_typed().tick_at(deadline),
+            When::After(delay) => engine.tick_after(delay),
+            When::At(deadline) => engine.tick_at(deadline),
         }
     }
 }
@@ -186,7 +186,7 @@ where
             let (node, turn) = match self.table.postpone(&key, deadline) {
                 None => return Ok(false),
                 Some(Move::Done) => {
-                    self.engine.as_typed().count_reset();
+                    self.engine.count_reset();
                     return Ok(true);
                 }
                 Some(Move::Anew(node, turn)) => (node, turn),

@@ -4,7 +4,7 @@
 //! ```
 //! use std::time::Duration;
 //! use tickless::{Engine, ManualClock};
-//! use tickless::periodic::{Every, Heartbeat, Schedule};
+//! use tickless::periodic::{Heartbeat, Schedule};
 //!
 //! let clock = ManualClock::new();
 //! let engine = Engine::builder().manual_clock(&clock).build()?;
@@ -73,7 +73,6 @@ pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use cycle::End;
 pub use error::{StartError, StartReason};
-pub use every::Every;
 pub use handle::{Periodic, PeriodicGuard};
 pub use heartbeat::Heartbeat;
 pub use outcome::Outcome;

@@ -200,7 +200,7 @@ impl Retry {
         A: Make<T, E>,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
-        let now_ns = engine.as_typed().clock().now_ns();
+        let now_ns = engine.clock().now_ns();
         let limits = Limits {
             most: self.most,
             until_ns: now_ns.saturating_add(saturating_ns(self.within)),

@@ -246,14 +246,14 @@ impl Schedule {
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(StartError::new(StartReason::ZeroPeriod, task));
         }
-        let clock = engine.as_typed().clock();
+        let clock = engine.clock();
         let now_ns = clock.now_ns();
         let first_ns = match first {
             First::Usual => plan.next(now_ns, clock).map(|(next_ns, _)| next_ns),
             First::At(first) => Some(clock.ns_at(first)),
             First::After(delay) => Some(now_ns.saturating_add(saturating_ns(delay))),
         };
-        plan.fit(EngineRef::new(engine.as_typed()).tick());
+        plan.fit(EngineRef::new(engine).tick());
         match first_ns {
             Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
             None => Err(StartError::new(StartReason::NoRun, task)),

@@ -264,7 +264,7 @@ where
             hold.give_up();
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
-        let engine = EngineRef::new(engine.as_typed());
+        let engine = EngineRef::new(engine);
         let due_ns = engine.watch_ns().unwrap_or(0).saturating_add(saturating_ns(timeout));
         let expiry = Expiry::new(node.clone(), due_ns, engine);
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::{Batch, Handle, ManualClock, ScheduleError, Stats, TypedEngine};
+use tickless::{Batch, Engine, Handle, ManualClock, ScheduleError, Stats};
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Book {
     /// Makes an item and schedules it. A refused one is in the book as such.
     pub(crate) fn schedule(
         &self,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         delay: Duration,
     ) -> Result<Timer, ScheduleError<()>> {
         self.schedule_by(delay, |item| engine.schedule(delay, item))
@@ -133,14 +133,14 @@ impl Book {
     /// As `schedule`, without a handle.
     pub(crate) fn schedule_detached(
         &self,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         delay: Duration,
     ) -> Result<(), ScheduleError<()>> {
         engine.schedule_detached(delay, self.item(delay)).map_err(refused)
     }
 
     /// Stops the engine, and answers how many items it returned.
-    pub(crate) fn stop(&self, engine: &TypedEngine<Item>) -> u64 {
+    pub(crate) fn stop(&self, engine: &Engine<Item>) -> u64 {
         let returned = engine.stop().unwrap();
         returned.into_iter().map(|item| item.meets(Fate::Returned)).count() as u64
     }
@@ -305,7 +305,7 @@ fn a_book_is_not_closed_over_an_item_that_was_lost_doubled_or_early() {
     // Every way through the book, on an engine.
     let clock = ManualClock::new();
     let builder = tickless::Builder::new().shards(1).max_pending(4).manual_clock(&clock);
-    let engine = builder.build_typed(run_all).unwrap();
+    let engine = builder.build_with_handler(run_all).unwrap();
     let book = Book::by_hand(&clock, 6);
     assert!(book.schedule(&engine, zero).unwrap().cancel());
     assert!(book.schedule(&engine, zero).unwrap().take());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickless::TypedEngine;
+use tickless::Engine;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 
@@ -17,7 +17,7 @@ const MANY: usize = 64;
 /// A thread that does anything with timers.
 pub(crate) struct Actor {
     pub(crate) book: Book,
-    pub(crate) engine: TypedEngine<Item>,
+    pub(crate) engine: Engine<Item>,
     random: Random,
     /// What delays are drawn around: a tick, and how many buckets there are.
     tick: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Actor {
 impl Actor {
     pub(crate) fn new(
         book: &Book,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         (tick, slots): (Duration, u32),
         seed: u64,
     ) -> Actor {

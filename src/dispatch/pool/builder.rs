@@ -138,14 +138,14 @@ impl PoolBuilder {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     /// use tickless::dispatch::{Full, Pool};
-    /// use tickless::{Due, TypedEngine};
+    /// use tickless::{Due, Engine};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let hang_up = move |due: Due<u64>| {
     ///     let _ = sender.send((due.payload, due.deadline.elapsed()));
     /// };
     /// let pool = Pool::builder(Full::Block).build_typed(hang_up)?;
-    /// let engine: TypedEngine<u64> = TypedEngine::new(pool)?;
+    /// let engine: Engine<u64> = Engine::with_handler(pool)?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// let (connection, late) = receiver.recv()?;
     /// println!("connection {connection} is closed, {late:?} late");

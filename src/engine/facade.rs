@@ -1,0 +1,221 @@
+//! The engine's type: how one is made and shared. Timers are scheduled in `scheduling`, turns for
+//! callers are in `driving`, the end is in `stopping`.
+
+use std::fmt;
+
+use crate::dispatch::{Batch, Handler, Task};
+use crate::error::BuildError;
+use crate::sync::{Arc, JoinHandle};
+use crate::time::Clock;
+
+use super::Builder;
+use super::core::Core;
+use super::registry::is_inherited;
+use super::stopping::Inner;
+
+/// A timer engine.
+///
+/// `Engine` without a parameter runs closures: what is scheduled is a closure, and the shard's
+/// reaper runs it when it is due. Closures run one after another on the reaper's thread, so they
+/// should be short (send a message, wake a task, set a flag), or run [elsewhere](crate::dispatch).
+/// A closure that captures up to three words needs no allocation.
+///
+/// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it where all timers
+/// of a service do the same kind of thing: a payload of a few words (a connection's number, say)
+/// tells them apart.
+///
+/// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
+/// all pending payloads are dropped (a panic in a payload's destructor is caught);
+/// [`stop`](Engine::stop) returns them instead.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::Engine;
+///
+/// let engine = Engine::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// engine.schedule_detached(Duration::from_millis(5), move || {
+///     let _ = sender.send("due");
+/// })?;
+/// let timeout = engine.schedule(Duration::from_secs(30), || eprintln!("no answer"))?;
+/// assert_eq!(receiver.recv(), Ok("due"));
+/// assert!(timeout.cancel(), "the answer came in time");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Forks
+/// An engine belongs to the process that built it, whether its threads or its caller drive it. A
+/// child made by `fork` has a copy of the engine without its threads. No timer fires there, no call
+/// blocks, and the calls that need the engine fail: `schedule` as on a [stopped] engine,
+/// [`stop`](Engine::stop) with [`StopError::Forked`], `turn` and `advance` with
+/// [`TurnError::Forked`]. A sleep of the parent ends as if the engine had stopped. The child can
+/// cancel its copies of handles, which gives it its copy of the payload, but cannot reset them. Its
+/// copy of the engine's memory is never freed. The parent is not affected. A child builds engines
+/// of its own, and [`global`](Engine::global) is one of those.
+///
+/// Two limits: a child of a system call that the C library does not know of is not recognized, and
+/// a child that is made *inside a task* must end, or replace its program, before the task returns.
+/// [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: do not use the parent's
+/// in a child.
+///
+/// [stopped]: crate::ScheduleReason::Stopped
+/// [`StopError::Forked`]: crate::StopError::Forked
+/// [`TurnError::Forked`]: crate::TurnError::Forked
+pub struct Engine<T: Send + 'static = Task> {
+    inner: Arc<Inner<T>>,
+}
+
+// === impl Engine: of closures ===
+
+impl Engine {
+    /// An engine for closures, with the default settings of a [`Builder`].
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn new() -> Result<Engine, BuildError> {
+        Builder::new().build()
+    }
+
+    /// Sets up an engine, for closures or for payloads of any type.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::builder().tick(Duration::from_millis(10)).shards(1).build()?;
+    /// assert_eq!(engine.shards(), 1);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+// === impl Engine: of any payload ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// An engine whose payloads `handler` takes in batches, with the default settings of a
+    /// [`Builder`]. Of a plain closure nothing needs to be annotated; for a type that implements
+    /// [`Handler`] see [`with_handler`](Engine::with_handler).
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let (sender, idle) = mpsc::channel();
+    /// let engine = Engine::typed(move |batch| {
+    ///     for connection in batch {
+    ///         let _ = sender.send(connection);
+    ///     }
+    /// })?;
+    /// let active = engine.schedule(Duration::from_secs(30), 1)?;
+    /// engine.schedule_detached(Duration::from_millis(2), 2)?;
+    /// assert_eq!(idle.recv()?, 2);
+    /// assert!(active.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A body that calls a method of a payload needs its type: `|batch: Batch<'_, Connection>| ..`.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn typed<F>(handler: F) -> Result<Engine<T>, BuildError>
+    where
+        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
+    {
+        Builder::new().build_typed(handler)
+    }
+
+    /// An engine that passes each payload to `each`, with the default settings of a [`Builder`]:
+    /// [`typed`](Engine::typed) for handlers that do not care about batches.
+    ///
+    /// A panic of one call does not keep the rest of its batch from being passed on.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let (sender, idle) = mpsc::channel();
+    /// let engine = Engine::each(move |connection: u64| drop(sender.send(connection)))?;
+    /// engine.schedule_detached(Duration::from_millis(2), 17)?;
+    /// assert_eq!(idle.recv()?, 17);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn each<F>(each: F) -> Result<Engine<T>, BuildError>
+    where
+        F: Fn(T) + Send + Sync + 'static,
+    {
+        Builder::new().build_each(each)
+    }
+
+    /// An engine whose payloads `handler` takes, with the default settings of a [`Builder`]: a
+    /// [pool, a channel or a runtime](crate::dispatch), or a type of your own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
+    /// let engine = Engine::with_handler(pool)?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn with_handler(handler: impl Handler<T> + 'static) -> Result<Engine<T>, BuildError> {
+        Builder::new().build_with_handler(handler)
+    }
+
+    pub(super) fn from_parts(
+        core: Arc<Core<T>>,
+        has_threads: bool,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Engine<T> {
+        Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
+    }
+
+    /// The engine's number: no other of this process has it.
+    pub(crate) fn number(&self) -> u32 {
+        self.core().id()
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        is_inherited(self.number())
+    }
+
+    /// The engine's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.core().clock
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core<T>> {
+        self.inner.core()
+    }
+
+    pub(super) fn inner(&self) -> &Inner<T> {
+        &self.inner
+    }
+}
+
+impl<T: Send + 'static> Clone for Engine<T> {
+    fn clone(&self) -> Engine<T> {
+        Engine { inner: self.inner.clone() }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Engine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("shards", &self.shards())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
