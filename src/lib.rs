@@ -77,7 +77,7 @@ pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Stopped, Turn,
+    Snapshot, State, Stats, Stopped, Turn, When,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]

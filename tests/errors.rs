@@ -132,7 +132,7 @@ fn a_reset_is_passed_on_with_the_same_sign() {
     fn postpone<T: Send>(handle: &mut Handle<T>) -> anyhow::Result<()> {
         let moved = handle.reset(2 * HOUR)?;
         anyhow::ensure!(moved, "too late");
-        handle.reset_at(std::time::Instant::now() + HOUR)?;
+        handle.reset(std::time::Instant::now() + HOUR)?;
         Ok(())
     }
     let engine = Engine::typed(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();

@@ -194,7 +194,7 @@ fn a_child_has_a_global_engine_of_its_own() {
     in_a_child("sleeps of the parent", || {
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
         assert_eq!(pollster::block_on(unbegun.wait()), Err(SleepError::Stopped));
-        begun.reset_after(MS);
+        begun.reset(MS);
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
         assert_eq!(pollster::block_on(engine.sleep(MS).wait()), Err(SleepError::Stopped));
         let timeout = engine.timeout(MS, std::future::pending::<()>());

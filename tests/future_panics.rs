@@ -144,7 +144,7 @@ fn a_wake_up_that_panics_is_counted_and_takes_nobody_else_down() {
     assert_eq!(task.live.load(Ordering::SeqCst), 1);
     for sleep in &mut sleeps {
         assert_eq!(poll(sleep, &waker), Poll::Ready(()));
-        sleep.reset_after(MS);
+        sleep.reset(MS);
         assert_eq!(poll(sleep, &waker), Poll::Pending);
     }
     assert_eq!(engine.advance(MS), Ok(10));

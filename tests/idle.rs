@@ -117,7 +117,7 @@ fn a_deadline_in_the_past_fires_at_once() {
     let long_ago = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
     for deadline in [long_ago, Instant::now()] {
         let sender = sender.clone();
-        let _handle = engine.schedule_at(deadline, move || sender.send(()).unwrap()).unwrap();
+        let _handle = engine.schedule(deadline, move || sender.send(()).unwrap()).unwrap();
         receiver.recv_timeout(PATIENCE).unwrap();
     }
     let zero = sender.clone();
@@ -160,7 +160,7 @@ fn what_is_past_fires_in_the_next_turn_without_any_time_going_by() {
         let start = engine.now();
         engine.advance(HOUR).unwrap();
         for (payload, deadline) in (0..).zip([start, start + HOUR / 2, engine.now()]) {
-            drop(engine.schedule_at(deadline, payload).unwrap());
+            drop(engine.schedule(deadline, payload).unwrap());
         }
         engine.schedule_detached(Duration::ZERO, 3).unwrap();
         assert_eq!(engine.turn(0).unwrap().fired, 4);

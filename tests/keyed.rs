@@ -69,8 +69,8 @@ fn scheduling_if_absent_gives_the_task_back_while_another_waits() {
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));
     timers.schedule_if_absent(7, MS, || ()).unwrap();
     let at = engine.now();
-    assert!(timers.schedule_if_absent_at(7, at, || ()).unwrap_err().is_occupied());
-    timers.schedule_if_absent_at(8, at, || ()).unwrap();
+    assert!(timers.schedule_if_absent(7, at, || ()).unwrap_err().is_occupied());
+    timers.schedule_if_absent(8, at, || ()).unwrap();
     assert_eq!(engine.advance(Duration::ZERO).unwrap(), 1, "what is past runs at once");
 }
 
@@ -111,7 +111,7 @@ fn a_reset_moves_the_same_task_to_later_and_to_earlier() {
         assert_eq!(timers.deadline(&7), Some(start + delay * MS));
         assert_eq!((timers.len(), engine.len()), (1, 1));
     }
-    assert_eq!(timers.reset_at(&7, start + 12 * MS), Ok(true));
+    assert_eq!(timers.reset(&7, start + 12 * MS), Ok(true));
     assert_eq!(timers.reset(&8, MS), Ok(false));
     engine.advance(11 * MS).unwrap();
     assert_eq!(fates.of(0), (0, 0));
@@ -228,7 +228,7 @@ fn what_waits_can_be_looked_at_and_cancelled_by_its_keys() {
     let (timers, engine) = by_hand();
     let start = engine.now();
     for key in 0..100_u32 {
-        timers.schedule_keyed_at(key, start + key * MS, || ()).unwrap();
+        timers.schedule_keyed(key, start + key * MS, || ()).unwrap();
         assert_eq!(timers.deadline(&key), Some(start + key * MS));
     }
     let keys = |timers: &KeyedTimers<u32>| {

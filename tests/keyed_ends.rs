@@ -161,7 +161,7 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
             begun.send(key).unwrap();
             may_go_on.lock().unwrap().recv().unwrap();
         };
-        timers.schedule_keyed_at(key, at, task).unwrap();
+        timers.schedule_keyed(key, at, task).unwrap();
     }
     let first = has_begun.recv_timeout(PATIENCE).unwrap();
     assert!(!timers.cancel(&first), "it has begun");

@@ -34,7 +34,7 @@ fn what_exceeds_max_pending_comes_back_in_the_error() {
     assert_eq!(error.to_string(), "as many timers as allowed are pending");
     assert_eq!(error.into_payload(), 3);
     assert_eq!(engine.schedule_detached(SOON, 4).unwrap_err().into_payload(), 4);
-    assert_eq!(engine.schedule_at(engine.now(), 5).unwrap_err().into_payload(), 5);
+    assert_eq!(engine.schedule(engine.now(), 5).unwrap_err().into_payload(), 5);
     assert_eq!((engine.len(), engine.stats().scheduled), (3, 3));
     drop(handles);
 }

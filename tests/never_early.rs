@@ -85,7 +85,7 @@ fn a_point_in_time_has_come_by_the_callers_clock_when_its_task_runs() {
             let random = &mut Random::new(seed);
             let one = |timer| {
                 let earliest = Instant::now() + some_delay(random);
-                (engine.schedule_at(earliest, fired.task(timer)).unwrap(), earliest)
+                (engine.schedule(earliest, fired.task(timer)).unwrap(), earliest)
             };
             (0..scaled(500)).map(one).collect()
         });
@@ -99,14 +99,14 @@ fn a_timer_that_was_reset_waits_for_its_new_time() {
             let random = &mut Random::new(seed);
             let one = |timer| {
                 let mut earliest = Instant::now() + some_delay(random);
-                let mut handle = engine.schedule_at(earliest, fired.task(timer)).unwrap();
+                let mut handle = engine.schedule(earliest, fired.task(timer)).unwrap();
                 for _ in 0..random.below(3) {
                     let delay = some_delay(random);
                     let after_reset = Instant::now() + delay;
                     if handle.reset(delay).unwrap() {
                         earliest = after_reset;
                     }
-                    if handle.reset_at(after_reset + tick).unwrap() {
+                    if handle.reset(after_reset + tick).unwrap() {
                         earliest = after_reset + tick;
                     }
                 }

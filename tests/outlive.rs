@@ -100,7 +100,7 @@ fn handles_outlive_a_stopped_engine_and_find_their_timers_stopped() {
         assert_eq!(later.deadline(), None);
         assert!(!later.reset(HOUR * 2).unwrap());
         assert!(!earlier.reset(Duration::ZERO).unwrap(), "it is not pending any more");
-        assert!(!earlier.reset_at(engine.now()).unwrap());
+        assert!(!earlier.reset(engine.now()).unwrap());
         assert!(!cancelled.cancel());
         assert!(taken.take().is_none());
         drop(dropped);

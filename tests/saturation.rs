@@ -72,7 +72,7 @@ fn deadlines_that_were_past_already_saturate_nobody() {
     let (engine, clock) = manual();
     let long_ago = engine.now();
     clock.advance(MS * 1_000_000);
-    drop(engine.schedule_at(long_ago, 0).unwrap());
+    drop(engine.schedule(long_ago, 0).unwrap());
     assert_eq!(engine.turn(0).unwrap().fired, 1);
     assert_eq!(saturation(&engine), (0, 0));
     assert_eq!(engine.stats().lateness.max, MS * 1_000_000, "late it is");

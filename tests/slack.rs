@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless::{Batch, Builder, Engine, ManualClock, When};
 
 use crate::random::Random;
 
@@ -41,7 +41,8 @@ fn cost_of(slack: Duration) -> (f64, usize) {
         let task = move || {
             count.fetch_add(1, Ordering::Relaxed);
         };
-        let _detached = engine.schedule_within(ms(30_000), slack, task).expect("it runs");
+        let _detached =
+            engine.schedule(When::after(ms(30_000)).slack(slack), task).expect("it runs");
         engine.advance(ms(3)).expect("the caller drives");
     }
     let wake_ups = wake_ups_until(&engine, &clock, ms(33_000) + slack);
@@ -98,8 +99,8 @@ fn a_timer_with_slack_fires_in_its_window() {
         let first = engine.now() + delay;
         let window = (first, first + slack.max(ms(1)));
         let handle = match random.below(2) {
-            0 => engine.schedule_within(delay, slack, window),
-            _ => engine.schedule_with(first, slack, window),
+            0 => engine.schedule(When::after(delay).slack(slack), window),
+            _ => engine.schedule(When::at(first).slack(slack), window),
         };
         let handle = handle.expect("the engine runs");
         let deadline = handle.deadline().expect("it is due");
@@ -118,8 +119,8 @@ fn slack_below_a_tick_makes_no_difference() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
     let exact = engine.schedule(ms(33), || ()).expect("it runs");
-    let none = engine.schedule_within(ms(33), Duration::ZERO, || ()).expect("it runs");
-    let little = engine.schedule_within(ms(33), Duration::from_nanos(999_999), || ());
+    let none = engine.schedule(When::after(ms(33)).slack(Duration::ZERO), || ()).expect("it runs");
+    let little = engine.schedule(When::after(ms(33)).slack(Duration::from_nanos(999_999)), || ());
     assert_eq!(exact.deadline(), none.deadline());
     assert_eq!(exact.deadline(), little.expect("it runs").deadline());
 }
@@ -128,9 +129,10 @@ fn slack_below_a_tick_makes_no_difference() {
 fn slack_without_end_still_fires_and_a_delay_without_end_never_does() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
-    let some_time = engine.schedule_within(ms(5), Duration::MAX, || ()).expect("it runs");
+    let some_time =
+        engine.schedule(When::after(ms(5)).slack(Duration::MAX), || ()).expect("it runs");
     assert!(some_time.deadline().is_some_and(|due| due >= engine.now() + ms(5)));
-    let never = engine.schedule_within(Duration::MAX, ms(5), || ()).expect("it runs");
+    let never = engine.schedule(When::after(Duration::MAX).slack(ms(5)), || ()).expect("it runs");
     assert_eq!(never.deadline(), None);
 }
 
@@ -140,14 +142,14 @@ fn a_reset_with_slack_moves_the_timer_into_the_new_window() {
     let engine = engine(&clock);
     let mut timer = engine.schedule(ms(10), || ()).expect("it runs");
     for (delay, slack) in [(5_000, 700), (40_000, 2_000), (20, 40)] {
-        assert!(timer.reset_within(ms(delay), ms(slack)).expect("it runs"));
+        assert!(timer.reset(When::after(ms(delay)).slack(ms(slack))).expect("it runs"));
         let due = timer.deadline().expect("it is due");
         assert!(engine.now() + ms(delay) <= due && due <= engine.now() + ms(delay + slack));
     }
     let deadline = engine.now() + ms(100);
-    assert!(timer.reset_with(deadline, ms(60)).expect("it runs"));
+    assert!(timer.reset(When::at(deadline).slack(ms(60))).expect("it runs"));
     assert_eq!(timer.deadline(), Some(engine.now() + ms(128)), "where four buckets meet");
     assert_eq!(engine.advance(ms(127)).expect("the caller drives"), 0);
     assert_eq!(engine.advance(ms(1)).expect("the caller drives"), 1);
-    assert!(!timer.reset_within(ms(1), ms(1)).expect("it runs"), "it has fired");
+    assert!(!timer.reset(When::after(ms(1)).slack(ms(1))).expect("it runs"), "it has fired");
 }

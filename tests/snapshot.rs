@@ -101,7 +101,7 @@ fn a_snapshot_taken_while_others_schedule_cancel_and_fire_has_what_stays() {
     let stays = scaled(1000) as usize;
     let zero = engine.now();
     for n in 0..stays {
-        drop(engine.schedule_at(zero + HOUR * 10 + MS * n as u32, n as u64).unwrap());
+        drop(engine.schedule(zero + HOUR * 10 + MS * n as u32, n as u64).unwrap());
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -170,7 +170,7 @@ fn a_payload_scheduled_after_the_stop_comes_back() {
         let now = engine.now();
         for (number, outcome) in [
             (1, engine.schedule(HOUR, fates.token(1)).map(drop)),
-            (2, engine.schedule_at(now, fates.token(2)).map(drop)),
+            (2, engine.schedule(now, fates.token(2)).map(drop)),
             (3, engine.schedule_detached(Duration::MAX, fates.token(3))),
         ] {
             let error = outcome.unwrap_err();

@@ -17,7 +17,7 @@ use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task};
+use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task, When};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -278,7 +278,11 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
             assert!(engine.schedule(delay, job()).is_err_and(|error| error.is_stopped()));
         }
     }
-    assert!(engine.schedule_within(HOUR, HOUR, job()).is_err_and(|error| error.is_stopped()));
+    assert!(
+        engine
+            .schedule(When::after(HOUR).slack(HOUR), job())
+            .is_err_and(|error| error.is_stopped())
+    );
     // It is on its way to the stopper already, or comes back here.
     let is_taken = moved.reset(MS).is_ok_and(|is_moved| !is_moved);
     assert_eq!(third.begun(), 3, "the third still runs");

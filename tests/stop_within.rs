@@ -119,9 +119,9 @@ fn a_batch_ends_when_the_engine_is_stopped() {
     };
     let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
     let due = engine.now() + Duration::from_millis(20);
-    engine.schedule_at(due, task).map(drop).unwrap();
+    engine.schedule(due, task).map(drop).unwrap();
     for _ in 0..5 {
-        engine.schedule_at(due, || panic!("it is not to run")).map(drop).unwrap();
+        engine.schedule(due, || panic!("it is not to run")).map(drop).unwrap();
     }
     slow.has_begun();
     let first = engine.stop_within(SHORT).unwrap();

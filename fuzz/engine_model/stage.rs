@@ -115,7 +115,7 @@ impl Stage {
         let (engine, now_ns, number) = (&self.engine, self.now_ns(), token.number);
         let asked_ns = asked_ns(at_ns, by, now_ns);
         let outcome = match by {
-            By::Instant => engine.schedule_at(self.instant(at_ns), token).map(Some),
+            By::Instant => engine.schedule(self.instant(at_ns), token).map(Some),
             By::Delay if owned => engine.schedule(delay_ns(asked_ns, now_ns), token).map(Some),
             By::Delay => engine.schedule_detached(delay_ns(asked_ns, now_ns), token).map(|()| None),
         };
@@ -164,7 +164,7 @@ impl Stage {
         let asked_ns = asked_ns(at_ns, by, now_ns);
         let outcome = match by {
             By::Delay => handle.reset(delay_ns(asked_ns, now_ns)),
-            By::Instant => handle.reset_at(self.instant(at_ns)),
+            By::Instant => handle.reset(self.instant(at_ns)),
         };
         let moved = outcome.as_ref().ok().copied();
         self.log.add(Event::Reset { number, asked_ns, now_ns, moved });

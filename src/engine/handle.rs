@@ -4,18 +4,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
 use crate::shard::{self, Moved};
 use crate::sync::prefetch;
-use crate::time::{Moment, Tick, saturating_ns};
+use crate::time::Moment;
 
-use super::CancelOnDrop;
-use super::core::Core;
 use super::local::{self, Keepers, Lent, Local};
+use super::{CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel it, move it, ask how it is.
 ///
@@ -125,10 +124,11 @@ impl<T: Send + 'static> Handle<T> {
         unsafe { shard::take(entry, Keepers) }
     }
 
-    /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
-    /// fired already, or its engine stopped.
+    /// Moves the timer: it is due at `when` (a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`], or a [`When`]), and at no other time. `Ok(false)`: it has fired already, or its
+    /// engine stopped.
     ///
-    /// One atomic exchange where the new time is not much earlier than the old one (not before
+    /// One compare-and-swap where the new time is not much earlier than the old one (not before
     /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
     ///
     /// ```
@@ -147,74 +147,9 @@ impl<T: Send + 'static> Handle<T> {
     /// # Errors
     /// The engine stopped while the timer was on the way to an earlier time: the payload comes
     /// back in the error.
-    pub fn reset(&mut self, delay: Duration) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, now_ns| core.scale.ceil_after(now_ns, delay))
-    }
-
-    /// As [`Handle::reset`], to a point in time.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
-    /// let sooner = engine.now() + Duration::from_secs(30);
-    /// assert!(sweep.reset_at(sooner)?);
-    /// assert!(sweep.deadline() >= Some(sooner), "never early");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_at(&mut self, deadline: Instant) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, _| core.scale.ceil(core.clock.ns_at(deadline)))
-    }
-
-    /// As [`Handle::reset`], to any time from `delay` to `delay + slack` from now: see
-    /// [`Engine::schedule_within`](crate::Engine::schedule_within).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let (delay, slack) = (Duration::from_secs(30), Duration::from_secs(3));
-    /// let mut idle = engine.schedule_within(delay, slack, || println!("a silent connection"))?;
-    /// assert!(idle.reset_within(delay, slack)?, "a packet came");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_within(
-        &mut self,
-        delay: Duration,
-        slack: Duration,
-    ) -> Result<bool, ResetError<T>> {
-        let deadline_ns = |now_ns: u64| now_ns.saturating_add(saturating_ns(delay));
-        self.move_to(|core, now_ns| core.due_within(deadline_ns(now_ns), slack, now_ns))
-    }
-
-    /// As [`Handle::reset_within`], from a point in time on: the timer may fire from `deadline` to
-    /// `deadline + slack`.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
-    /// let deadline = engine.now() + Duration::from_secs(90);
-    /// assert!(sweep.reset_with(deadline, Duration::from_secs(10))?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_with(
-        &mut self,
-        deadline: Instant,
-        slack: Duration,
-    ) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns))
+    #[inline]
+    pub fn reset(&mut self, when: impl Into<When>) -> Result<bool, ResetError<T>> {
+        self.move_to(when.into())
     }
 
     /// What the timer is at the moment; it may be something else right after. One atomic load.
@@ -282,10 +217,7 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     #[inline]
-    fn move_to(
-        &mut self,
-        deadline: impl FnOnce(&Core<T>, u64) -> Tick,
-    ) -> Result<bool, ResetError<T>> {
+    fn move_to(&mut self, when: When) -> Result<bool, ResetError<T>> {
         let Some(entry) = self.entry() else { return Ok(false) };
         // The entry may be far away: it is on its way while the time is read.
         prefetch(entry.as_ptr());
@@ -295,7 +227,7 @@ impl<T: Send + 'static> Handle<T> {
         let Some(mut local): Option<Lent<T>> = local::of_number(number) else { return Ok(false) };
         let Local { core, keeper, watch, shard } = &mut *local;
         let now_ns = watch.at_ns(&core.clock, moment);
-        let (deadline, now) = (deadline(core, now_ns), || core.scale.floor(now_ns));
+        let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         // SAFETY: this is the handle; what becomes of it is done below.
         match unsafe { keeper.reset(&core.pool, shard, entry, deadline, now) } {

@@ -4,7 +4,7 @@
 //!   together, and `core` is what its threads share.
 //! - `facade` is the engine's type, `scheduling` how payloads get their timers, `view` what can be
 //!   seen of it.
-//! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
+//! - `when` is the time of a timer as callers say it, `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.
 //! - `stopping` is how it ends.
 //! - `local` is what a thread keeps of each engine, in a table (`kept`).
@@ -38,6 +38,7 @@ mod table;
 #[cfg(feature = "keyed")]
 mod ticks;
 mod view;
+mod when;
 
 pub use builder::{Builder, Driver};
 pub use driving::Turn;
@@ -51,3 +52,4 @@ pub(crate) use remote::EngineRef;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 pub use stopping::Stopped;
+pub use when::When;

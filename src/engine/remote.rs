@@ -13,7 +13,7 @@ use crate::time::Tick;
 
 use super::local::{self, Lent, Local};
 use super::registry::is_inherited;
-use super::{Engine, Handle};
+use super::{Engine, Handle, When};
 
 /// An engine for closures, by its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,18 +46,42 @@ impl EngineRef {
         Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
     }
 
-    /// The time that `delay` from now is. `None`: it is too far away to represent, or the engine
-    /// is gone.
+    /// The time that `when` is. `None`: it is too far away to represent, or the engine is gone.
     #[inline]
-    pub(crate) fn time_after(self, delay: Duration) -> Option<Instant> {
-        if delay.is_zero() {
+    pub(crate) fn time_of(self, when: When) -> Option<Instant> {
+        if let Some(deadline) = when.as_instant() {
+            return Some(deadline);
+        }
+        if when.is_now() {
             // The thread's watch may be ahead of the clock: this is to be now, not soon.
             return self.now();
         }
         let mut local = self.lent()?;
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
-        core.clock.instant_at(now_ns)?.checked_add(delay)
+        match when.due_ns(core, now_ns) {
+            u64::MAX => None,
+            due_ns => core.clock.instant_at(due_ns),
+        }
+    }
+
+    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
+    /// `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn watch_ns(self) -> Option<u64> {
+        let mut local = self.lent()?;
+        let Local { core, watch, .. } = &mut *local;
+        Some(watch.now_ns(&core.clock))
+    }
+
+    /// The time on the engine's clock that `when` is, for `schedule_at_ns`. `None`: the engine is
+    /// gone.
+    #[inline]
+    pub(crate) fn due_ns(self, when: When) -> Option<u64> {
+        let mut local = self.lent()?;
+        let Local { core, watch, .. } = &mut *local;
+        let now_ns = watch.now_ns(&core.clock);
+        Some(when.due_ns(core, now_ns))
     }
 
     /// Reckons when a timer for `deadline` is due; `None` there: never. `None` here: the engine's
@@ -113,15 +137,6 @@ impl EngineRef {
         let deadline = core.scale.ceil(deadline_ns);
         let scheduled = local.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
         finish(local, scheduled)
-    }
-
-    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
-    /// `None`: the engine is gone.
-    #[inline]
-    pub(crate) fn watch_ns(self) -> Option<u64> {
-        let mut local = self.lent()?;
-        let Local { core, watch, .. } = &mut *local;
-        Some(watch.now_ns(&core.clock))
     }
 
     /// Whether the engine belongs to a process that this one was forked from: what it has taken

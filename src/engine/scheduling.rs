@@ -1,4 +1,4 @@
-//! Scheduling: how a payload gets its timer.
+//! How a payload gets its timer.
 //!
 //! *Owner*: any thread, through what it keeps of the engine (`local`); no lock is taken here.
 //!
@@ -7,34 +7,39 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use crate::dispatch::IntoPayload;
 use crate::entry::Entry;
 use crate::error::{BindError, ScheduleError};
-use crate::time::{Tick, saturating_ns};
 
-use super::core::Core;
 use super::local::{self, Local};
-use super::{Engine, Handle};
+use super::{Engine, Handle, When};
 
 // === impl Engine: scheduling ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// Schedules `payload` to be handed over `delay` from now: never earlier, and later by less
-    /// than a tick (plus the time that the system needs to wake the reaper). A delay too long to
-    /// represent never ends.
+    /// Schedules `payload` for `when`: a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`](std::time::Instant), or a [`When`] with a slack. On an [`Engine`] of closures the
+    /// payload is a closure, to be run; on an `Engine<T>` it is a `T`, to be handed to the engine's
+    /// handler.
     ///
-    /// One exchange on the seat of a timer that this thread cancelled, or one push; never waits.
-    /// O(1), whatever is pending.
+    /// It is never early, and late by less than a tick (plus the time that the system needs to wake
+    /// the reaper, and that other tasks of the shard take). A point in time that has passed is due
+    /// at once; a delay too long to represent never ends.
+    ///
+    /// One compare-and-swap on the seat of a timer that this thread cancelled, or one push; never
+    /// waits. O(1), however many timers are pending.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
-    /// let timeout = engine.schedule(Duration::from_secs(30), 17)?;
-    /// // The answer came in time, and with it the number of the call.
-    /// assert_eq!(timeout.take(), Some(17));
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock, State};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let (second, request) = (Duration::from_secs(1), 17);
+    /// let timeout = engine.schedule(second, move || println!("no answer to {request}"))?;
+    /// let lease = engine.schedule(engine.now() + 5 * second, || println!("it ends"))?;
+    /// assert_eq!(engine.advance(second)?, 1);
+    /// assert_eq!((timeout.state(), lease.state()), (State::Fired, State::Pending));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -43,134 +48,24 @@ impl<T: Send + 'static> Engine<T> {
     #[inline]
     pub fn schedule(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Handle<T>, ScheduleError<T>> {
-        let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
-        self.file(deadline, payload, true).map(Handle::new)
+        self.file(when.into(), payload.into_payload(), true).map(Handle::new)
     }
 
-    /// As [`schedule`](Engine::schedule), for a point in time. What is past fires at once.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// # let engine = Engine::typed(|batch: Batch<'_, &str>| drop(batch))?;
-    /// let lease_ends = engine.now() + Duration::from_secs(30);
-    /// let renew = engine.schedule_at(lease_ends - Duration::from_secs(5), "renew")?;
-    /// assert!(renew.deadline() < Some(lease_ends));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`schedule`](Engine::schedule).
-    #[inline]
-    pub fn schedule_at(
-        &self,
-        deadline: Instant,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let deadline = |core: &Core<T>, _| core.scale.ceil(core.clock.ns_at(deadline));
-        self.file(deadline, payload, true).map(Handle::new)
-    }
-
-    /// As [`schedule`](Engine::schedule), for a timer that nobody will cancel: without a
-    /// handle it also fires for less.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Builder, ManualClock};
-    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(
-    ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
-    /// )?;
-    /// engine.schedule_detached(Duration::from_secs(1), "flush")?;
-    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// As [`schedule`](Engine::schedule), for a timer that nobody will cancel or reset: firing is
+    /// also cheaper without a handle.
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     #[inline]
     pub fn schedule_detached(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<(), ScheduleError<T>> {
-        let deadline = |core: &Core<T>, now_ns| core.scale.ceil_after(now_ns, delay);
-        self.file(deadline, payload, false).map(drop)
-    }
-
-    /// As [`schedule`](Engine::schedule), for a timer that may as well fire up to `slack`
-    /// later: at any time from `delay` to `delay + slack` from now.
-    ///
-    /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
-    /// opens. So timers whose windows overlap tend to share a wake-up, and a slack saves cascades:
-    /// all of them, where it is as long as the bucket that the timer is filed in is wide. (That is
-    /// between a 32nd of the delay and about the delay itself, with the default reach. The few
-    /// that the slack takes beyond the reach of their level are cascaded once; and a timer that
-    /// takes the seat of a cancelled one is re-filed when that one's bucket opens, as ever.) A
-    /// slack in which no tick begins makes no difference.
-    ///
-    /// [`Handle::deadline`] and [`Lateness`](crate::Lateness) go by the tick that was taken. For
-    /// what people and machines far away wait for anyway: idle connections, keep-alives, caches.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Batch, Builder, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(
-    ///     |batch: Batch<'_, u32>| println!("{} idle connections", batch.len()),
-    /// )?;
-    /// let slack = Duration::from_secs(3);
-    /// for connection in 0..100_u32 {
-    ///     let delay = Duration::from_millis(30_000 + 10 * u64::from(connection));
-    ///     let _idle = engine.schedule_within(delay, slack, connection)?;
-    /// }
-    /// assert_eq!(engine.advance(Duration::from_secs(33))?, 100);
-    /// assert_eq!(engine.stats().cascaded, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`schedule`](Engine::schedule).
-    pub fn schedule_within(
-        &self,
-        delay: Duration,
-        slack: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let deadline = |core: &Core<T>, now_ns: u64| {
-            core.due_within(now_ns.saturating_add(saturating_ns(delay)), slack, now_ns)
-        };
-        self.file(deadline, payload, true).map(Handle::new)
-    }
-
-    /// As [`schedule_within`](Engine::schedule_within), for a point in time: the timer may
-    /// fire from `deadline` to `deadline + slack`.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// let engine = Engine::typed(|batch: Batch<'_, &str>| drop(batch))?;
-    /// let deadline = engine.now() + Duration::from_secs(60);
-    /// let cache = engine.schedule_with(deadline, Duration::from_secs(10), "stale")?;
-    /// let due = cache.deadline().expect("it is due some time");
-    /// assert!(deadline <= due && due <= deadline + Duration::from_secs(10));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`schedule`](Engine::schedule).
-    pub fn schedule_with(
-        &self,
-        deadline: Instant,
-        slack: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Handle<T>, ScheduleError<T>> {
-        let deadline =
-            |core: &Core<T>, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns);
-        self.file(deadline, payload, true).map(Handle::new)
+        self.file(when.into(), payload.into_payload(), false).map(drop)
     }
 
     /// From now on, what the calling thread schedules goes to this shard: for threads that each
@@ -208,22 +103,22 @@ impl<T: Send + 'static> Engine<T> {
         Ok(())
     }
 
-    /// Files `payload` for the tick that `deadline` reckons from the engine and its time.
+    /// Files `payload` for `when`.
     #[inline(always)]
     fn file(
         &self,
-        deadline: impl FnOnce(&Core<T>, u64) -> Tick,
-        payload: impl IntoPayload<T>,
+        when: When,
+        payload: T,
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // As in `Keeper::schedule`: nothing panics until it is in its entry.
-        let payload = ManuallyDrop::new(payload.into_payload());
+        let payload = ManuallyDrop::new(payload);
         let Some(mut local) = local::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let Local { core, watch, .. } = &mut *local;
         let now_ns = watch.now_ns(&core.clock);
-        let deadline = deadline(core, now_ns);
+        let deadline = when.tick(core, now_ns);
         let (entry, deferred) = local.schedule::<false>(deadline, now_ns, payload, owned)?;
         local.give_back(deferred);
         Ok(entry)

@@ -1,29 +1,24 @@
 //! Deadlines in ticks, and moves that touch nothing but the timer's word: for doors that move a
 //! timer while they hold a lock, when nothing of the user's may run and nobody may be waited for.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::entry::Reset;
 use crate::time::Tick;
 
 use super::local::{self, Local};
-use super::{Engine, Handle};
+use super::{Engine, Handle, When};
 
 // === impl Engine ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// The tick of a deadline `delay` from now, as `schedule` reckons it.
-    pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
-        // Where the engine is another process's, whoever schedules is told.
+    /// The tick of a timer that is due `when`, as `schedule` computes it.
+    pub(crate) fn tick_of(&self, when: When) -> Tick {
+        // Where the engine is another process's, `schedule` says so.
         let Some(mut local) = local::of(self.core()) else { return Tick::NEVER };
         let Local { core, watch, .. } = &mut *local;
-        core.scale.ceil_after(watch.now_ns(&core.clock), delay)
-    }
-
-    /// The tick of a deadline, as `schedule_at` reckons it.
-    pub(crate) fn tick_at(&self, deadline: Instant) -> Tick {
-        let core = self.core();
-        core.scale.ceil(core.clock.ns_at(deadline))
+        let now_ns = watch.now_ns(&core.clock);
+        when.tick(core, now_ns)
     }
 
     /// When a tick begins; `None`: never.

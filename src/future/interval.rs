@@ -222,7 +222,7 @@ impl Interval {
     /// pollster::block_on(interval.tick());
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        self.sleep.reset_after(delay);
+        self.sleep.reset(delay);
     }
 
     /// Begins anew: the next tick is due at `deadline`.

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::engine::{Engine, EngineRef, Handle, State};
+use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::sync::Arc;
 
 use super::SleepError;
@@ -117,7 +117,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 impl Sleep {
     pub(super) fn after(engine: EngineRef, delay: Duration) -> Sleep {
-        Sleep::until(engine, engine.time_after(delay))
+        Sleep::until(engine, engine.time_of(When::after(delay)))
     }
 
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
@@ -154,37 +154,25 @@ impl Sleep {
             || self.handle.as_ref().is_some_and(|handle| handle.state() == State::Fired)
     }
 
-    /// Moves the deadline: the sleep is ready when this one has passed, and at no other time,
-    /// whether it was elapsed or not.
+    /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]: the sleep is ready
+    /// when that has passed, and at no other time, whether it was elapsed or not. Of a [`When`] with
+    /// a slack, the deadline is the time in it that costs the engine least.
     ///
-    /// To a later time this is one atomic exchange, as [`Handle::reset_at`] is, and takes no lock;
+    /// To a later time this is one compare-and-swap, as [`Handle::reset`] is, and takes no lock;
     /// the task that polled last will be woken. A deadline that has passed is ready at the next
     /// poll. A sleep whose timer has fired waits anew from its next poll on, and allocates again
     /// only where the reaper is still busy with the last firing.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     ///
     /// let mut idle = tickless::sleep(Duration::from_secs(30));
     /// // On each packet:
-    /// idle.reset(Instant::now() + Duration::from_secs(30));
+    /// idle.reset(Duration::from_secs(30));
     /// assert!(!idle.is_elapsed());
     /// ```
-    pub fn reset(&mut self, deadline: Instant) {
-        self.move_to(Some(deadline));
-    }
-
-    /// As [`reset`](Sleep::reset), to `delay` from now.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut sleep = tickless::sleep(Duration::from_secs(3600));
-    /// sleep.reset_after(Duration::from_millis(2));
-    /// pollster::block_on(sleep);
-    /// ```
-    pub fn reset_after(&mut self, delay: Duration) {
-        self.move_to(self.engine.time_after(delay));
+    pub fn reset(&mut self, when: impl Into<When>) {
+        self.move_to(self.engine.time_of(when.into()));
     }
 
     /// As polling the future, with an answer instead of a panic.
@@ -249,10 +237,7 @@ impl Sleep {
         self.has_elapsed = false;
         self.is_moved = true;
         let Some(handle) = &mut self.handle else { return };
-        let moved = match deadline {
-            Some(deadline) => handle.reset_at(deadline),
-            None => handle.reset(Duration::MAX),
-        };
+        let moved = handle.reset(deadline.map_or(When::after(Duration::MAX), When::at));
         if !matches!(moved, Ok(true)) {
             // It has fired, or its engine stopped: the next poll finds out which.
             self.handle = None;

@@ -3,12 +3,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::dispatch::{Panics, Task};
-use crate::engine::Engine;
+use crate::engine::{Engine, When};
 
-use super::door::When;
 use super::node::ByKey;
 use super::{KeyedTimers, ResetError};
 
@@ -79,7 +78,7 @@ where
         Some(panics.go_on_or(task))
     }
 
-    /// Moves what waits under `key`: it is due `delay` from now, and at no other time. `Ok(false)`:
+    /// Moves the timer that waits under `key`: it is due at `when`, and at no other time. `Ok(false)`:
     /// nothing was waiting.
     ///
     /// One search of the map and one exchange, where the new time is not much earlier than the old
@@ -103,37 +102,12 @@ where
     /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Ok(false));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<Q>(&self, key: &Q, delay: Duration) -> Result<bool, ResetError>
+    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> Result<bool, ResetError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.door().reset(key, When::After(delay))
-    }
-
-    /// As [`reset`](KeyedTimers::reset), to a point in time.
-    ///
-    /// # Errors
-    /// As [`reset`](KeyedTimers::reset).
-    ///
-    /// # Panics
-    /// As [`reset`](KeyedTimers::reset).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed("bell", Duration::from_secs(60), || println!("ding"))?;
-    /// let noon = timers.engine().now() + Duration::from_secs(3600);
-    /// assert_eq!(timers.reset_at("bell", noon), Ok(true));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> Result<bool, ResetError>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.door().reset(key, When::At(deadline))
+        self.door().reset(key, when.into())
     }
 
     /// Whether a timer waits under `key`. Something else may be so right after. O(1).

@@ -14,7 +14,7 @@
 //! let flush = engine.every(second, |_| println!("flush"))?;
 //! // With a pause of ten seconds between two runs, the first at once.
 //! let poll = Schedule::fixed_delay(10 * second)
-//!     .starting_after(Duration::ZERO)
+//!     .starting(Duration::ZERO)
 //!     .start(&engine, |run| println!("poll number {}", run.number()))?;
 //! // Fires once, when nobody calls `beat` for half a minute.
 //! let peer = Heartbeat::new(&engine, 30 * second, || println!("the peer is gone"))?;

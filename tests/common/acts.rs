@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickless::Engine;
+use tickless::{Engine, When};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 
@@ -84,7 +84,9 @@ impl Actor {
             }
             1 => {
                 let slack = *tick * random.below(100) as u32;
-                book.schedule_by(delay, |item| engine.schedule_within(delay, slack, item))
+                book.schedule_by(delay, |item| {
+                    engine.schedule(When::after(delay).slack(slack), item)
+                })
             }
             _ => book.schedule(engine, delay),
         };

@@ -110,7 +110,7 @@ impl PoolBuilder {
     }
 
     /// Builds a pool that runs closures: the handler for
-    /// [`Builder::build_with`](crate::Builder::build_with).
+    /// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
@@ -120,7 +120,7 @@ impl PoolBuilder {
     /// use tickless::dispatch::{Full, Pool};
     ///
     /// let pool = Pool::builder(Full::RunInline).build()?;
-    /// let engine = Engine::builder().build_with(pool)?;
+    /// let engine = Engine::builder().build_with_handler(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build(self) -> Result<Pool, PoolError> {
