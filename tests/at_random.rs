@@ -343,11 +343,11 @@ mod frozen {
                 let soon = Duration::from_micros(n as u64 * 13);
                 let timer = actor.book.schedule(&actor.engine, soon).unwrap();
                 let begin = Instant::now();
-                while timer.handle.state() == State::Pending {
+                while timer.state() == State::Pending {
                     assert!(begin.elapsed() < PATIENCE, "it waits for a frozen thread");
                     thread::yield_now();
                 }
-                assert_eq!(timer.handle.state(), State::Fired);
+                assert_eq!(timer.state(), State::Fired);
             }
             drop(actor.give_up());
         };

@@ -210,7 +210,7 @@ fn a_key_is_free_where_its_task_is_dropped() {
         assert_eq!(Arc::strong_count(&captured), 1, "{}", rig.name);
         assert_eq!(timers.schedule_keyed(1, HOUR, || ()).unwrap(), Scheduled::New);
         // One that is moved, and so has two tickets.
-        assert_eq!(timers.reset(&2, SECOND), Ok(true));
+        assert_eq!(timers.reset(&2, SECOND), Ok(()));
         rig.advance(SECOND);
         assert!(timers.contains_key(&1) && !timers.contains_key(&2), "{}", rig.name);
     });

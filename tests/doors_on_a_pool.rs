@@ -159,7 +159,7 @@ fn a_cancel_by_key_wins_over_a_task_that_waits_for_the_pool() {
     assert!(timers.cancel("cancelled") && !timers.cancel("cancelled"));
     let scheduled = timers.schedule_keyed("replaced", SECOND, task("new")).unwrap();
     assert_eq!(scheduled, Scheduled::Replaced);
-    assert_eq!(timers.reset("moved", SECOND), Ok(true));
+    assert_eq!(timers.reset("moved", SECOND), Ok(()));
     busy.release();
     assert_eq!(wait(&ran), "left");
     rig.engine.advance(SECOND).expect("the caller drives");

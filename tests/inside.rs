@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TurnError};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,8 +69,8 @@ fn a_task_cancels_and_resets_other_timers() {
     let task = move || {
         assert!(cancelled.cancel());
         drop(dropped);
-        assert!(sooner.reset(MS * 5).unwrap());
-        assert!(later.reset(HOUR).unwrap());
+        assert!(sooner.reset(MS * 5).is_ok());
+        assert!(later.reset(HOUR).is_ok());
         sender.send((sooner, later)).unwrap();
     };
     engine.schedule_detached(MS * 10, task).unwrap();
@@ -253,8 +253,9 @@ impl Drop for LastWish {
     fn drop(&mut self) {
         let mut rest = self.handles.split_off(2);
         self.handles.pop().unwrap().cancel();
-        self.handles.pop().unwrap().reset(MS).unwrap();
-        rest[0].reset(HOUR * 2).unwrap();
+        let moved = self.handles.pop().unwrap().reset(MS);
+        assert_ne!(moved, Err(ResetError::Stopped));
+        assert_ne!(rest[0].reset(HOUR * 2), Err(ResetError::Stopped));
         let sender = self.sender.clone();
         self.engine.schedule_detached(MS, move || sender.send(None).unwrap()).unwrap();
         let sender = self.sender.clone();

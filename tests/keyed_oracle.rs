@@ -9,7 +9,7 @@ use crate::common::scaled;
 use crate::keyed_timers::by_hand;
 use crate::random::Random;
 use crate::token::Fates;
-use tickless::keyed::{KeyedTimers, Scheduled};
+use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, Task};
 
@@ -133,7 +133,7 @@ impl Pair {
         };
         let mut naive = self.naive.lock().unwrap();
         let found = naive.get_mut(&key);
-        assert_eq!(is_moved, Ok(found.is_some()));
+        assert_eq!(is_moved, found.as_ref().map(|_| ()).ok_or(ResetError::Absent));
         if let Some(found) = found {
             found.due = due;
         }

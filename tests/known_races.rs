@@ -116,7 +116,7 @@ fn the_wake_up_for_an_old_time_does_not_fire_a_timer_that_was_moved_to_later() {
     let engine = engine.get().unwrap();
     let mut timer = engine.schedule(MS * 5, 0).unwrap();
     let old = engine.turn(0).unwrap().next;
-    assert!(timer.reset(MS * 50).unwrap());
+    assert!(timer.reset(MS * 50).is_ok());
     clock.advance(MS * 5);
     assert_eq!(old, Some(engine.now()), "this is when the caller comes");
     assert_eq!(engine.turn(0).unwrap().fired, 0);
@@ -147,7 +147,7 @@ fn timers_of_one_time_do_not_answer_for_each_other() {
     let (engine, _, _) = driven(move |_, payload| of_handler.lock().unwrap().push(payload));
     let engine = engine.get().unwrap();
     let mut timers: Vec<_> = (0..5).map(|n| engine.schedule(MS * 5, n).unwrap()).collect();
-    assert!(timers[1].reset(MS * 9).unwrap() && timers[3].reset(MS * 2).unwrap());
+    assert!(timers[1].reset(MS * 9).is_ok() && timers[3].reset(MS * 2).is_ok());
     assert!(timers.swap_remove(2).cancel());
     let fired = |ms: u32| {
         engine.advance(MS * ms).unwrap();
@@ -199,7 +199,7 @@ fn a_timer_fires_although_nothing_else_ever_happens_to_its_engine() {
             2 => {
                 let (mut timer, fired) = schedule(&engine, HOUR / 2);
                 dawdle(random);
-                assert!(timer.reset(soon).unwrap());
+                assert!(timer.reset(soon).is_ok());
                 fired
             }
             3 => {
@@ -367,7 +367,7 @@ fn a_timer_that_never_comes_makes_nobody_spin() {
     let (engine, _, told) = driven(|_, _| ());
     let engine = engine.get().unwrap();
     let [mut never, mut moved] = [Duration::MAX, MS].map(|at| engine.schedule(at, 0).unwrap());
-    assert!(never.reset(Duration::MAX).unwrap() && moved.reset(Duration::MAX).unwrap());
+    assert!(never.reset(Duration::MAX).is_ok() && moved.reset(Duration::MAX).is_ok());
     assert_eq!(engine.advance(HOUR), Ok(0));
     told.try_iter().for_each(drop);
     let turn = engine.turn(0).unwrap();
@@ -381,7 +381,7 @@ fn a_timer_that_never_comes_makes_nobody_spin() {
         // It is disarmed as it fires.
         let (mut timer, _) = schedule(&engine, US * 60);
         (0..2).for_each(|_| dawdle(random));
-        if timer.reset(Duration::MAX).unwrap() {
+        if timer.reset(Duration::MAX).is_ok() {
             nevers.push(timer);
         }
         assert_fires(&schedule(&engine, US * 40).1);

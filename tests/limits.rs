@@ -51,8 +51,8 @@ fn room_is_there_again_as_soon_as_a_timer_was_cancelled_fired_or_returned() {
         assert_eq!(engine.advance(SOON), Ok(1));
     }
     let mut handle = engine.schedule(SOON * 100, 4).unwrap();
-    assert!(handle.reset(SOON).unwrap(), "a reset needs no room");
-    assert!(handle.reset(SOON * 200).unwrap());
+    assert!(handle.reset(SOON).is_ok(), "a reset needs no room");
+    assert!(handle.reset(SOON * 200).is_ok());
     assert!(engine.schedule(SOON, 5).is_err(), "and makes none");
     assert_eq!(engine.stop().unwrap(), [4]);
     assert!(engine.schedule(SOON, 6).unwrap_err().is_stopped());
@@ -109,7 +109,7 @@ fn max_pending_is_never_exceeded_by_threads_that_schedule_cancel_and_fire() {
                 if round % 2 == 0 {
                     assert!(handle.cancel());
                 } else {
-                    assert!(handle.reset(Duration::ZERO).unwrap());
+                    assert!(handle.reset(Duration::ZERO).is_ok());
                 }
             }
         }

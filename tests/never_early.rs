@@ -103,10 +103,10 @@ fn a_timer_that_was_reset_waits_for_its_new_time() {
                 for _ in 0..random.below(3) {
                     let delay = some_delay(random);
                     let after_reset = Instant::now() + delay;
-                    if handle.reset(delay).unwrap() {
+                    if handle.reset(delay).is_ok() {
                         earliest = after_reset;
                     }
-                    if handle.reset(after_reset + tick).unwrap() {
+                    if handle.reset(after_reset + tick).is_ok() {
                         earliest = after_reset + tick;
                     }
                 }

@@ -102,7 +102,7 @@ fn seats_and_resets_do_not_disturb_the_order() {
             // The payload says when it fires in the end: after the reset.
             let mut kept = engine.schedule(first, engine.now() + last).unwrap();
             assert!(doomed.cancel());
-            assert!(kept.reset(last).unwrap());
+            assert!(kept.reset(last).is_ok());
             schedule_some(&engine, random, 1);
         }
         clock.advance(TICK * (1 << 30));

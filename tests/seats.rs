@@ -167,7 +167,7 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
     let mut handles = schedule_many(&engine, HOUR * 64, scaled(10_000));
     for hours in [32, 16, 8, 4, 2] {
         for handle in &mut handles {
-            assert!(handle.reset(HOUR * hours).unwrap());
+            assert!(handle.reset(HOUR * hours).is_ok());
         }
         settle(&engine);
         engine.check().unwrap();

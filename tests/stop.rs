@@ -1,16 +1,17 @@
 //! Stop: whatever races with it, each payload is run, returned, given back or cancelled, once.
 
 use std::sync::{Barrier, OnceLock, mpsc};
-use std::thread;
 use std::time::Duration;
+use std::{slice, thread};
 
 use crate::common::scaled;
 use crate::random::Random;
 use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
-use tickless::shard::{Keeper, Moved, Pool, Shard};
+use tickless::shard::{self, Keeper, Moved, Pool, Shard};
 use tickless::{
-    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, State, StopError, Tick,
+    Batch, Builder, Driver, Engine, Geometry, Handle, ManualClock, ResetError, State, StopError,
+    Tick,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,8 +65,9 @@ fn use_until_it_stops(
                 1 => seen.taken.extend(handle.take().map(|token| token.number)),
                 // To an earlier time, which is a new entry; and to a later one.
                 _ => match handle.reset(HOUR / (1 + random.below(1000) as u32)) {
-                    Ok(_) => handles.push(handle),
-                    Err(error) => seen.given_back.push(error.into_payload().number),
+                    Ok(()) | Err(ResetError::TooLate) => handles.push(handle),
+                    // Returned by the stop, or left in the handle.
+                    Err(_) => seen.given_back.extend(handle.take().map(|token| token.number)),
                 },
             }
         }
@@ -301,11 +303,20 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let (entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
-    // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
+    // SAFETY: this is the handle of the entry, and after `Stranded` of the other.
     let moved = unsafe { keeper.reset(&pool, &shard, entry, Tick::new(5), close) };
     assert!(!shard.has_notices(), "closing reads them too");
-    let Moved::Stopped(token) = moved else { panic!("it moved after all") };
-    assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
+    let Moved::Stranded(entry) = moved else { panic!("it moved after all") };
+    // It is the handle's now, and can't be moved any more, wherever to.
+    for to in [far, Tick::ZERO, Tick::NEVER] {
+        // SAFETY: this is the handle of the entry.
+        let moved = unsafe { keeper.reset(&pool, &shard, entry, to, now) };
+        assert!(matches!(moved, Moved::Gone));
+    }
+    assert_eq!((fates.of(0), pool.tallies.pending()), ((0, 0), 0));
+    // SAFETY: this is the handle of the entry, which is given up.
+    let token = unsafe { shard::take(entry, (&mut keeper, &pool, slice::from_ref(&shard))) };
+    assert_eq!((token.map(|token| token.number), fates.of(0)), (Some(0), (0, 1)));
     // Its room is free again, so that this is refused for the right reason.
     let refused = keeper.schedule::<false>(&pool, &shard, far, now, fates.token(1), true);
     assert!(refused.unwrap_err().is_stopped());

@@ -17,7 +17,9 @@ use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task, When};
+use tickless::{
+    Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -284,11 +286,12 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
             .is_err_and(|error| error.is_stopped())
     );
     // It is on its way to the stopper already, or comes back here.
-    let is_taken = moved.reset(MS).is_ok_and(|is_moved| !is_moved);
+    assert_eq!(moved.reset(MS), Err(ResetError::Stopped));
+    assert_eq!(moved.state(), State::Stopped);
+    let is_taken = moved.take().is_none();
     assert_eq!(third.begun(), 3, "the third still runs");
     third.open();
     assert_eq!(stopper.join().unwrap().len(), DUE - 3 + accepted + usize::from(is_taken));
-    assert_eq!(moved.state(), State::Stopped);
     assert!((0..DUE + 32).all(|number| fates.of(number).1 == 1));
 }
 

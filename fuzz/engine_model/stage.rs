@@ -166,7 +166,8 @@ impl Stage {
             By::Delay => handle.reset(delay_ns(asked_ns, now_ns)),
             By::Instant => handle.reset(self.instant(at_ns)),
         };
-        let moved = outcome.as_ref().ok().copied();
+        // No engine stops in the midst of a reset here.
+        let moved = outcome.is_ok();
         self.log.add(Event::Reset { number, asked_ns, now_ns, moved });
         self.handles().push(Held { number, handle });
     }

@@ -16,7 +16,7 @@ use crate::time::Moment;
 use super::local::{self, Keepers, Lent, Local};
 use super::{CancelOnDrop, When};
 
-/// The caller's end of a timer: cancel it, move it, ask how it is.
+/// The caller's end of a timer: cancel, reset or inspect it.
 ///
 /// One word in size. There is one handle per timer; it may be sent to and used from any thread.
 /// Dropping it *detaches*: the timer still fires. [`Handle::cancel_on_drop`] is for the
@@ -28,15 +28,13 @@ use super::{CancelOnDrop, When};
 ///
 /// let engine = Engine::new()?;
 /// let mut timeout = engine.schedule(Duration::from_secs(5), || println!("timed out"))?;
-/// assert!(timeout.reset(Duration::from_secs(30))?);
+/// timeout.reset(Duration::from_secs(30))?;
 /// assert_eq!(timeout.state(), State::Pending);
 /// assert!(timeout.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a dropped handle detaches its timer; `schedule_detached` costs less"]
 pub struct Handle<T: Send + 'static = Task> {
-    /// Dangling once the payload came back from a failed reset: an `Option` of that would take
-    /// the place of the user's own.
     entry: NonNull<Entry<T>>,
     payload: PhantomData<T>,
 }
@@ -66,7 +64,8 @@ pub enum State {
     Pending,
     /// Its payload was handed over (or is being handed over right now).
     Fired,
-    /// Its engine stopped first; `stop` returned the payload.
+    /// Its engine stopped first. The stop returned the payload, or left it in the handle: see
+    /// [`Handle::reset`].
     Stopped,
 }
 
@@ -85,7 +84,7 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
-    /// thread. `false`: it has fired already, or its engine stopped.
+    /// thread. `false`: it has fired already, or its engine's stop has returned the payload.
     ///
     /// One atomic exchange; never waits. O(1). A panic of the payload's drop is the caller's; the
     /// timer is cancelled all the same.
@@ -102,13 +101,13 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(self) -> bool {
-        let Some(entry) = ManuallyDrop::new(self).entry() else { return false };
+        let handle = ManuallyDrop::new(self);
         // SAFETY: this was the handle, and the thread's keepers are by engines.
-        unsafe { shard::cancel(entry, Keepers) }
+        unsafe { shard::cancel(handle.entry, Keepers) }
     }
 
-    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
-    /// stopped. Costs what [`cancel`](Handle::cancel) does.
+    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine's
+    /// stop has returned the payload. Costs what [`cancel`](Handle::cancel) does.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -119,14 +118,13 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn take(self) -> Option<T> {
-        let entry = ManuallyDrop::new(self).entry()?;
+        let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        unsafe { shard::take(entry, Keepers) }
+        unsafe { shard::take(handle.entry, Keepers) }
     }
 
     /// Moves the timer: it is due at `when` (a [`Duration`](std::time::Duration) from now, an
-    /// [`Instant`], or a [`When`]), and at no other time. `Ok(false)`: it has fired already, or its
-    /// engine stopped.
+    /// [`Instant`], or a [`When`]), and at no other time.
     ///
     /// One compare-and-swap where the new time is not much earlier than the old one (not before
     /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
@@ -138,17 +136,19 @@ impl<T: Send + 'static> Handle<T> {
     /// let minute = Duration::from_secs(60);
     /// let mut idle = engine.schedule(minute, || println!("a minute of silence"))?;
     /// engine.advance(minute / 2)?;
-    /// assert!(idle.reset(minute)?, "a packet came");
+    /// idle.reset(minute)?; // a packet came
     /// assert_eq!(engine.advance(minute / 2)?, 0);
     /// assert_eq!(engine.advance(minute / 2)?, 1);
+    /// assert!(idle.reset(minute).is_err(), "too late");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The engine stopped while the timer was on the way to an earlier time: the payload comes
-    /// back in the error.
+    /// The timer has fired, or the engine has stopped. If the stop comes while the timer is on the
+    /// way to an earlier time, the payload stays in the handle: it neither fires nor is returned by
+    /// `stop`, [`take`](Handle::take) returns it, and it is dropped with the handle.
     #[inline]
-    pub fn reset(&mut self, when: impl Into<When>) -> Result<bool, ResetError<T>> {
+    pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
         self.move_to(when.into())
     }
 
@@ -165,10 +165,10 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn state(&self) -> State {
-        // SAFETY: the handle keeps the entry allocated.
-        match self.entry().map(|entry| unsafe { entry.as_ref() }.word().phase()) {
-            Some(Phase::Pending) => State::Pending,
-            Some(Phase::Fired) => State::Fired,
+        let word = self.as_entry().word();
+        match word.phase() {
+            Phase::Pending if word.in_list() => State::Pending,
+            Phase::Fired => State::Fired,
             _ => State::Stopped,
         }
     }
@@ -186,9 +186,7 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        let entry = self.entry()?;
-        // SAFETY: the handle keeps the entry allocated.
-        let entry = unsafe { entry.as_ref() };
+        let entry = self.as_entry();
         let deadline = entry.word().deadline();
         let local: Lent<T> = local::of_number(entry.engine())?;
         // Whether the engine is still somewhere depends on what threads keep: they are not asked.
@@ -210,48 +208,61 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
-    /// The entry; `None` once the payload came back from a failed reset.
     #[inline]
-    pub(super) fn entry(&self) -> Option<NonNull<Entry<T>>> {
-        (self.entry != NonNull::dangling()).then_some(self.entry)
+    pub(super) fn entry(&self) -> NonNull<Entry<T>> {
+        self.entry
+    }
+
+    /// The handle's entry. The handle keeps it allocated.
+    #[inline]
+    fn as_entry(&self) -> &Entry<T> {
+        // SAFETY: the handle keeps the entry allocated.
+        unsafe { self.entry.as_ref() }
     }
 
     #[inline]
-    fn move_to(&mut self, when: When) -> Result<bool, ResetError<T>> {
-        let Some(entry) = self.entry() else { return Ok(false) };
+    fn move_to(&mut self, when: When) -> Result<(), ResetError> {
         // The entry may be far away: it is on its way while the time is read.
-        prefetch(entry.as_ptr());
+        prefetch(self.entry.as_ptr());
         let moment = Moment::now();
-        // SAFETY: the handle keeps the entry allocated.
-        let number = unsafe { entry.as_ref() }.engine();
-        let Some(mut local): Option<Lent<T>> = local::of_number(number) else { return Ok(false) };
+        let number = self.as_entry().engine();
+        let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
+            return Err(self.refusal());
+        };
         let Local { core, keeper, watch, shard } = &mut *local;
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         // SAFETY: this is the handle; what becomes of it is done below.
-        match unsafe { keeper.reset(&core.pool, shard, entry, deadline, now) } {
-            Moved::Here => Ok(true),
+        match unsafe { keeper.reset(&core.pool, shard, self.entry, deadline, now) } {
+            Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
                 self.entry = entry;
                 local.give_back(deferred);
-                Ok(true)
+                Ok(())
             }
-            Moved::Stopped(payload) => {
-                self.entry = NonNull::dangling();
-                Err(ResetError::new(payload))
+            Moved::Stranded(entry) => {
+                self.entry = entry;
+                Err(ResetError::Stopped)
             }
-            Moved::Gone => Ok(false),
+            Moved::Gone => Err(self.refusal()),
+        }
+    }
+
+    /// Why the timer could not be moved.
+    #[cold]
+    fn refusal(&self) -> ResetError {
+        match self.as_entry().word().phase() {
+            Phase::Fired => ResetError::TooLate,
+            _ => ResetError::Stopped,
         }
     }
 }
 
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry() {
-            // SAFETY: the handle is going.
-            unsafe { shard::let_go(entry, Keepers) };
-        }
+        // SAFETY: the handle is going.
+        unsafe { shard::let_go(self.entry, Keepers) };
     }
 }
 

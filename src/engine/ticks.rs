@@ -41,14 +41,13 @@ impl<T: Send + 'static> Handle<T> {
     /// before its bucket opens. Calls nothing, allocates nothing, and leaves it to the caller to
     /// [count](Engine::count_reset).
     pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
-        let Some(entry) = self.entry() else { return false };
         // SAFETY: this is the handle, and it keeps the entry allocated.
-        matches!(unsafe { entry.as_ref().reset(deadline) }, Reset::Moved)
+        matches!(unsafe { self.entry().as_ref().reset(deadline) }, Reset::Moved)
     }
 
     /// When the timer is due, or was.
     pub(crate) fn tick(&self) -> Tick {
         // SAFETY: the handle keeps the entry allocated.
-        self.entry().map_or(Tick::NEVER, |entry| unsafe { entry.as_ref() }.word().deadline())
+        unsafe { self.entry().as_ref() }.word().deadline()
     }
 }

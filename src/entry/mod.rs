@@ -10,7 +10,7 @@ mod reaping;
 mod reclaim;
 mod word;
 
-pub use holder::Reset;
+pub use holder::{LetGo, Reset};
 pub use link::Linked;
 pub use node::{Entry, Filed};
 pub use reaping::Taken;

@@ -238,7 +238,7 @@ impl Sleep {
         self.is_moved = true;
         let Some(handle) = &mut self.handle else { return };
         let moved = handle.reset(deadline.map_or(When::after(Duration::MAX), When::at));
-        if !matches!(moved, Ok(true)) {
+        if moved.is_err() {
             // It has fired, or its engine stopped: the next poll finds out which.
             self.handle = None;
         }

@@ -78,31 +78,30 @@ where
         Some(panics.go_on_or(task))
     }
 
-    /// Moves the timer that waits under `key`: it is due at `when`, and at no other time. `Ok(false)`:
-    /// nothing was waiting.
+    /// Moves the timer that waits under `key`: it is due at `when`, and at no other time.
     ///
     /// One search of the map and one exchange, where the new time is not much earlier than the old
     /// one; else the cost of a schedule and a cancel besides. O(1). Of several that move one timer
     /// at the same time, one is the last.
     ///
     /// # Errors
-    /// The timer had to be scheduled anew, and the engine is full or has stopped. It waits as it
-    /// did before.
+    /// No timer waits under the key; or it had to be scheduled anew, and the engine is full or has
+    /// stopped: then it waits as it did before.
     ///
     /// # Panics
     /// With what `Hash` or `Eq` of a key panics with: then nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless::keyed::{KeyedTimers, ResetError};
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("session", Duration::from_secs(60), || println!("logged out"))?;
-    /// assert_eq!(timers.reset("session", Duration::from_secs(90)), Ok(true));
-    /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Ok(false));
+    /// assert_eq!(timers.reset("session", Duration::from_secs(90)), Ok(()));
+    /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Err(ResetError::Absent));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> Result<bool, ResetError>
+    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> Result<(), ResetError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

@@ -139,8 +139,8 @@ where
         }
     }
 
-    /// Moves what waits under a key; `false`: nothing does.
-    pub(super) fn reset<Q>(&self, key: &Q, when: When) -> Result<bool, ResetError>
+    /// Moves the timer that waits under a key.
+    pub(super) fn reset<Q>(&self, key: &Q, when: When) -> Result<(), ResetError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -150,10 +150,10 @@ where
         let deadline = self.engine.tick_of(when);
         loop {
             let (node, turn) = match self.table.postpone(&key, deadline) {
-                None => return Ok(false),
+                None => return Err(ResetError::Absent),
                 Some(Move::Done) => {
                     self.engine.count_reset();
-                    return Ok(true);
+                    return Ok(());
                 }
                 Some(Move::Anew(node, turn)) => (node, turn),
             };
@@ -172,7 +172,7 @@ where
             };
             not_needed.cancel();
             if is_moved {
-                return Ok(true);
+                return Ok(());
             }
         }
     }

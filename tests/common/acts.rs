@@ -49,7 +49,7 @@ impl Actor {
         match operation {
             0 | 1 => drop(mine.swap_remove(at)),
             2 | 3 => _ = mine.swap_remove(at).take(),
-            4 => _ = mine[at].handle.state(),
+            4 => _ = mine[at].state(),
             5 if let Some(market) = market => {
                 let mut market = market.lock().unwrap();
                 let place = random.below(1 + market.len() as u64) as usize;

@@ -69,7 +69,7 @@ impl Producer for Engine<u64> {
     #[inline]
     fn reset(&mut self, timer: Pin<&mut Self::Timer>, delay: Duration, _: u64) -> bool {
         let handle = timer.get_mut().as_mut().expect("a timer was scheduled here");
-        handle.reset(delay).expect("the engine runs")
+        handle.reset(delay).is_ok()
     }
 
     fn keep_to_one_shard(&mut self) {
