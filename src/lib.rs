@@ -89,5 +89,6 @@ pub use error::{
 #[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
+#[doc(hidden)]
 pub use shard::Violation;
 pub use time::{Clock, Geometry, GeometryError, MAX_SLOTS, ManualClock, Place, Tick};

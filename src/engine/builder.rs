@@ -7,7 +7,7 @@ use crate::reaper::Observation;
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-/// Sets up an [`Engine`](super::Engine) or a [`Engine`](super::Engine).
+/// Sets up an [`Engine`](super::Engine). A clone sets up another with the same settings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 /// # drop(engine);
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
+#[derive(Clone)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     pub(super) tick: Duration,

@@ -2,6 +2,7 @@
 //! callers are in `driving`, the end is in `stopping`.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::dispatch::{Batch, Handler, Task};
 use crate::error::BuildError;
@@ -210,6 +211,11 @@ impl<T: Send + 'static> Clone for Engine<T> {
         Engine { inner: self.inner.clone() }
     }
 }
+
+// A panic leaves the engine whole: no foreign code runs where it is half-way, and it catches the
+// panics of payloads and handlers.
+impl<T: Send + 'static> UnwindSafe for Engine<T> {}
+impl<T: Send + 'static> RefUnwindSafe for Engine<T> {}
 
 impl<T: Send + 'static> fmt::Debug for Engine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -117,6 +118,7 @@ impl<T: Send + 'static> Handle<T> {
     /// assert_eq!(handle.take().as_deref(), Some("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`cancel` drops the payload, and costs the same"]
     pub fn take(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
@@ -256,6 +258,21 @@ impl<T: Send + 'static> Handle<T> {
             Phase::Fired => ResetError::TooLate,
             _ => ResetError::Stopped,
         }
+    }
+}
+
+// A panic leaves the timer whole: payloads are moved, and run or dropped by nobody who holds a part
+// of a handle.
+impl<T: Send + 'static> UnwindSafe for Handle<T> {}
+impl<T: Send + 'static> RefUnwindSafe for Handle<T> {}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Pending => "pending",
+            State::Fired => "fired",
+            State::Stopped => "stopped",
+        })
     }
 }
 

@@ -142,6 +142,7 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Panics
     /// The call comes from one of the engine's own tasks, or from a child process.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Violation> {
         let core = self.core();
         assert!(!is_inside(core.id()), "a task cannot check its own engine");

@@ -67,6 +67,7 @@ where
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`cancel` drops the task, and costs the same"]
     pub fn take<Q>(&self, key: &Q) -> Option<Task>
     where
         K: Borrow<Q>,
