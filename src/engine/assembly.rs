@@ -13,7 +13,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::Core;
 use super::driving::inside;
-use super::{Builder, Driver, Engine, registry};
+use super::{Builder, Driver, Engine, thread_cache};
 
 // === impl Builder: building ===
 
@@ -118,7 +118,7 @@ impl Builder {
         if self.thread_name.contains('\0') {
             return Err(BuildError::ThreadName { name: self.thread_name });
         }
-        let number = registry::new_number().ok_or(BuildError::TooManyEngines)?;
+        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         let now = scale.floor(clock.now_ns());
         // SAFETY: the engine's parts use this pool alone, and its core closes the shards before

@@ -14,7 +14,7 @@ use crate::shard::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::Moment;
 
-use super::local::{self, Keepers, Lent, Local};
+use super::thread_cache::{self, Keepers, Lent, ThreadCache};
 use super::{CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
@@ -190,9 +190,9 @@ impl<T: Send + 'static> Handle<T> {
     pub fn deadline(&self) -> Option<Instant> {
         let entry = self.as_entry();
         let deadline = entry.word().deadline();
-        let local: Lent<T> = local::of_number(entry.engine())?;
+        let cache: Lent<T> = thread_cache::of_number(entry.engine())?;
         // Whether the engine is still somewhere depends on what threads keep: they are not asked.
-        if local.core.is_stopping() { None } else { local.core.instant_of(deadline) }
+        if cache.core.is_stopping() { None } else { cache.core.instant_of(deadline) }
     }
 
     /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.
@@ -228,10 +228,10 @@ impl<T: Send + 'static> Handle<T> {
         prefetch(self.entry.as_ptr());
         let moment = Moment::now();
         let number = self.as_entry().engine();
-        let Some(mut local): Option<Lent<T>> = local::of_number(number) else {
+        let Some(mut cache): Option<Lent<T>> = thread_cache::of_number(number) else {
             return Err(self.refusal());
         };
-        let Local { core, keeper, watch, shard } = &mut *local;
+        let ThreadCache { core, keeper, watch, shard } = &mut *cache;
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
@@ -240,7 +240,7 @@ impl<T: Send + 'static> Handle<T> {
             Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
                 self.entry = entry;
-                local.give_back(deferred);
+                cache.give_back(deferred);
                 Ok(())
             }
             Moved::Stranded(entry) => {

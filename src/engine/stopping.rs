@@ -16,7 +16,7 @@ use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thr
 use super::Engine;
 use super::core::Core;
 use super::driving::is_inside;
-use super::registry::is_inherited;
+use super::thread_cache::is_inherited;
 
 /// Stops the engine when its last user goes.
 pub(super) struct Inner<T: Send + 'static> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::entry::Reset;
 use crate::time::Tick;
 
-use super::local::{self, Local};
+use super::thread_cache::{self, ThreadCache};
 use super::{Engine, Handle, When};
 
 // === impl Engine ===
@@ -15,8 +15,8 @@ impl<T: Send + 'static> Engine<T> {
     /// The tick of a timer that is due `when`, as `schedule` computes it.
     pub(crate) fn tick_of(&self, when: When) -> Tick {
         // Where the engine is another process's, `schedule` says so.
-        let Some(mut local) = local::of(self.core()) else { return Tick::NEVER };
-        let Local { core, watch, .. } = &mut *local;
+        let Some(mut cache) = thread_cache::of(self.core()) else { return Tick::NEVER };
+        let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.now_ns(&core.clock);
         when.tick(core, now_ns)
     }
@@ -28,8 +28,8 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Counts a timer that [`Handle::postpone`] has moved.
     pub(crate) fn count_reset(&self) {
-        if let Some(mut local) = local::of(self.core()) {
-            local.keeper.count_reset();
+        if let Some(mut cache) = thread_cache::of(self.core()) {
+            cache.keeper.count_reset();
         }
     }
 }

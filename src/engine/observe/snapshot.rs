@@ -5,10 +5,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::engine::core::Core;
 use crate::entry::Reader;
 use crate::time::{Geometry, Scale};
 
-use super::core::Core;
 use super::table::Table;
 
 /// What was pending while somebody looked: see [`Engine::snapshot`](crate::Engine).

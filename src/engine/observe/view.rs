@@ -6,11 +6,12 @@
 
 use std::time::Instant;
 
+use crate::engine::Engine;
+use crate::engine::driving::is_inside;
 use crate::entry;
 use crate::shard::{Counted, Violation};
 
-use super::driving::is_inside;
-use super::{Engine, Snapshot, Stats};
+use super::{Snapshot, Stats};
 
 // === impl Engine: looking on ===
 

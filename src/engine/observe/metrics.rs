@@ -10,11 +10,12 @@ use std::time::Duration;
 use ::metrics::{Counter, Gauge, Histogram, Unit};
 
 use crate::dispatch::Process;
+use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::reaper::{Latenesses, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
-use super::core::Core;
-use super::{Engine, Stats};
+use super::Stats;
 
 /// An engine's numbers, on their way to the recorder of the [`metrics`](::metrics) facade.
 ///

@@ -4,10 +4,10 @@
 
 use std::fmt;
 
+use crate::engine::core::Core;
 use crate::reaper::{Lateness, Observer};
 use crate::shard::Count;
 
-use super::core::Core;
 use super::table::Table;
 
 /// What an engine has counted since it was built.
