@@ -1,6 +1,7 @@
 //! Types that cross threads, and sizes that users count on.
 
 use std::fmt::Debug;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
@@ -12,6 +13,7 @@ use tickless::{
 fn is_send_and_sync<T: Send + Sync + ?Sized>() {}
 fn is_send<T: Send>() {}
 fn is_unpin<T: Unpin>() {}
+fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
 
 /// A payload that may be sent and not shared, which is all that an engine asks for.
 type Unshared = std::cell::Cell<u8>;
@@ -35,6 +37,11 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Task>();
     is_send::<Batch<'static, Unshared>>();
     is_unpin::<Handle<Unshared>>();
+    is_unwind_safe::<Engine<Unshared>>();
+    is_unwind_safe::<Handle<Unshared>>();
+    is_unwind_safe::<CancelOnDrop<Unshared>>();
+    is_unwind_safe::<Task>();
+    is_unwind_safe::<ManualClock>();
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Timers that may fire a little later: in their window, with fewer cascades, in fewer wake-ups.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
+use tickless::periodic::Schedule;
+use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Batch, Builder, Engine, ManualClock, When};
 
 use crate::random::Random;
@@ -152,4 +154,61 @@ fn a_reset_with_slack_moves_the_timer_into_the_new_window() {
     assert_eq!(engine.advance(ms(127)).expect("the caller drives"), 0);
     assert_eq!(engine.advance(ms(1)).expect("the caller drives"), 1);
     assert!(timer.reset(When::after(ms(1)).slack(ms(1))).is_err(), "it has fired");
+}
+
+#[test]
+fn a_delay_an_instant_and_a_system_time_mean_the_same_time() {
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    clock.advance(ms(7));
+    let due = engine.now() + ms(50);
+    for when in [When::from(ms(50)), When::after(ms(50)), When::from(due), When::at(due)] {
+        let timer = engine.schedule(when, || ()).expect("it runs");
+        assert_eq!(timer.deadline(), Some(due), "{when:?}");
+        assert_eq!(when.slack(Duration::ZERO), when, "none, which is the default");
+        timer.cancel();
+    }
+    // The clocks go by the same time, so that what is left is what it was, and a little less.
+    let engine = Engine::builder().shards(1).build().expect("it is valid");
+    let (before, hour) = (engine.now(), ms(3_600_000));
+    let when = When::at_system_time(SystemTime::now() + hour);
+    let timer = engine.schedule(when, || ()).expect("it runs");
+    let due = timer.deadline().expect("it is due some time");
+    let tick = ms(1);
+    assert!(due + ms(1000) > before + hour && due <= engine.now() + hour + tick, "{due:?}");
+    let (sender, fired) = mpsc::channel();
+    let past = When::at_system_time(SystemTime::UNIX_EPOCH);
+    engine.schedule_detached(past, move || sender.send(()).unwrap()).expect("it runs");
+    fired.recv_timeout(ms(60_000)).expect("what is past is due at once");
+}
+
+#[test]
+fn whatever_waits_for_a_time_may_have_a_slack() {
+    struct Never;
+    impl Operation for Never {
+        fn try_complete(&self) -> bool {
+            false
+        }
+        fn on_complete(&self) {}
+    }
+
+    let clock = ManualClock::new();
+    let engine = engine(&clock);
+    clock.advance(ms(3));
+    // Level 3 opens at 2048 ms.
+    let (begin, when) = (engine.now() - ms(3), When::after(ms(1500)).slack(ms(700)));
+    let opens = begin + ms(2048);
+    let mut sleep = engine.sleep(ms(9));
+    sleep.reset(when);
+    assert_eq!(sleep.deadline(), Some(opens));
+    let schedule = Schedule::fixed_rate(ms(100)).starting(when);
+    let periodic = schedule.start(&engine, |_| ()).expect("it runs");
+    assert_eq!(periodic.next_deadline(), Some(opens));
+    assert!(periodic.cancel());
+    let purgatory = Purgatory::with_engine(&engine);
+    purgatory.try_complete_else_watch(Arc::new(Never), ["key"], when).expect("it runs");
+    engine.advance(ms(2044)).expect("the caller drives");
+    assert_eq!((engine.now(), purgatory.len()), (opens - ms(1), 1));
+    engine.advance(ms(1)).expect("the caller drives");
+    assert_eq!(purgatory.len(), 0);
 }

@@ -87,8 +87,10 @@ impl<T: Send + 'static> Handle<T> {
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
     /// thread. `false`: it has fired already, or its engine's stop has returned the payload.
     ///
-    /// One atomic exchange; never waits. O(1). A panic of the payload's drop is the caller's; the
-    /// timer is cancelled all the same.
+    /// One compare-and-swap; never waits. O(1).
+    ///
+    /// # Panics
+    /// With what dropping the payload panics with; the timer is cancelled all the same.
     ///
     /// ```
     /// # use std::time::Duration;
