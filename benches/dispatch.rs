@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::dispatch::{Channel, Full, Pool};
-use tickless::{Builder, Engine, Handler, Inline, ManualClock, Task, TypedEngine};
+use tickless::{Builder, Engine, Handler, Inline, ManualClock, Task};
 
 use rounds::per_item;
 
@@ -57,17 +57,17 @@ fn pool(threads: usize, queue_bound: usize) -> Pool {
 /// Fires closures, and finishes; answers the time for both.
 fn closures(handler: impl Handler<Task> + 'static, finish: impl FnOnce()) -> Duration {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with(handler).expect("it is valid");
+    let engine = builder.build_with_handler(handler).expect("it is valid");
     for _ in 0..TIMERS {
         engine.schedule_detached(DUE, || {}).expect("the engine runs");
     }
-    fire(engine.as_typed(), finish)
+    fire(&engine, finish)
 }
 
 fn channel(bound: usize) -> Duration {
     let (sender, receiver) = crossbeam_channel::bounded(bound);
     let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_typed(Channel::blocking(sender)).expect("it is valid");
+    let engine = builder.build_with_handler(Channel::blocking(sender)).expect("it is valid");
     for n in 0..TIMERS {
         engine.schedule_detached(DUE, n).expect("the engine runs");
     }
@@ -75,7 +75,7 @@ fn channel(bound: usize) -> Duration {
     fire(&engine, || assert_eq!(all.join().expect("it does not panic") as u64, TIMERS))
 }
 
-fn fire<T: Send + 'static>(engine: &TypedEngine<T>, finish: impl FnOnce()) -> Duration {
+fn fire<T: Send + 'static>(engine: &Engine<T>, finish: impl FnOnce()) -> Duration {
     let start = Instant::now();
     let fired = engine.advance(DUE).expect("the clock is manual");
     finish();

@@ -15,7 +15,7 @@ mod threads;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickless::{Engine, Handle, ManualClock};
+use tickless::{Engine, Handle, ManualClock, When};
 
 use delays::Delays;
 use rounds::per_item;
@@ -97,7 +97,9 @@ fn schedule(engine: &Engine, timers: u64, seed: u64, how: How) -> Vec<Handle> {
                 continue;
             }
             How::Handle => engine.schedule(delay, || {}),
-            How::Slack { percent } => engine.schedule_within(delay, delay * percent / 100, || {}),
+            How::Slack { percent } => {
+                engine.schedule(When::after(delay).slack(delay * percent / 100), || {})
+            }
         };
         handles.push(handle.expect("the engine runs"));
     }

@@ -53,7 +53,7 @@ impl Future for Soon {
 
 /// The bodies of one side: both have the same names.
 macro_rules! bodies {
-    ($($side:ident)::+) => {{
+    ($($side:ident)::+, $Instant:ty) => {{
         use $($side)::+ as side;
         let bodies: [Body; 4] = [
             |ops| Box::pin(async move {
@@ -69,7 +69,7 @@ macro_rules! bodies {
             |ops| Box::pin(async move {
                 let mut sleep = std::pin::pin!(side::sleep(LONG));
                 for _ in 0..ops {
-                    sleep.as_mut().reset((Instant::now() + LONG).into());
+                    sleep.as_mut().reset(<$Instant>::now() + LONG);
                     assert!(futures_util::poll!(&mut sleep).is_pending());
                 }
             }),
@@ -84,7 +84,7 @@ macro_rules! bodies {
 }
 
 fn works(scale: u64) -> Vec<Work> {
-    let (ours, theirs) = (bodies!(tickless), bodies!(tokio::time));
+    let (ours, theirs) = (bodies!(tickless, Instant), bodies!(tokio::time, tokio::time::Instant));
     let names = [("soon", 200), ("at once", 500), ("reset", 500), ("fire", 5)];
     let work = |((ours, theirs), (name, thousands)): ((Body, Body), (_, u64))| {
         let ops = (thousands * scale).max(CROWD);

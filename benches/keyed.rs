@@ -69,7 +69,7 @@ impl Design for KeyedTimers<u64> {
     }
 
     fn reset(&self, (): &mut (), key: u64, delay: Duration) -> bool {
-        KeyedTimers::reset(self, &key, delay).expect("it runs")
+        KeyedTimers::reset(self, &key, delay).is_ok()
     }
 }
 
@@ -93,7 +93,7 @@ impl Design for Alone {
 
     fn reset(&self, mine: &mut Self::Mine, key: u64, delay: Duration) -> bool {
         let handle = mine[(key % OUTSTANDING) as usize].as_mut().expect("it waits");
-        handle.reset(delay).expect("it runs")
+        handle.reset(delay).is_ok()
     }
 }
 
@@ -119,7 +119,7 @@ impl Design for ByHand {
 
     fn reset(&self, (): &mut (), key: u64, delay: Duration) -> bool {
         let mut handles = self.handles.lock().expect("nobody panics");
-        handles.get_mut(&key).is_some_and(|handle| handle.reset(delay).expect("it runs"))
+        handles.get_mut(&key).is_some_and(|handle| handle.reset(delay).is_ok())
     }
 }
 

@@ -41,7 +41,7 @@ fn resets(engine: &Engine, threads: usize, iters: u64) -> Duration {
         let began = Instant::now();
         for _ in 0..ops {
             let pick = picks.between(0, 1_000_000).as_micros() as usize % live.len();
-            assert!(live[pick].reset(TIMEOUT).expect("the engine runs"));
+            assert!(live[pick].reset(TIMEOUT).is_ok());
         }
         let time = began.elapsed();
         assert!(live.into_iter().all(Handle::cancel));

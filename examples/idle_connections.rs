@@ -40,7 +40,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<Served> {
                 packets += 1;
                 last = Instant::now();
                 // Nothing but one atomic exchange: the timer is not filed anew for it.
-                idle.reset_after(SILENCE);
+                idle.reset(SILENCE);
                 stream.write_all(&packet[..length]).await?;
             }
             () = &mut idle => return Ok(Served { packets, silent_for: Some(last.elapsed()) }),

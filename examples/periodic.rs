@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::Engine;
-use tickless::periodic::{End, Every, Run, Schedule};
+use tickless::periodic::{End, Run, Schedule};
 
 const PERIOD: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(25);
@@ -41,15 +41,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // With a fixed delay: there is a pause between any two runs.
     let mut last_end: Option<Instant> = None;
-    let poll = Schedule::fixed_delay(PAUSE).starting_after(Duration::ZERO).start(
-        &chores,
-        move |_: &Run| {
+    let poll =
+        Schedule::fixed_delay(PAUSE).starting(Duration::ZERO).start(&chores, move |_: &Run| {
             let pause = last_end.map(|end| end.elapsed());
             assert!(pause.is_none_or(|pause| pause >= PAUSE), "it had its pause: {pause:?}");
             thread::sleep(SLOW);
             last_end = Some(Instant::now());
-        },
-    )?;
+        })?;
 
     // A closure says when: here 10, 20, 40, 80 ms after the last time, and then no more.
     let mut steps = [10, 20, 40, 80].into_iter().map(Duration::from_millis);

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use tickless::{Batch, Builder, Driver, TypedEngine};
+use tickless::{Batch, Builder, Driver, Engine};
 
 /// Sessions of each thread. One more payload is what the main thread schedules on every shard.
 const SESSIONS: u32 = 500;
@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// A thread's event loop: to the last beat, and the visit. Answers how many turns that took.
-fn serve(engine: &TypedEngine<u32>, shard: usize) -> Result<u32, Box<dyn std::error::Error>> {
+fn serve(engine: &Engine<u32>, shard: usize) -> Result<u32, Box<dyn std::error::Error>> {
     engine.bind_thread(shard).unwrap();
     let mut beats_left = vec![BEATS; SESSIONS as usize];
     for session in 0..SESSIONS {

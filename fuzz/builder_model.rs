@@ -7,7 +7,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use tickless::local::MAX_SLOTS;
 use tickless::{
-    Batch, BuildError, Builder, Clock, Driver, ManualClock, ScheduleReason, TurnError, TypedEngine,
+    Batch, BuildError, Builder, Clock, Driver, Engine, ManualClock, ScheduleReason, TurnError,
 };
 
 /// A configuration. Numbers may be of any size.
@@ -76,7 +76,7 @@ pub(crate) fn run(case: &Case) {
         batch.for_each(|payload| fired.send(payload).expect("the test listens to the end"));
     };
     let called = Arc::new(Mutex::new(Vec::new()));
-    match case.builder(&clock, &called).build_typed(handler) {
+    match case.builder(&clock, &called).build_with_handler(handler) {
         Ok(engine) => {
             assert_eq!(case.complaint(), None, "{case:?}");
             case.use_engine(&engine, &clock, &receiver);
@@ -193,12 +193,7 @@ impl Case {
         Some(if is_valid && self.has_threads() { shards.min(MOST_THREADS) } else { shards })
     }
 
-    fn use_engine(
-        &self,
-        engine: &TypedEngine<u8>,
-        clock: &ManualClock,
-        fired: &mpsc::Receiver<u8>,
-    ) {
+    fn use_engine(&self, engine: &Engine<u8>, clock: &ManualClock, fired: &mpsc::Receiver<u8>) {
         assert_eq!(engine.shards(), self.shards().unwrap_or(engine.shards()));
         if !self.has_threads() {
             engine.bind_thread(engine.shards() - 1).unwrap();
@@ -241,7 +236,7 @@ impl Case {
     }
 
     /// A timer without a delay fires, if its tick comes in a time that one can wait for.
-    fn expect_one(&self, engine: &TypedEngine<u8>, fired: &mpsc::Receiver<u8>) {
+    fn expect_one(&self, engine: &Engine<u8>, fired: &mpsc::Receiver<u8>) {
         let tick = self.tick.map_or(Duration::from_millis(1), Span::duration);
         if self.has_threads() {
             assert_eq!(engine.turn(0), Err(TurnError::Driven));

@@ -197,7 +197,7 @@ impl Pair {
                 self.moved(number, deadline, now);
             }
             Moved::Gone => assert!(!self.pending.contains_key(&number), "{number} is not gone"),
-            Moved::Stopped(_) => panic!("the shard is open"),
+            Moved::Stranded(_) => panic!("the shard is open"),
         }
         self.handles.push((number, entry));
     }

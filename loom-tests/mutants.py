@@ -430,11 +430,11 @@ MUTANTS = {
             "let before = self.word();\n        self.word.store(before.0 & Word::KEEP_ALL_BUT_LIST, Ordering::Release);")])],
     ),
     "the holder frees whether or not the list has let go": (
-        "release", [(HOLDER, [("            if !word.in_list() {\n                self.set_free();", "            if word.in_list() || !word.in_list() {\n                self.set_free();")])]),
+        "release", [(HOLDER, [("            if !word.in_list() {\n                return Some(word);", "            if word.in_list() || !word.in_list() {\n                return Some(word);")])]),
     "both let go by load and store": (
         "release",
-        [(HOLDER, [("            if self.exchange(word, word.disowned()) {\n                return false;",
-                    "            if self.word() == word {\n                self.word.store(word.disowned().0, Ordering::Release);\n                return false;")])],
+        [(HOLDER, [("            if self.exchange(word, word.disowned()) {\n                return None;",
+                    "            if self.word() == word {\n                self.word.store(word.disowned().0, Ordering::Release);\n                return None;")])],
     ),
     "nobody takes in what fired without a handle": (
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
@@ -663,9 +663,21 @@ MUTANTS = {
     "the errand under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[owner.due.take(), None]")])]),
     "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
     "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
-    "a reset's refused payload is dropped": (
+    "a reset's refused payload is lost": (
         "stop",
-        [(KEEPER, [("                Moved::Stopped(payload)\n", "                drop(payload);\n                Moved::Gone\n")])],
+        [(KEEPER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
+    ),
+    "what is stranded still looks filed": (
+        "stop",
+        [(NODE, [("self.word.store(word.unlisted().0, Ordering::Relaxed);", "self.word.store(word.0, Ordering::Relaxed);")])],
+    ),
+    "what is stranded is reset and cancelled as if it waited": (
+        "stop",
+        [(WORD, [("self.0 & (PHASE | LIST) == Phase::Pending.bits() | LIST", "self.0 & PHASE == Phase::Pending.bits()")])],
+    ),
+    "what is stranded is left behind by its handle": (
+        "stop",
+        [(HOLDER, [("before.is_stranded().then(", "(before.is_stranded() && before.deadline() > Tick::NEVER).then(")])],
     ),
     # DISMANTLE
     "who files by number is no reader": ("dismantle", [(KEEPER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),

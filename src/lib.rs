@@ -48,11 +48,11 @@ pub mod time;
 pub mod wheel;
 
 #[doc(inline)]
-pub use dispatch::{Batch, Due, Handler, Inline, SlowTask, Task};
+pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Stopped, Turn, TypedEngine,
+    Snapshot, State, Stats, Stopped, Turn, When,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
@@ -64,6 +64,7 @@ pub use error::{
 #[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
+#[doc(hidden)]
 pub use shard::Violation;
 #[doc(inline)]
 pub use time::{Clock, GeometryError, ManualClock, Tick};

@@ -28,7 +28,7 @@ use common::scaled;
 use crossbeam_epoch as epoch;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Builder, TypedEngine};
+use tickless::{Builder, Engine};
 use watchdog::{Pulse, watched};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -70,10 +70,10 @@ impl Shape {
         all
     }
 
-    fn build(&self) -> TypedEngine<Item> {
+    fn build(&self) -> Engine<Item> {
         let Shape { slots, reach, tick, shards } = *self;
         let builder = Builder::new().slots(slots).reach(reach).tick(tick).shards(shards);
-        builder.build_typed(run_all).unwrap()
+        builder.build_with_handler(run_all).unwrap()
     }
 }
 
@@ -84,7 +84,7 @@ fn each() -> u64 {
 
 /// Asserts that `check` finds nothing. It counts one shard after the other: of what fires meanwhile
 /// it may find less than was counted, and that is looked at again at length.
-fn assert_whole(engine: &TypedEngine<Item>) {
+fn assert_whole(engine: &Engine<Item>) {
     for _ in 0..scaled(1).min(5) {
         let Err(violation) = engine.check() else { return };
         assert!(violation.to_string().ends_with("were counted"), "{violation}");
@@ -92,7 +92,7 @@ fn assert_whole(engine: &TypedEngine<Item>) {
 }
 
 /// Ends an engine that nobody uses any more, and asserts that the books agree with it.
-fn end(engine: &TypedEngine<Item>, book: &Book) -> Sums {
+fn end(engine: &Engine<Item>, book: &Book) -> Sums {
     let returned = book.stop(engine);
     let sums = book.close();
     sums.agree_with(engine.stats());
@@ -197,7 +197,7 @@ struct Foreign {
 
 impl Foreign {
     /// Begins to make up to `most` items.
-    fn begin(book: &Book, engine: &TypedEngine<Item>, most: u64) -> Foreign {
+    fn begin(book: &Book, engine: &Engine<Item>, most: u64) -> Foreign {
         let (is_over, deferred) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (book, engine, over) = (book.clone(), engine.clone(), is_over.clone());
         let count = deferred.clone();
@@ -287,9 +287,9 @@ mod frozen {
     /// Operations that the producer has before it, so that it is frozen in one of them.
     const AHEAD: u64 = 5000;
 
-    fn engine() -> TypedEngine<Item> {
+    fn engine() -> Engine<Item> {
         let builder = Builder::new().tick(AROUND.0).shards(2).thread_name("thawed");
-        builder.build_typed(run_all).unwrap()
+        builder.build_with_handler(run_all).unwrap()
     }
 
     /// A producer that does anything, as much as it is allowed to.
@@ -344,11 +344,11 @@ mod frozen {
                 let soon = Duration::from_micros(n as u64 * 13);
                 let timer = actor.book.schedule(&actor.engine, soon).unwrap();
                 let begin = Instant::now();
-                while timer.handle.state() == State::Pending {
+                while timer.state() == State::Pending {
                     assert!(begin.elapsed() < PATIENCE, "it waits for a frozen thread");
                     thread::yield_now();
                 }
-                assert_eq!(timer.handle.state(), State::Fired);
+                assert_eq!(timer.state(), State::Fired);
             }
             drop(actor.give_up());
         };

@@ -1,8 +1,12 @@
-//! The pauses of a backoff, without an engine.
+//! The pauses between attempts: those of a backoff, without an engine, and others in a retry.
 
+use std::iter;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use tickless::periodic::{Backoff, Jitter};
+use crate::planned::{panic_as_planned, quietly};
+use tickless::periodic::{Backoff, End, Jitter, Outcome, Retry};
+use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -49,4 +53,45 @@ fn a_seed_makes_jitter_repeat_itself_and_no_seed_does_not() {
     assert_eq!(twenty(&seeded), twenty(&seeded));
     assert_ne!(twenty(&seeded), twenty(&backoff.clone().seed(2)));
     assert_ne!(twenty(&backoff), twenty(&backoff));
+}
+
+/// The times at which attempts begin that all fail, in ms, and how that came out.
+fn attempts<P>(retry: Retry<P>) -> (Vec<u128>, Outcome<(), &'static str>)
+where
+    P: IntoIterator<Item = Duration, IntoIter: Send + 'static>,
+{
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let (began, begins) = mpsc::channel();
+    let (sender, outcome) = mpsc::channel();
+    let attempt = move |_| {
+        began.send(clock.elapsed().as_millis()).unwrap();
+        Err("out of tea")
+    };
+    retry.run(&engine, attempt, move |outcome| sender.send(outcome).unwrap()).unwrap();
+    engine.advance(Duration::from_secs(1)).unwrap();
+    assert!(engine.is_empty());
+    (begins.iter().collect(), outcome.recv().unwrap())
+}
+
+#[test]
+fn pauses_come_from_any_iterator_and_end_the_retry_where_they_end() {
+    let (began, outcome) = attempts(Retry::new([5, 2].map(Duration::from_millis)));
+    assert_eq!(began, [0, 5, 7]);
+    assert_eq!(outcome, Outcome::GaveUp { error: Some("out of tea"), attempts: 3 });
+
+    let (began, _) = attempts(Retry::new((1..).map(Duration::from_millis)).attempts(4));
+    assert_eq!(began, [0, 1, 3, 6]);
+    let (began, _) = attempts(Retry::new([]));
+    assert_eq!(began, [0]);
+}
+
+#[test]
+fn a_panic_of_the_iterator_over_pauses_ends_the_retry() {
+    quietly();
+    let first = iter::once(Duration::from_millis(1));
+    let pauses = first.chain(iter::once_with(|| panic_as_planned()));
+    let (began, outcome) = attempts(Retry::new(pauses));
+    assert_eq!(began, [0, 1]);
+    assert_eq!(outcome, Outcome::Ended { end: End::Panicked, attempts: 2 });
 }

@@ -74,7 +74,7 @@ fn timers_fire_and_are_never_early_by_either_clock() {
         if n % 2 == 0 {
             engine.schedule_detached(delay, move || task().unwrap()).unwrap();
         } else {
-            let handle = engine.schedule_at(due, move || task().unwrap()).unwrap();
+            let handle = engine.schedule(due, move || task().unwrap()).unwrap();
             let deadline = handle.deadline().unwrap();
             assert!(deadline < due + PATIENCE && due < deadline + PATIENCE, "near it at least");
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Batch, Builder, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -21,7 +21,7 @@ const MANY: u64 = 5_000;
 /// An engine, and what is pending in it by the test's own account.
 struct Bench {
     clock: ManualClock,
-    engine: TypedEngine<u64>,
+    engine: Engine<u64>,
     /// How many timers are due when; those that are due have not fired.
     pending: BTreeMap<Instant, usize>,
     looks: usize,
@@ -177,7 +177,7 @@ fn the_rounds_that_a_late_turn_finds_are_shown_while_they_wait() {
 }
 
 /// Takes snapshots until told to stop: each shows all timers of the far future, and once.
-fn watch(engine: &TypedEngine<u64>, far: Instant, lasting: usize, is_done: &AtomicBool) -> u64 {
+fn watch(engine: &Engine<u64>, far: Instant, lasting: usize, is_done: &AtomicBool) -> u64 {
     let mut looks = 0;
     while !is_done.load(Ordering::Acquire) {
         let snapshot = engine.snapshot();

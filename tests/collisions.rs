@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::token::{Fates, Token};
-use tickless::{Batch, Builder, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State};
 
 const TIMERS: usize = 256;
 
@@ -27,7 +27,7 @@ const ORDERS: [fn(&mut Vec<Handle<Token>>); 2] = [|_| (), |handles| handles.reve
 
 /// A round of its own engine, in which timers number 0 to `TIMERS` are due.
 struct Round {
-    engine: TypedEngine<Token>,
+    engine: Engine<Token>,
     clock: ManualClock,
     fates: Fates,
     handles: Vec<Handle<Token>>,
@@ -41,7 +41,7 @@ impl Round {
     fn due_after(delay: Duration, number: u64) -> Round {
         let clock = ManualClock::new();
         let builder = Builder::new().shards(1).tick(MS).manual_clock(&clock);
-        let engine = builder.build_typed(run_all).unwrap();
+        let engine = builder.build_with_handler(run_all).unwrap();
         let fates = Fates::new(2 * TIMERS);
         let schedule = |n| engine.schedule(delay, fates.token(n)).unwrap();
         let mut handles: Vec<_> = (0..TIMERS).map(schedule).collect();
@@ -54,7 +54,7 @@ impl Round {
     fn meet<R: Send + 'static>(
         &mut self,
         wait: Duration,
-        collide: impl FnOnce(&TypedEngine<Token>, &Fates, Vec<Handle<Token>>) -> R + Send + 'static,
+        collide: impl FnOnce(&Engine<Token>, &Fates, Vec<Handle<Token>>) -> R + Send + 'static,
     ) -> R {
         let (engine, fates) = (self.engine.clone(), self.fates.clone());
         let handles = std::mem::take(&mut self.handles);
@@ -105,7 +105,7 @@ fn reset_against_fire() {
         let mut round = Round::new(number);
         let later = DUE * (1 + number as u32 % 5);
         let reset = move |_: &_, _: &_, mut handles: Vec<Handle<Token>>| {
-            let moved = handles.iter_mut().map(|handle| handle.reset(later).unwrap());
+            let moved = handles.iter_mut().map(|handle| handle.reset(later).is_ok());
             let moved: Vec<bool> = moved.collect();
             (handles, moved)
         };
@@ -132,7 +132,7 @@ fn a_reset_to_an_earlier_time_against_fire() {
         // Before the bucket of the deadline: at once, in a new entry.
         let reset = |_: &_, _: &_, mut handles: Vec<Handle<Token>>| {
             for handle in &mut handles {
-                handle.reset(Duration::ZERO).unwrap();
+                assert_ne!(handle.reset(Duration::ZERO), Err(ResetError::Stopped));
             }
         };
         round.meet(DUE, reset);
@@ -147,18 +147,17 @@ fn seats_taken_against_their_buckets_opening() {
     for number in 0..scaled(250) {
         let mut round = Round::new(number);
         // As many seats as the thread keeps; the rest fires in between.
-        let cancel_and_schedule =
-            move |engine: &TypedEngine<Token>, fates: &Fates, handles: Vec<_>| {
-                let mut kept = 0;
-                for handle in handles {
-                    if Handle::cancel(handle) {
-                        let delay = DUE * (number as u32 % 3);
-                        engine.schedule_detached(delay, fates.token(TIMERS + kept)).unwrap();
-                        kept += 1;
-                    }
+        let cancel_and_schedule = move |engine: &Engine<Token>, fates: &Fates, handles: Vec<_>| {
+            let mut kept = 0;
+            for handle in handles {
+                if Handle::cancel(handle) {
+                    let delay = DUE * (number as u32 % 3);
+                    engine.schedule_detached(delay, fates.token(TIMERS + kept)).unwrap();
+                    kept += 1;
                 }
-                kept
-            };
+            }
+            kept
+        };
         let kept = round.meet(DUE, cancel_and_schedule);
         round.engine.check().unwrap();
         round.engine.advance(DUE * 3).unwrap();
@@ -198,7 +197,7 @@ fn reset_against_cascade() {
         // After the old bucket opens, and before the one opens that the cascade has in mind.
         let sooner = MS * 76;
         let reset = move |_: &_, _: &_, mut handles: Vec<Handle<Token>>| {
-            assert!(handles.iter_mut().all(|handle| handle.reset(sooner).unwrap()));
+            assert!(handles.iter_mut().all(|handle| handle.reset(sooner).is_ok()));
         };
         round.meet(COARSE, reset);
         round.engine.check().unwrap();
@@ -213,7 +212,7 @@ fn cancel_and_seats_against_cascade() {
     for number in 0..scaled(250) {
         let mut round = Round::due_after(FAR, number);
         let sooner = MS * 76;
-        let reseat = move |engine: &TypedEngine<Token>, fates: &Fates, handles: Vec<_>| {
+        let reseat = move |engine: &Engine<Token>, fates: &Fates, handles: Vec<_>| {
             for (n, handle) in handles.into_iter().enumerate() {
                 assert!(Handle::cancel(handle));
                 // In the seat, if that still serves so early a time.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use crate::token::{Fates, Token};
 use tickless::dispatch::{Channel, ChannelStats};
-use tickless::{Builder, Handler, ManualClock, TypedEngine};
+use tickless::{Builder, Engine, Handler, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 
-fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> TypedEngine<T> {
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_typed(handler).unwrap()
+fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> Engine<T> {
+    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(handler).unwrap()
 }
 
 /// An engine that has ten tokens, due one per millisecond.
-fn with_ten_tokens(channel: Channel<Token>) -> (TypedEngine<Token>, Fates) {
+fn with_ten_tokens(channel: Channel<Token>) -> (Engine<Token>, Fates) {
     let (engine, fates) = (by_hand(channel), Fates::new(10));
     for number in 0..10 {
         engine.schedule_detached(MS * (1 + number as u32), fates.token(number)).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool, PoolStats};
-use tickless::{Batch, Engine, ManualClock, Task, TypedEngine};
+use tickless::{Batch, Engine, ManualClock, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -19,7 +19,7 @@ fn pool(full: Full, threads: usize, queue_bound: usize) -> Pool {
 }
 
 fn by_hand(pool: Pool) -> Engine {
-    Engine::builder().shards(1).manual_clock(&ManualClock::new()).build_with(pool).unwrap()
+    Engine::builder().shards(1).manual_clock(&ManualClock::new()).build_with_handler(pool).unwrap()
 }
 
 /// Runs `f` on a thread of its own, and answers what it answers if it ever does.
@@ -89,7 +89,7 @@ fn a_pool_that_somebody_else_has_goes_on_when_an_engine_stops() {
 fn a_handler_goes_when_its_engine_has_stopped_whoever_still_has_the_engine() {
     // A thread that has used an engine keeps a part of it, and there is a clone.
     let (sender, receiver) = mpsc::channel();
-    let engine = TypedEngine::new(move |batch: Batch<'_, u32>| {
+    let engine = Engine::typed(move |batch: Batch<'_, u32>| {
         batch.for_each(|payload| sender.send(payload).unwrap());
     });
     let engine = engine.unwrap();
@@ -103,7 +103,7 @@ fn a_handler_goes_when_its_engine_has_stopped_whoever_still_has_the_engine() {
 
 #[test]
 fn a_handler_whose_drop_panics_or_uses_its_engine_harms_nobody() {
-    struct Fiend(Arc<std::sync::OnceLock<TypedEngine<u32>>>);
+    struct Fiend(Arc<std::sync::OnceLock<Engine<u32>>>);
     impl tickless::Handler<u32> for Fiend {
         fn fire(&self, batch: Batch<'_, u32>) {
             batch.for_each(drop);
@@ -118,7 +118,7 @@ fn a_handler_whose_drop_panics_or_uses_its_engine_harms_nobody() {
         }
     }
     let itself = Arc::default();
-    let engine = TypedEngine::new(Fiend(Arc::clone(&itself))).unwrap();
+    let engine = Engine::with_handler(Fiend(Arc::clone(&itself))).unwrap();
     itself.set(engine.clone()).unwrap();
     engine.schedule_detached(HOUR, 9).unwrap();
     assert_eq!(within_patience(move || engine.stop()), Ok(vec![9]));

@@ -28,7 +28,7 @@ fn busy_pool(full: Full) -> (Pool, Slow) {
 /// An engine driven by hand, which has `n` tasks that are due in as many milliseconds.
 fn engine_with(pool: &Pool, n: u32, task: impl Fn(u32) + Clone + Send + 'static) -> Engine {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with(pool.clone()).unwrap();
+    let engine = builder.build_with_handler(pool.clone()).unwrap();
     for number in 0..n {
         let task = task.clone();
         engine.schedule_detached(MS * (number + 1), move || task(number)).unwrap();
@@ -49,7 +49,7 @@ fn what_does_not_fit_is_dropped_at_once_and_counted() {
     let (pool, slow) = busy_pool(Full::Drop);
     let fates = Fates::new(10);
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_with(pool.clone()).unwrap();
+    let engine = builder.build_with_handler(pool.clone()).unwrap();
     for number in 0..10 {
         let token = fates.token(number);
         engine.schedule_detached(MS * (1 + number as u32), move || token.run()).unwrap();
@@ -154,7 +154,7 @@ fn a_reaper_that_waits_holds_up_no_other_shard() {
     let builder = Engine::builder().shards(2).manual_clock(&clock);
     // The first shard's tasks go to the pool that is busy.
     let to_first = pool.clone();
-    let engine = builder.build_with(move |batch: tickless::Batch<'_, Task>| {
+    let engine = builder.build_with_handler(move |batch: tickless::Batch<'_, Task>| {
         let is_first = thread::current().name() == Some("first");
         batch
             .for_each(|task| if is_first { &to_first } else { &others_pool }.submit(task).unwrap());

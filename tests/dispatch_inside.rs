@@ -15,7 +15,7 @@ fn pool(full: Full, threads: usize, queue_bound: usize) -> Pool {
 }
 
 fn with_threads(pool: Pool, shards: usize) -> Engine {
-    Engine::builder().shards(shards).build_with(pool).unwrap()
+    Engine::builder().shards(shards).build_with_handler(pool).unwrap()
 }
 
 /// Waits until somebody waits for room in the pool, or may at any moment.
@@ -34,7 +34,7 @@ fn an_engine_that_is_dropped_inside_its_own_task_lets_its_handler_go() {
             batch.for_each(Task::run);
             sender.send(()).unwrap();
         };
-        let engine = Builder::new().shards(driver_shards).build_with(handler).unwrap();
+        let engine = Builder::new().shards(driver_shards).build_with_handler(handler).unwrap();
         let last = engine.clone();
         let (go, gone) = mpsc::channel::<()>();
         let task = move || {
@@ -127,7 +127,7 @@ fn all_threads_of_a_pool_stop_the_engine_at_once() {
 fn the_only_thread_of_a_pool_runs_a_turn_while_another_waits_for_it() {
     let pool = pool(Full::Block, 1, 1);
     let builder = Engine::builder().shards(1).driver(Driver::Caller);
-    let engine = builder.build_with(pool.clone()).unwrap();
+    let engine = builder.build_with_handler(pool.clone()).unwrap();
     let (sender, receiver) = mpsc::channel();
     let (of_task, of_pool) = (engine.clone(), pool.clone());
     let task = move || {
@@ -151,7 +151,7 @@ fn the_only_thread_of_a_pool_runs_a_turn_while_another_waits_for_it() {
     driver.join().unwrap();
     pool.shutdown().unwrap();
     assert_eq!(pool.stats().ran + pool.stats().ran_inline, 21);
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
     assert_eq!(engine.stop().map(|rest| rest.len()), Ok(0));
     assert_eq!(engine.turn(0), Err(TurnError::Stopped));
 }
@@ -166,7 +166,7 @@ fn an_engine_dropped_by_its_own_task_on_the_pool_ends_and_the_pool_with_it() {
             task.run();
         };
         let pool = Pool::builder(full).threads(2).queue_bound(4).build_typed(work).unwrap();
-        let engine = Engine::builder().shards(2).build_with(pool).unwrap();
+        let engine = Engine::builder().shards(2).build_with_handler(pool).unwrap();
         let (last, (go, gone)) = (engine.clone(), mpsc::channel::<()>());
         let task = move || {
             gone.recv().unwrap();
@@ -253,7 +253,8 @@ fn who_is_told_of_slow_tasks_may_use_the_pool_that_they_are_handed_to() {
             told.send((slow.waiting, taken, is_taken)).unwrap();
         };
         let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-        let engine = builder.on_slow_task(Duration::ZERO, on_slow).build_with(pool).unwrap();
+        let engine =
+            builder.on_slow_task(Duration::ZERO, on_slow).build_with_handler(pool).unwrap();
         for _ in 0..8 {
             engine.schedule_detached(Duration::ZERO, || ()).unwrap();
         }

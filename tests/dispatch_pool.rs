@@ -22,7 +22,7 @@ fn pool(threads: usize) -> Pool {
 /// An engine with one shard, driven by hand, whose closures run on `pool`.
 fn by_hand(pool: &Pool) -> Engine {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    builder.build_with(pool.clone()).unwrap()
+    builder.build_with_handler(pool.clone()).unwrap()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_slow_task_delays_no_timer_of_any_shard() {
     const SHARDS: usize = 4;
     const EACH: u32 = 25;
     let pool = pool(2);
-    let engine = Engine::builder().shards(SHARDS).build_with(pool.clone()).unwrap();
+    let engine = Engine::builder().shards(SHARDS).build_with_handler(pool.clone()).unwrap();
     let (slow, task) = Slow::task();
     engine.bind_thread(0).unwrap();
     engine.schedule_detached(Duration::ZERO, task).unwrap();
@@ -66,7 +66,7 @@ fn a_slow_task_delays_no_timer_by_as_much_as_a_tick() {
     const SHARDS: usize = 3;
     let pool = pool(2);
     let builder = Engine::builder().shards(SHARDS).manual_clock(&ManualClock::new());
-    let engine = builder.build_with(pool.clone()).unwrap();
+    let engine = builder.build_with_handler(pool.clone()).unwrap();
     let (slow, task) = Slow::task();
     engine.bind_thread(0).unwrap();
     engine.schedule_detached(MS, task).unwrap();
@@ -148,7 +148,7 @@ fn a_pool_for_payloads_with_deadlines_is_told_the_exact_ones() {
     let note = move |due: Due<u32>| seen.lock().unwrap().push((due.payload, due.deadline));
     let pool = Pool::builder(Full::Block).threads(1).build_typed(note).unwrap();
     let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-    let engine = builder.build_typed::<u32, _>(pool.clone()).unwrap();
+    let engine = builder.build_with_handler::<u32, _>(pool.clone()).unwrap();
     let start = engine.now();
     for n in 1..=5 {
         engine.schedule_detached(MS * n, n).unwrap();
@@ -178,7 +178,7 @@ fn one_pool_serves_several_engines() {
 #[test]
 fn a_task_on_the_pool_schedules_and_hands_further_payloads_over() {
     let pool = pool(1);
-    let engine = Engine::builder().shards(1).build_with(pool.clone()).unwrap();
+    let engine = Engine::builder().shards(1).build_with_handler(pool.clone()).unwrap();
     let (sender, receiver) = mpsc::channel();
     let (inner, inner_pool) = (engine.clone(), pool.clone());
     let task = move || {

@@ -12,7 +12,7 @@ use crate::threads::on_threads;
 use tickless::dispatch::{Channel, Full, Pool, PoolStats};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Builder, Stats, TypedEngine};
+use tickless::{Builder, Engine, Stats};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -23,12 +23,12 @@ fn pool(full: Full, threads: usize, queue_bound: usize) -> Pool<Item> {
     builder.build_typed(|item: Item| item.run()).unwrap()
 }
 
-fn engine_on(pool: &Pool<Item>) -> TypedEngine<Item> {
-    Builder::new().tick(US * 50).shards(2).build_typed(pool.clone()).unwrap()
+fn engine_on(pool: &Pool<Item>) -> Engine<Item> {
+    Builder::new().tick(US * 50).shards(2).build_with_handler(pool.clone()).unwrap()
 }
 
 /// Schedules items, cancels some and resets others, until the engine refuses.
-fn produce(book: &Book, engine: &TypedEngine<Item>, seed: u64) {
+fn produce(book: &Book, engine: &Engine<Item>, seed: u64) {
     let (random, mut kept) = (&mut Random::new(seed), Vec::new());
     for _ in 0..EACH {
         let delay = US * random.below(1500) as u32;
@@ -122,7 +122,7 @@ fn tasks_that_stop_the_engine_from_the_pool_get_each_payload_back_or_run_it() {
     for round in 0..scaled(30) {
         let threads = 1 + round as usize % 3;
         let book = Book::new(2 * EACH * 2);
-        let (returned, stopper) = (AtomicU64::new(0), Mutex::new(None::<TypedEngine<Item>>));
+        let (returned, stopper) = (AtomicU64::new(0), Mutex::new(None::<Engine<Item>>));
         let shared = std::sync::Arc::new((returned, stopper, book.clone()));
         let (of_work, count) = (shared.clone(), AtomicU64::new(0));
         let work = move |item: Item| {
@@ -154,7 +154,7 @@ fn a_channel_gets_each_payload_once_and_then_the_end() {
         let drops = round % 2 == 1;
         let channel = if drops { Channel::dropping(sender) } else { Channel::blocking(sender) };
         let monitor = channel.monitor();
-        let engine = Builder::new().tick(US * 50).shards(2).build_typed(channel).unwrap();
+        let engine = Builder::new().tick(US * 50).shards(2).build_with_handler(channel).unwrap();
         let seeds = AtomicU64::new(round * 10);
         let received = AtomicU64::new(0);
         on_threads::<4>(|| match seeds.fetch_add(1, Ordering::SeqCst) {

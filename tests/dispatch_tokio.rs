@@ -8,7 +8,7 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::slow::Slow;
 use crate::token::{Fates, Token};
 use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
-use tickless::{Builder, Engine, Handler, ManualClock, Task, TypedEngine};
+use tickless::{Builder, Engine, Handler, ManualClock, Task};
 use tokio::runtime::{self, Handle, Runtime};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,15 +19,15 @@ fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap()
 }
 
-fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> TypedEngine<T> {
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_typed(handler).unwrap()
+fn by_hand<T: Send + 'static>(handler: impl Handler<T> + 'static) -> Engine<T> {
+    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(handler).unwrap()
 }
 
 /// An engine whose closures run on the runtime, driven by hand.
 fn closures(dispatcher: OnTokio) -> (Engine, Monitor<RuntimeStats>) {
     let monitor = dispatcher.monitor();
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    (builder.build_with(dispatcher).unwrap(), monitor)
+    (builder.build_with_handler(dispatcher).unwrap(), monitor)
 }
 
 /// Waits until nothing of what was spawned is left.
@@ -186,7 +186,7 @@ fn blocking_tasks_that_come_after_the_runtimes_end_are_dropped_and_counted() {
 fn a_task_on_the_runtime_stops_the_engine() {
     let runtime = runtime();
     let dispatcher = OnTokio::spawn_blocking(runtime.handle().clone());
-    let engine = Engine::builder().shards(2).build_with(dispatcher).unwrap();
+    let engine = Engine::builder().shards(2).build_with_handler(dispatcher).unwrap();
     engine.schedule_detached(Duration::from_secs(3600), || ()).unwrap();
     let ((sender, receiver), inner) = (mpsc::channel(), engine.clone());
     let task = move || sender.send(inner.stop().map(|rest| rest.len())).unwrap();

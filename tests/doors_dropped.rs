@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::slow::Slow;
 use futures_util::FutureExt;
 use tickless::dispatch::{Channel, Full, Pool};
-use tickless::future::{EngineExt, SleepError};
+use tickless::future::SleepError;
 use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::purgatory::{Decision, Operation, Purgatory};
@@ -34,7 +34,7 @@ impl Rig {
         keeps: impl std::any::Any,
     ) -> Rig {
         let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
-        Rig { engine: builder.build_with(handler).unwrap(), name, _keeps: Box::new(keeps) }
+        Rig { engine: builder.build_with_handler(handler).unwrap(), name, _keeps: Box::new(keeps) }
     }
 
     /// One after the other: each way in which dispatchers drop.
@@ -210,7 +210,7 @@ fn a_key_is_free_where_its_task_is_dropped() {
         assert_eq!(Arc::strong_count(&captured), 1, "{}", rig.name);
         assert_eq!(timers.schedule_keyed(1, HOUR, || ()).unwrap(), Scheduled::New);
         // One that is moved, and so has two tickets.
-        assert_eq!(timers.reset(&2, SECOND), Ok(true));
+        assert_eq!(timers.reset(&2, SECOND), Ok(()));
         rig.advance(SECOND);
         assert!(timers.contains_key(&1) && !timers.contains_key(&2), "{}", rig.name);
     });

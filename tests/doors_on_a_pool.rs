@@ -6,8 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tickless::dispatch::{Full, Pool};
-use tickless::future::EngineExt;
-use tickless::periodic::{Every, Run};
+use tickless::periodic::Run;
 use tickless::purgatory::{Operation, Purgatory};
 use tickless::{Engine, ManualClock};
 
@@ -27,7 +26,7 @@ impl Rig {
     fn new() -> Rig {
         let pool = Pool::builder(Full::Block).threads(1).build().expect("it is valid");
         let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-        Rig { engine: builder.build_with(pool.clone()).expect("it is valid"), pool }
+        Rig { engine: builder.build_with_handler(pool.clone()).expect("it is valid"), pool }
     }
 
     /// Keeps the pool's thread busy until it is released.
@@ -160,7 +159,7 @@ fn a_cancel_by_key_wins_over_a_task_that_waits_for_the_pool() {
     assert!(timers.cancel("cancelled") && !timers.cancel("cancelled"));
     let scheduled = timers.schedule_keyed("replaced", SECOND, task("new")).unwrap();
     assert_eq!(scheduled, Scheduled::Replaced);
-    assert_eq!(timers.reset("moved", SECOND), Ok(true));
+    assert_eq!(timers.reset("moved", SECOND), Ok(()));
     busy.release();
     assert_eq!(wait(&ran), "left");
     rig.engine.advance(SECOND).expect("the caller drives");

@@ -10,7 +10,7 @@ use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use crate::watchdog::{Pulse, watched};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError, TypedEngine};
+use tickless::{Batch, Builder, Clock, Driver, Engine, ManualClock, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -23,18 +23,18 @@ fn drop_all(batch: Batch<'_, u64>) {
 }
 
 /// An engine of so many shards for its caller's turns, and what the hook tells each shard's driver.
-fn driven(shards: usize) -> (TypedEngine<u64>, Vec<Receiver<()>>) {
+fn driven(shards: usize) -> (Engine<u64>, Vec<Receiver<()>>) {
     let (wakers, woken): (Vec<Sender<()>>, Vec<_>) = (0..shards).map(|_| mpsc::channel()).unzip();
     let wakers = Mutex::new(wakers);
     let hook = move |shard: usize| _ = wakers.lock().unwrap()[shard].send(());
     let builder = Builder::new().shards(shards).driver(Driver::Caller);
     let builder = builder.tick(Duration::from_micros(50)).on_earlier(hook);
-    (builder.build_typed(drop_all).unwrap(), woken)
+    (builder.build_with_handler(drop_all).unwrap(), woken)
 }
 
 /// A caller's loop as the docs of `on_earlier` have it: turns, and sleeps until the next. Answers
 /// how many timers it fired.
-fn drive(engine: &TypedEngine<u64>, shard: usize, woken: &Receiver<()>) -> usize {
+fn drive(engine: &Engine<u64>, shard: usize, woken: &Receiver<()>) -> usize {
     let mut fired = 0;
     loop {
         let turn = match engine.turn(shard) {
@@ -55,7 +55,7 @@ fn drive(engine: &TypedEngine<u64>, shard: usize, woken: &Receiver<()>) -> usize
 }
 
 /// A thread per shard that drives it. Each answers how many timers it fired.
-fn drivers(engine: &TypedEngine<u64>, woken: Vec<Receiver<()>>) -> Vec<JoinHandle<usize>> {
+fn drivers(engine: &Engine<u64>, woken: Vec<Receiver<()>>) -> Vec<JoinHandle<usize>> {
     let driver = |(shard, woken)| {
         let engine = engine.clone();
         thread::spawn(move || drive(&engine, shard, &woken))
@@ -113,7 +113,7 @@ fn a_loop_that_sleeps_as_it_is_told_ends_whenever_the_engine_is_stopped() {
 /// was told: by an engine whose clock is `clock`, through `look`.
 fn told_inside_the_hook(
     clock: Clock,
-    look: impl Fn(&TypedEngine<u64>) -> Result<(), TurnError> + Send + 'static,
+    look: impl Fn(&Engine<u64>) -> Result<(), TurnError> + Send + 'static,
 ) -> Option<TurnError> {
     let (wake, woken) = mpsc::channel::<()>();
     let (answer, answered) = mpsc::channel();
@@ -124,7 +124,7 @@ fn told_inside_the_hook(
         let _ = answered.lock().unwrap().recv_timeout(PATIENCE / 20);
     };
     let builder = Builder::new().shards(1).clock(clock).driver(Driver::Caller).on_earlier(hook);
-    let engine = builder.build_typed(drop_all).unwrap();
+    let engine = builder.build_with_handler(drop_all).unwrap();
     engine.turn(0).unwrap();
     let of_driver = engine.clone();
     let driver = thread::spawn(move || {
@@ -139,13 +139,13 @@ fn told_inside_the_hook(
 
 #[test]
 fn whoever_the_hook_wakes_while_the_engine_stops_is_told_that_it_stops() {
-    let turn = |engine: &TypedEngine<u64>| engine.turn(0).map(drop);
+    let turn = |engine: &Engine<u64>| engine.turn(0).map(drop);
     assert_eq!(told_inside_the_hook(Clock::system(), turn), Some(TurnError::Stopped));
     let manual = || Clock::manual(&ManualClock::new());
     assert_eq!(told_inside_the_hook(manual(), turn), Some(TurnError::Stopped));
-    let advance = |engine: &TypedEngine<u64>| engine.advance(MS).map(drop);
+    let advance = |engine: &Engine<u64>| engine.advance(MS).map(drop);
     assert_eq!(told_inside_the_hook(manual(), advance), Some(TurnError::Stopped));
-    let some = |engine: &TypedEngine<u64>| engine.turn_at_most(0, 1).map(drop);
+    let some = |engine: &Engine<u64>| engine.turn_at_most(0, 1).map(drop);
     assert_eq!(told_inside_the_hook(manual(), some), Some(TurnError::Stopped));
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tickless::{Batch, Engine, ManualClock, Turn, TypedEngine};
+use tickless::{Batch, Engine, ManualClock, Turn};
 
 /// Entries that an errand handles in one turn (`shard/ahead.rs`).
 const CHUNK: u64 = 1024;
@@ -15,19 +15,19 @@ const CROWD: u64 = 10_000;
 
 /// An engine with ticks of 1 ms and the default geometry: level 2 holds 32 ms per bucket, level 3
 /// holds 1024.
-fn engine(clock: &ManualClock) -> TypedEngine<u64> {
+fn engine(clock: &ManualClock) -> Engine<u64> {
     let builder = tickless::Builder::new().manual_clock(clock).shards(1);
     builder.build_typed(|batch: Batch<'_, u64>| batch.for_each(drop)).expect("it is valid")
 }
 
-fn crowd(engine: &TypedEngine<u64>) {
+fn crowd(engine: &Engine<u64>) {
     for i in 0..CROWD {
         let delay = Duration::from_millis(1024 + i % 1000);
         engine.schedule_detached(delay, i).expect("the engine runs");
     }
 }
 
-fn turn(engine: &TypedEngine<u64>) -> Turn {
+fn turn(engine: &Engine<u64>) -> Turn {
     let turn = engine.turn(0).expect("the caller drives");
     engine.check().expect("every invariant holds");
     turn
@@ -185,8 +185,8 @@ fn timers_cancelled_and_moved_during_an_errand_stay_so() {
     assert!(handles.into_iter().all(|handle| handle.cancel()));
     let mut kept = kept.into_iter();
     let (mut earlier, mut later) = (kept.next().expect("many"), kept.next().expect("many"));
-    assert!(earlier.reset(Duration::from_millis(5)).expect("it runs"));
-    assert!(later.reset(Duration::from_secs(3600)).expect("it runs"));
+    assert!(earlier.reset(Duration::from_millis(5)).is_ok());
+    assert!(later.reset(Duration::from_secs(3600)).is_ok());
     assert_eq!(engine.advance(Duration::from_millis(5)).expect("it is manual"), 1);
     let fired = engine.advance(Duration::from_secs(60)).expect("it is manual");
     assert_eq!(fired as u64, CROWD / 2 - 2);

@@ -11,13 +11,13 @@ use std::time::Duration;
 use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
-use tickless::future::{Elapsed, EngineExt, SleepError};
+use tickless::future::{Elapsed, SleepError};
 use tickless::hashed::{self, HashedWheelTimer, RejectReason, Rejected, Timeout};
-use tickless::periodic::{Backoff, Every, Heartbeat, Retry, Run, StartError, StartReason};
+use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
 use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
     Batch, BuildError, Builder, Engine, GeometryError, Handle, ManualClock, ResetError,
-    ScheduleError, ScheduleReason, StopError, Task, TurnError, TypedEngine, Violation,
+    ScheduleError, ScheduleReason, StopError, Task, TurnError, Violation,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -79,8 +79,7 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     fn is_error<E: Error + Send + Sync + 'static>() {}
     is_error::<BuildError>();
     is_error::<GeometryError>();
-    is_error::<ResetError<Unshared>>();
-    is_error::<ResetError<Task>>();
+    is_error::<ResetError>();
     is_error::<ScheduleError<Unshared>>();
     is_error::<ScheduleError<Task>>();
     is_error::<StopError>();
@@ -120,7 +119,7 @@ fn a_task_that_was_refused_runs_at_the_other_end() {
 
 #[test]
 fn a_payload_that_was_refused_comes_back_at_the_other_end() {
-    let engine = TypedEngine::new(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
+    let engine = Engine::typed(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
     engine.stop().unwrap();
     for error in through_each(|| engine.schedule(HOUR, Unshared::new(7))) {
         assert_eq!((error.is_stopped(), error.into_payload().get()), (true, 7));
@@ -130,15 +129,16 @@ fn a_payload_that_was_refused_comes_back_at_the_other_end() {
 #[test]
 fn a_reset_is_passed_on_with_the_same_sign() {
     fn postpone<T: Send>(handle: &mut Handle<T>) -> anyhow::Result<()> {
-        let moved = handle.reset(2 * HOUR)?;
-        anyhow::ensure!(moved, "too late");
-        handle.reset_at(std::time::Instant::now() + HOUR)?;
+        handle.reset(2 * HOUR)?;
+        handle.reset(std::time::Instant::now() + HOUR)?;
         Ok(())
     }
-    let engine = TypedEngine::new(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
+    let engine = Engine::typed(|batch: Batch<'_, Unshared>| batch.for_each(drop)).unwrap();
     let mut handle = engine.schedule(HOUR, Unshared::new(7)).unwrap();
     postpone(&mut handle).unwrap();
-    assert_eq!(handle.take().map(Unshared::into_inner), Some(7));
+    engine.stop().unwrap();
+    let error = postpone(&mut handle).unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&ResetError::Stopped));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn one_function_passes_on_all_that_a_program_meets() {
         handle.reset(2 * HOUR)?;
         let again = engine.every(HOUR, |_| ())?;
         engine.advance(2 * HOUR)?;
-        engine.as_typed().check()?;
+        engine.check()?;
         assert!(again.cancel());
         engine.stop()?;
         engine.schedule_detached(HOUR, runs.closure())?;

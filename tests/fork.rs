@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tickless::dispatch::{Full, Pool};
-use tickless::future::{EngineExt, SleepError};
+use tickless::future::SleepError;
 use tickless::hashed::HashedWheelTimer;
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task,
-    TurnError, TypedEngine,
+    TurnError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ fn a_childs_calls_are_refused_and_the_parents_engine_goes_on() {
             assert!(refused.is_stopped());
             assert!(engine.schedule_detached(HOUR, || ()).is_err());
         }
-        assert_eq!(engine.as_typed().bind_thread(1), Err(BindError::Forked));
+        assert_eq!(engine.bind_thread(1), Err(BindError::Forked));
         assert!(engine.schedule(HOUR, || ()).is_err());
     });
     in_a_child("stopping and turning", || {
@@ -127,9 +127,9 @@ fn an_engine_and_all_that_belongs_to_it_is_dropped_in_silence() {
 #[test]
 fn the_last_clone_of_an_engine_is_dropped_in_silence() {
     let pool = Pool::<Task>::builder(Full::Block).threads(2).build().unwrap();
-    let on_pool = Engine::builder().shards(2).build_with(pool).unwrap();
+    let on_pool = Engine::builder().shards(2).build_with_handler(pool).unwrap();
     on_pool.schedule_detached(HOUR, || ()).unwrap();
-    let driven = Builder::new().driver(Driver::Caller).build_typed(drop_all).unwrap();
+    let driven = Builder::new().driver(Driver::Caller).build_with_handler(drop_all).unwrap();
     driven.schedule_detached(HOUR, 7).unwrap();
     let timer = HashedWheelTimer::new().unwrap();
     let unused = Pool::<Task>::builder(Full::Block).threads(2).build().unwrap();
@@ -142,12 +142,12 @@ fn the_last_clone_of_an_engine_is_dropped_in_silence() {
 
 #[test]
 fn handles_in_a_child_give_their_payload_back_and_move_nothing() {
-    let engine = TypedEngine::new(drop_all).unwrap();
+    let engine = Engine::with_handler(drop_all).unwrap();
     let mut handles: Vec<Handle<u64>> = (0..4).map(|n| engine.schedule(HOUR, n).unwrap()).collect();
     in_a_child("cancelling", || {
         let mut moved = handles.remove(0);
-        assert!(!moved.reset(HOUR * 2).unwrap());
-        assert!(!moved.reset(MS).unwrap());
+        assert!(moved.reset(HOUR * 2).is_err());
+        assert!(moved.reset(MS).is_err());
         assert_eq!(moved.state(), State::Pending);
         assert_eq!(moved.deadline(), None);
         assert!(handles.remove(0).cancel(), "it never will fire");
@@ -162,7 +162,7 @@ fn handles_in_a_child_give_their_payload_back_and_move_nothing() {
 fn an_engine_that_its_caller_drives_stays_with_the_parent() {
     let clock = ManualClock::new();
     let builder = Builder::new().manual_clock(&clock).shards(1);
-    let engine = builder.build_typed(drop_all).unwrap();
+    let engine = builder.build_with_handler(drop_all).unwrap();
     engine.schedule_detached(HOUR, 7).unwrap();
     in_a_child("driving", || {
         assert_eq!(engine.advance(HOUR), Err(TurnError::Forked));
@@ -194,7 +194,7 @@ fn a_child_has_a_global_engine_of_its_own() {
     in_a_child("sleeps of the parent", || {
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
         assert_eq!(pollster::block_on(unbegun.wait()), Err(SleepError::Stopped));
-        begun.reset_after(MS);
+        begun.reset(MS);
         assert_eq!(pollster::block_on(begun.wait()), Err(SleepError::Stopped));
         assert_eq!(pollster::block_on(engine.sleep(MS).wait()), Err(SleepError::Stopped));
         let timeout = engine.timeout(MS, std::future::pending::<()>());

@@ -19,7 +19,6 @@ use common::scaled;
 use counting::{Counting, bytes_here, free_what_waits_for_readers, live, made_here};
 use hands::engine_by_hand;
 use polling::{bell, poll};
-use tickless::future::EngineExt;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -70,11 +69,11 @@ fn a_reset_costs_no_allocation_before_or_after_firing() {
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
     allocates(0, "to a later time", || {
         engine.advance(MS).unwrap();
-        sleep.reset_after(HOUR);
+        sleep.reset(HOUR);
         assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
     });
     allocates(0, "after firing", || {
-        sleep.reset_after(MS);
+        sleep.reset(MS);
         assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
         engine.advance(MS).unwrap();
         assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
 use futures_core::Stream;
-use tickless::future::{Elapsed, EngineExt, Interval, Sleep, SleepError};
+use tickless::future::{Elapsed, Interval, Sleep, SleepError};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -53,7 +53,7 @@ fn a_stop_wakes_who_waits_and_is_told_to_who_asks() {
     assert_eq!((bell.woken(), sleep.is_elapsed()), (1, false));
     assert_eq!(try_poll(&mut sleep, &waker), STOPPED);
     assert_eq!(try_poll(&mut sleep, &waker), STOPPED, "it stays so");
-    sleep.reset_after(HOUR);
+    sleep.reset(HOUR);
     assert_eq!(try_poll(&mut sleep, &waker), STOPPED);
     drop(sleep);
     assert_eq!(Arc::strong_count(&bell), 2);
@@ -179,7 +179,7 @@ fn a_reset_that_meets_the_stop_is_told_by_the_next_poll() {
         let mut sleep = engine.sleep(HOUR);
         let _ = try_poll(&mut sleep, &waker);
         drop(engine.stop());
-        sleep.reset_after(delay);
+        sleep.reset(delay);
         assert_eq!(try_poll(&mut sleep, &waker), STOPPED);
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, join_all, select};
 use futures_util::{StreamExt, pin_mut};
 use tickless::Engine;
-use tickless::future::{EngineExt, FutureExt};
+use tickless::future::FutureExt;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -128,7 +128,7 @@ async fn an_idle_timer_is_reset_in_a_loop_of_selects() {
             // A slow machine: a packet that was late.
             assert!(Instant::now() >= idle.deadline().unwrap());
         }
-        idle.reset_after(MS * 5);
+        idle.reset(MS * 5);
     }
     let silence = idle.deadline().unwrap();
     assert!(matches!(select(&mut idle, pending::<()>()).await, Either::Left(_)));

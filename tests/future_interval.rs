@@ -10,8 +10,8 @@ use crate::polling::{bell, poll};
 use futures_core::Stream;
 use futures_util::{FutureExt as _, StreamExt};
 use tickless::Engine;
+use tickless::future::Interval;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};
-use tickless::future::{EngineExt, Interval};
 
 const MS: Duration = Duration::from_millis(1);
 

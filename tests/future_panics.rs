@@ -12,7 +12,6 @@ use crate::hands::engine_by_hand;
 use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{bell, poll};
 use tickless::Engine;
-use tickless::future::EngineExt;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -95,7 +94,7 @@ fn panics<R>(told: &AtomicBool, f: impl FnOnce() -> R) {
 
 fn assert_sound(engine: &Engine) {
     assert_eq!(engine.len(), 0);
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]
@@ -145,7 +144,7 @@ fn a_wake_up_that_panics_is_counted_and_takes_nobody_else_down() {
     assert_eq!(task.live.load(Ordering::SeqCst), 1);
     for sleep in &mut sleeps {
         assert_eq!(poll(sleep, &waker), Poll::Ready(()));
-        sleep.reset_after(MS);
+        sleep.reset(MS);
         assert_eq!(poll(sleep, &waker), Poll::Pending);
     }
     assert_eq!(engine.advance(MS), Ok(10));

@@ -14,7 +14,7 @@ use crate::polling::{Bell, bell, poll};
 use crate::random::Random;
 use crate::threads::on_threads;
 use tickless::Engine;
-use tickless::future::{EngineExt, Sleep, SleepError};
+use tickless::future::{Sleep, SleepError};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 
@@ -53,7 +53,7 @@ fn live(engine: &Engine, random: &mut Random, bells: &[(Arc<Bell>, Waker)], book
     let mut sleep = engine.sleep(US * random.below(400) as u32);
     for _ in 0..random.below(8) {
         match random.below(6) {
-            0 => sleep.reset_after(US * random.below(600) as u32),
+            0 => sleep.reset(US * random.below(600) as u32),
             1 => sleep.reset(engine.now() + US * random.below(100) as u32),
             2 => thread::yield_now(),
             _ => {
@@ -149,7 +149,7 @@ fn whoever_waits_while_its_engine_stops_is_told() {
             loop {
                 let mut sleep = engine.sleep(US * random.below(300) as u32);
                 if random.below(2) == 0 {
-                    sleep.reset_after(US * random.below(300) as u32);
+                    sleep.reset(US * random.below(300) as u32);
                 }
                 match block_on(sleep.wait()) {
                     Ok(()) => add(&ended),

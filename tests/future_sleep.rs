@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use hands::engine_by_hand;
 use parking::block_on;
 use polling::{bell, poll};
-use tickless::future::{EngineExt, FutureExt, Sleep, Timeout};
+use tickless::future::{FutureExt, Sleep, Timeout};
 use tickless::{Batch, Builder, Engine, ManualClock, Task};
 
 const MS: Duration = Duration::from_millis(1);
@@ -87,12 +87,12 @@ fn a_delay_too_long_to_represent_never_ends() {
     assert_eq!((poll(&mut sleep, &waker), sleep.deadline()), (Poll::Pending, None));
     engine.advance(HOUR * 1_000_000).unwrap();
     assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 0));
-    sleep.reset_after(MS);
+    sleep.reset(MS);
     engine.advance(MS).unwrap();
     assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Ready(()), 1));
-    sleep.reset_after(MS);
+    sleep.reset(MS);
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    sleep.reset_after(Duration::MAX);
+    sleep.reset(Duration::MAX);
     engine.advance(HOUR * 1_000_000).unwrap();
     assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 1));
 }
@@ -104,7 +104,7 @@ fn a_sleep_that_is_never_polled_is_never_scheduled() {
     drop(engine.timeout(MS, pending::<()>()));
     drop(engine.interval_at(engine.now() + MS, MS));
     let mut moved = engine.sleep(MS);
-    moved.reset_after(HOUR);
+    moved.reset(HOUR);
     assert_eq!((engine.stats().scheduled, engine.len(), moved.is_elapsed()), (0, 0, false));
 }
 
@@ -219,7 +219,7 @@ fn a_reset_to_an_earlier_time_makes_it_ready_then() {
     let (engine, (bell, waker)) = (engine_by_hand(), bell());
     let mut sleep = engine.sleep(HOUR);
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    sleep.reset_after(MS * 3);
+    sleep.reset(MS * 3);
     assert_eq!(engine.len(), 1);
     engine.advance(MS * 2).unwrap();
     assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 0));
@@ -239,7 +239,7 @@ fn a_reset_after_firing_waits_anew_whether_that_was_seen_or_not() {
         if round % 2 == 0 {
             assert_eq!(poll(&mut sleep, &waker), Poll::Ready(()));
         }
-        sleep.reset_after(MS);
+        sleep.reset(MS);
         assert!(!sleep.is_elapsed());
         assert_eq!(bell.woken(), round);
     }
@@ -252,13 +252,13 @@ fn a_fire_that_is_still_on_its_way_does_not_end_what_the_sleep_was_reset_to() {
     let keep = kept.clone();
     let handler = move |batch: Batch<'_, Task>| keep.lock().unwrap().extend(batch);
     let clock = ManualClock::new();
-    let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(handler).unwrap();
+    let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(handler).unwrap();
     let (bell, waker) = bell();
     let mut sleep = engine.sleep(MS);
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
     engine.advance(MS).unwrap();
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending, "nothing has rung");
-    sleep.reset_after(MS * 2);
+    sleep.reset(MS * 2);
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
     let stale = kept.lock().unwrap().pop().unwrap();
     stale.run();

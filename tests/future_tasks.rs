@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::common::scaled;
 use crate::random::Random;
 use tickless::Engine;
-use tickless::future::{Elapsed, EngineExt, FutureExt};
+use tickless::future::{Elapsed, FutureExt};
 
 const US: Duration = Duration::from_micros(1);
 

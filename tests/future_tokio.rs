@@ -10,7 +10,7 @@ use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
 use futures_util::FutureExt as _;
 use tickless::Engine;
-use tickless::future::{EngineExt, Sleep};
+use tickless::future::Sleep;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -96,7 +96,7 @@ fn a_reset_into_the_past_is_ready_at_the_next_poll() {
         assert_eq!((sleep.is_elapsed(), engine.len()), (is_past, 2 * usize::from(!is_past)));
         // Once ready it stays so, and can be moved again.
         assert_eq!(is_ready(&mut sleep), is_past);
-        sleep.reset_after(10 * MS);
+        sleep.reset(10 * MS);
         assert_eq!(wait(&engine, &mut sleep), 10);
     }
 }
@@ -116,7 +116,7 @@ fn who_polled_last_is_woken_by_a_reset_into_the_past_that_another_makes() {
 #[test]
 fn a_reset_to_now_is_ready_at_the_next_poll() {
     let (_engine, _, mut sleep) = polled();
-    sleep.reset_after(Duration::ZERO);
+    sleep.reset(Duration::ZERO);
     assert!(is_ready(&mut sleep));
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::hands::engine_by_hand;
 use crate::polling::{bell, poll};
 use tickless::Engine;
+use tickless::future::Interval;
 use tickless::future::MissedTickBehavior::{self, Burst, Delay, Skip};
-use tickless::future::{EngineExt, Interval};
 
 const MS: Duration = Duration::from_millis(1);
 

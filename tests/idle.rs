@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::scaled;
 use random::Random;
-use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -117,7 +117,7 @@ fn a_deadline_in_the_past_fires_at_once() {
     let long_ago = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
     for deadline in [long_ago, Instant::now()] {
         let sender = sender.clone();
-        let _handle = engine.schedule_at(deadline, move || sender.send(()).unwrap()).unwrap();
+        let _handle = engine.schedule(deadline, move || sender.send(()).unwrap()).unwrap();
         receiver.recv_timeout(PATIENCE).unwrap();
     }
     let zero = sender.clone();
@@ -142,7 +142,7 @@ fn an_earlier_timer_wakes_a_reaper_that_sleeps_for_a_later_one() {
 /// What fired, in order, and when.
 type Log = Arc<Mutex<Vec<(u64, Duration)>>>;
 
-fn manual(builder: Builder) -> (TypedEngine<u64>, ManualClock, Log) {
+fn manual(builder: Builder) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     let log = Log::default();
     let (handler_log, handler_clock) = (log.clone(), clock.clone());
@@ -150,7 +150,7 @@ fn manual(builder: Builder) -> (TypedEngine<u64>, ManualClock, Log) {
         let now = handler_clock.elapsed();
         handler_log.lock().unwrap().extend(batch.map(|payload| (payload, now)));
     };
-    (builder.shards(1).manual_clock(&clock).build_typed(handler).unwrap(), clock, log)
+    (builder.shards(1).manual_clock(&clock).build_with_handler(handler).unwrap(), clock, log)
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_is_past_fires_in_the_next_turn_without_any_time_going_by() {
         let start = engine.now();
         engine.advance(HOUR).unwrap();
         for (payload, deadline) in (0..).zip([start, start + HOUR / 2, engine.now()]) {
-            drop(engine.schedule_at(deadline, payload).unwrap());
+            drop(engine.schedule(deadline, payload).unwrap());
         }
         engine.schedule_detached(Duration::ZERO, 3).unwrap();
         assert_eq!(engine.turn(0).unwrap().fired, 4);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TurnError, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,8 +69,8 @@ fn a_task_cancels_and_resets_other_timers() {
     let task = move || {
         assert!(cancelled.cancel());
         drop(dropped);
-        assert!(sooner.reset(MS * 5).unwrap());
-        assert!(later.reset(HOUR).unwrap());
+        assert!(sooner.reset(MS * 5).is_ok());
+        assert!(later.reset(HOUR).is_ok());
         sender.send((sooner, later)).unwrap();
     };
     engine.schedule_detached(MS * 10, task).unwrap();
@@ -142,8 +142,8 @@ fn two_engines_of_different_payloads_alternate_on_one_thread() {
     let clock = ManualClock::new();
     let closures = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
     let drop_all = |batch: Batch<'_, [u64; 9]>| batch.for_each(drop);
-    let arrays: TypedEngine<[u64; 9]> =
-        Builder::new().shards(1).manual_clock(&clock).build_typed(drop_all).unwrap();
+    let arrays: Engine<[u64; 9]> =
+        Builder::new().shards(1).manual_clock(&clock).build_with_handler(drop_all).unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     for n in 0..scaled(1000) as u32 {
         let counter = ran.clone();
@@ -161,7 +161,7 @@ fn two_engines_of_different_payloads_alternate_on_one_thread() {
     assert_eq!((closures.len(), arrays.len()), (half, half));
     assert_eq!((closures.advance(MS * 7), arrays.advance(Duration::ZERO)), (Ok(half), Ok(half)));
     assert_eq!(ran.load(Ordering::SeqCst), half);
-    closures.as_typed().check().unwrap();
+    closures.check().unwrap();
     arrays.check().unwrap();
 }
 
@@ -231,7 +231,7 @@ fn threads_that_end_with_full_caches_leave_them_to_others() {
         };
         thread::spawn(user).join().unwrap();
     }
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
     let stats = engine.stats();
     assert_eq!((stats.scheduled, stats.cancelled), (scaled(5000), scaled(5000)));
     // All but the first thread's timers find the seats that the one before left in the depot:
@@ -253,8 +253,9 @@ impl Drop for LastWish {
     fn drop(&mut self) {
         let mut rest = self.handles.split_off(2);
         self.handles.pop().unwrap().cancel();
-        self.handles.pop().unwrap().reset(MS).unwrap();
-        rest[0].reset(HOUR * 2).unwrap();
+        let moved = self.handles.pop().unwrap().reset(MS);
+        assert_ne!(moved, Err(ResetError::Stopped));
+        assert_ne!(rest[0].reset(HOUR * 2), Err(ResetError::Stopped));
         let sender = self.sender.clone();
         self.engine.schedule_detached(MS, move || sender.send(None).unwrap()).unwrap();
         let sender = self.sender.clone();
@@ -290,7 +291,7 @@ fn a_thread_may_use_the_engine_to_its_very_end() {
     let lengths: Vec<_> = receiver.try_iter().collect();
     // Of each four one was cancelled, and two were added.
     assert_eq!(lengths, [Some(9), Some(10)]);
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
     assert_eq!(engine.advance(MS), Ok(4), "one each that was reset, one each that is new");
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [None, None]);
     assert_eq!(engine.advance(HOUR * 3), Ok(6));

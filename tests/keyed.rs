@@ -69,8 +69,8 @@ fn scheduling_if_absent_gives_the_task_back_while_another_waits() {
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));
     timers.schedule_if_absent(7, MS, || ()).unwrap();
     let at = engine.now();
-    assert!(timers.schedule_if_absent_at(7, at, || ()).unwrap_err().is_occupied());
-    timers.schedule_if_absent_at(8, at, || ()).unwrap();
+    assert!(timers.schedule_if_absent(7, at, || ()).unwrap_err().is_occupied());
+    timers.schedule_if_absent(8, at, || ()).unwrap();
     assert_eq!(engine.advance(Duration::ZERO).unwrap(), 1, "what is past runs at once");
 }
 
@@ -107,18 +107,18 @@ fn a_reset_moves_the_same_task_to_later_and_to_earlier() {
     timers.schedule_keyed(7, 500 * MS, run(fates.token(0))).unwrap();
     // Ahead and back, far and near, in the same bucket and in others.
     for delay in [501, 5_000, 40, 39, 38, 1, 900_000, 70, 100, 20, 30, 10] {
-        assert_eq!(timers.reset(&7, delay * MS), Ok(true));
+        assert_eq!(timers.reset(&7, delay * MS), Ok(()));
         assert_eq!(timers.deadline(&7), Some(start + delay * MS));
         assert_eq!((timers.len(), engine.len()), (1, 1));
     }
-    assert_eq!(timers.reset_at(&7, start + 12 * MS), Ok(true));
-    assert_eq!(timers.reset(&8, MS), Ok(false));
+    assert_eq!(timers.reset(&7, start + 12 * MS), Ok(()));
+    assert_eq!(timers.reset(&8, MS), Err(ResetError::Absent));
     engine.advance(11 * MS).unwrap();
     assert_eq!(fates.of(0), (0, 0));
     engine.advance(MS).unwrap();
     assert_eq!((fates.of(0), timers.len()), ((1, 1), 0));
-    assert_eq!(timers.reset(&7, MS), Ok(false), "it has run");
-    engine.as_typed().check().unwrap();
+    assert_eq!(timers.reset(&7, MS), Err(ResetError::Absent), "it has run");
+    engine.check().unwrap();
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn of_two_tasks_of_one_tick_the_first_can_still_prevent_the_second() {
             let scheduled = timers.schedule_keyed(other, HOUR, || ()).unwrap();
             assert_eq!(scheduled, Scheduled::Replaced);
         },
-        |timers, other| assert_eq!(timers.reset(&other, HOUR), Ok(true)),
+        |timers, other| assert_eq!(timers.reset(&other, HOUR), Ok(())),
     ];
     for prevent in ways {
         let (timers, engine) = by_hand();
@@ -162,7 +162,8 @@ fn what_was_moved_while_it_was_about_to_run_runs_at_its_new_time() {
         let (order, timers_there, clock) = (order.clone(), timers.clone(), engine.clone());
         let start = engine.now();
         let task = move || {
-            let _ = timers_there.reset(&(1 - key), 3 * MS).unwrap();
+            let moved = timers_there.reset(&(1 - key), 3 * MS);
+            assert!(matches!(moved, Ok(()) | Err(ResetError::Absent)));
             order.lock().unwrap().push(clock.now() - start);
         };
         timers.schedule_keyed(key, 5 * MS, task).unwrap();
@@ -181,7 +182,7 @@ fn a_task_may_use_its_own_key() {
         let task = move || {
             let timers = &timers_there;
             assert!(!timers.contains_key("own") && !timers.cancel("own") && timers.is_empty());
-            assert_eq!(timers.reset("own", HOUR), Ok(false));
+            assert_eq!(timers.reset("own", HOUR), Err(ResetError::Absent));
             if left.fetch_sub(1, Ordering::SeqCst) > 1 {
                 beat(timers, left);
             }
@@ -214,13 +215,13 @@ fn a_full_engine_leaves_everything_as_it_was() {
     }
     assert!(timers.schedule_if_absent(7, MS, || ()).unwrap_err().is_occupied());
     assert_eq!(timers.reset(&7, MS), Err(ResetError::Full), "an earlier time takes two places");
-    assert_eq!(timers.reset(&7, 600 * MS), Ok(true), "a later one does not");
+    assert_eq!(timers.reset(&7, 600 * MS), Ok(()), "a later one does not");
     assert_eq!((fates.of(0), fates.of(1), fates.of(2)), ((0, 0), (1, 1), (0, 1)));
     assert_eq!((timers.len(), engine.len()), (1, 2));
     assert!(!timers.contains_key(&8) && other.cancel());
     assert_eq!(timers.schedule_keyed(7, MS, || ()).unwrap(), Scheduled::Replaced);
     assert_eq!((fates.of(0), engine.len()), ((0, 1), 1));
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]
@@ -228,7 +229,7 @@ fn what_waits_can_be_looked_at_and_cancelled_by_its_keys() {
     let (timers, engine) = by_hand();
     let start = engine.now();
     for key in 0..100_u32 {
-        timers.schedule_keyed_at(key, start + key * MS, || ()).unwrap();
+        timers.schedule_keyed(key, start + key * MS, || ()).unwrap();
         assert_eq!(timers.deadline(&key), Some(start + key * MS));
     }
     let keys = |timers: &KeyedTimers<u32>| {
@@ -254,7 +255,7 @@ fn a_delay_too_long_to_represent_never_ends() {
     timers.schedule_keyed(7, Duration::MAX, || ()).unwrap();
     engine.advance(100_000 * HOUR).unwrap();
     assert_eq!((timers.deadline(&7), timers.len()), (None, 1));
-    assert_eq!(timers.reset(&7, MS), Ok(true));
+    assert_eq!(timers.reset(&7, MS), Ok(()));
     engine.advance(MS).unwrap();
     assert!(timers.is_empty());
 }

@@ -67,7 +67,7 @@ fn a_stopped_engine_refuses_and_gives_the_task_back() {
     }
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));
     drop(returned);
-    assert!(timers.is_empty() && timers.reset(&7, MS) == Ok(false));
+    assert!(timers.is_empty() && timers.reset(&7, MS) == Err(ResetError::Absent));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
             begun.send(key).unwrap();
             may_go_on.lock().unwrap().recv().unwrap();
         };
-        timers.schedule_keyed_at(key, at, task).unwrap();
+        timers.schedule_keyed(key, at, task).unwrap();
     }
     let first = has_begun.recv_timeout(PATIENCE).unwrap();
     assert!(!timers.cancel(&first), "it has begun");
@@ -171,7 +171,7 @@ fn what_the_reaper_has_taken_out_can_be_cancelled_replaced_and_moved_until_it_be
     assert_eq!(fates.of(others[0]), (0, 1), "dropped at once");
     let scheduled = timers.schedule_keyed(others[1], HOUR, || ()).unwrap();
     assert_eq!(scheduled, Scheduled::Replaced);
-    assert_eq!(timers.reset(&others[2], HOUR), Ok(true));
+    assert_eq!(timers.reset(&others[2], HOUR), Ok(()));
     go_on.send(()).unwrap();
     // A tick later, the batch is over.
     let (sender, receiver) = mpsc::channel();
@@ -227,7 +227,7 @@ fn a_task_that_panics_when_it_is_dropped_does_so_last() {
     }
     panics(&|| assert_eq!(timers.cancel_all(), 9));
     assert_eq!((timers.len(), engine.len(), drops.load(Ordering::SeqCst)), (0, 0, 11));
-    engine.as_typed().check().unwrap();
+    engine.check().unwrap();
 }
 
 #[test]

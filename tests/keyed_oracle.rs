@@ -9,7 +9,7 @@ use crate::common::scaled;
 use crate::keyed_timers::by_hand;
 use crate::random::Random;
 use crate::token::Fates;
-use tickless::keyed::{KeyedTimers, Scheduled};
+use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Engine, Task};
 
@@ -94,9 +94,9 @@ impl Pair {
         let at = if delay.is_zero() { now.checked_sub(MS).unwrap_or(now) } else { due };
         let is_in = match (if_absent, self.below(2) == 0) {
             (false, true) => self.replaces(before, self.real.schedule_keyed(key, delay, task)),
-            (false, false) => self.replaces(before, self.real.schedule_keyed_at(key, at, task)),
+            (false, false) => self.replaces(before, self.real.schedule_keyed(key, at, task)),
             (true, true) => self.real.schedule_if_absent(key, delay, task).is_ok(),
-            (true, false) => self.real.schedule_if_absent_at(key, at, task).is_ok(),
+            (true, false) => self.real.schedule_if_absent(key, at, task).is_ok(),
         };
         assert_eq!(is_in, !if_absent || before.is_none());
         if is_in {
@@ -129,11 +129,11 @@ impl Pair {
         let is_moved = if self.below(2) == 0 {
             self.real.reset(&key, delay)
         } else {
-            self.real.reset_at(&key, due)
+            self.real.reset(&key, due)
         };
         let mut naive = self.naive.lock().unwrap();
         let found = naive.get_mut(&key);
-        assert_eq!(is_moved, Ok(found.is_some()));
+        assert_eq!(is_moved, found.as_ref().map(|_| ()).ok_or(ResetError::Absent));
         if let Some(found) = found {
             found.due = due;
         }
@@ -221,7 +221,7 @@ fn keyed_timers_do_what_a_sorted_map_does() {
             }
             pair.look();
         }
-        pair.engine.as_typed().check().unwrap();
+        pair.engine.check().unwrap();
         let left = pair.real.cancel_all();
         assert_eq!(left, pair.naive.lock().unwrap().len());
         let made = *pair.made.lock().unwrap();

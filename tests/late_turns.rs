@@ -4,7 +4,7 @@
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use tickless::{Batch, ManualClock, TypedEngine};
+use tickless::{Batch, Engine, ManualClock};
 
 /// Slots of a level in the default geometry; with ticks of 1 ms, a round of level 1.
 const ROUND: Duration = Duration::from_millis(64);
@@ -15,7 +15,7 @@ const ROUNDS: u64 = 40;
 /// Timers of a round: not a multiple of a bucket's lanes, so that the rounds mix.
 const TIMERS: u64 = 10;
 
-fn engine(clock: &ManualClock) -> TypedEngine<u64> {
+fn engine(clock: &ManualClock) -> Engine<u64> {
     let builder = tickless::Builder::new().manual_clock(clock).shards(1);
     builder.build_typed(|batch: Batch<'_, u64>| batch.for_each(drop)).expect("it is valid")
 }
@@ -38,7 +38,7 @@ fn many_rounds_in_one_bucket_are_fired_in_one_turn() {
 }
 
 /// An engine that tells each payload that it fires.
-fn telling_engine(clock: &ManualClock) -> (TypedEngine<u64>, Receiver<u64>) {
+fn telling_engine(clock: &ManualClock) -> (Engine<u64>, Receiver<u64>) {
     let (sender, receiver) = mpsc::channel();
     let builder = tickless::Builder::new().manual_clock(clock).shards(1);
     let engine = builder
@@ -52,7 +52,7 @@ fn telling_engine(clock: &ManualClock) -> (TypedEngine<u64>, Receiver<u64>) {
 /// Schedules timers 1 to 90 ms ahead for a minute, in which nobody runs a turn: a thousand rounds
 /// of the ring, mixed in every bucket of level 1, and several of level 2. The payload is the
 /// deadline in milliseconds.
-fn a_minute_of_timers(clock: &ManualClock, engine: &TypedEngine<u64>) -> usize {
+fn a_minute_of_timers(clock: &ManualClock, engine: &Engine<u64>) -> usize {
     let mut count = 0;
     for now in 0..60_000 {
         for ahead in [1, 30, 90] {
@@ -112,10 +112,10 @@ fn handles_of_later_rounds_work_while_they_wait_for_their_place() {
     assert!(engine.turn_at_most(0, 5).expect("the caller drives").more);
     engine.check().expect("what waits is counted");
     let mut later = handles.pop().expect("many");
-    assert!(later.reset(Duration::from_secs(5)).expect("it runs"), "not fired yet");
+    assert!(later.reset(Duration::from_secs(5)).is_ok(), "not fired yet");
     assert!(handles.pop().expect("many").cancel(), "not fired yet");
     let mut again = handles.pop().expect("many");
-    assert!(again.reset(Duration::ZERO).expect("it runs"), "not fired yet");
+    assert!(again.reset(Duration::ZERO).is_ok(), "not fired yet");
     while engine.turn(0).expect("the caller drives").more {}
     engine.check().expect("every invariant holds");
     assert_eq!(fired.try_iter().count() as u64, ROUNDS * TIMERS - 2);

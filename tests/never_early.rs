@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::scaled;
 use crate::random::Random;
 use tickless::local::Geometry;
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ fn a_point_in_time_has_come_by_the_callers_clock_when_its_task_runs() {
             let random = &mut Random::new(seed);
             let one = |timer| {
                 let earliest = Instant::now() + some_delay(random);
-                (engine.schedule_at(earliest, fired.task(timer)).unwrap(), earliest)
+                (engine.schedule(earliest, fired.task(timer)).unwrap(), earliest)
             };
             (0..scaled(500)).map(one).collect()
         });
@@ -100,14 +100,14 @@ fn a_timer_that_was_reset_waits_for_its_new_time() {
             let random = &mut Random::new(seed);
             let one = |timer| {
                 let mut earliest = Instant::now() + some_delay(random);
-                let mut handle = engine.schedule_at(earliest, fired.task(timer)).unwrap();
+                let mut handle = engine.schedule(earliest, fired.task(timer)).unwrap();
                 for _ in 0..random.below(3) {
                     let delay = some_delay(random);
                     let after_reset = Instant::now() + delay;
-                    if handle.reset(delay).unwrap() {
+                    if handle.reset(delay).is_ok() {
                         earliest = after_reset;
                     }
-                    if handle.reset_at(after_reset + tick).unwrap() {
+                    if handle.reset(after_reset + tick).is_ok() {
                         earliest = after_reset + tick;
                     }
                 }
@@ -125,7 +125,7 @@ const TICK_NS: u64 = 7;
 /// What fired: deadline and time, in nanoseconds by the clock.
 type Log = Arc<Mutex<Vec<(u64, u64)>>>;
 
-fn manual((slots, reach): (u32, u32), start_ns: u64) -> (TypedEngine<u64>, ManualClock, Log) {
+fn manual((slots, reach): (u32, u32), start_ns: u64) -> (Engine<u64>, ManualClock, Log) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_nanos(start_ns));
     let log = Log::default();
@@ -135,7 +135,7 @@ fn manual((slots, reach): (u32, u32), start_ns: u64) -> (TypedEngine<u64>, Manua
         handler_log.lock().unwrap().extend(batch.map(|deadline_ns| (deadline_ns, now_ns)));
     };
     let builder = Builder::new().tick(Duration::from_nanos(TICK_NS)).slots(slots).reach(reach);
-    let engine = builder.shards(1).manual_clock(&clock).build_typed(handler).unwrap();
+    let engine = builder.shards(1).manual_clock(&clock).build_with_handler(handler).unwrap();
     (engine, clock, log)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::token::{Fates, Token};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, State, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -17,13 +17,13 @@ fn run_all(batch: Batch<'_, Token>) {
     batch.for_each(|token| token.run());
 }
 
-fn threaded() -> TypedEngine<Token> {
-    Builder::new().shards(2).build_typed(run_all).unwrap()
+fn threaded() -> Engine<Token> {
+    Builder::new().shards(2).build_with_handler(run_all).unwrap()
 }
 
-fn manual() -> (TypedEngine<Token>, ManualClock) {
+fn manual() -> (Engine<Token>, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(2).manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (Builder::new().shards(2).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn handles_outlive_a_stopped_engine_and_find_their_timers_stopped() {
         assert_eq!(engine.stop().unwrap().len(), 5);
         assert_eq!(later.state(), State::Stopped);
         assert_eq!(later.deadline(), None);
-        assert!(!later.reset(HOUR * 2).unwrap());
-        assert!(!earlier.reset(Duration::ZERO).unwrap(), "it is not pending any more");
-        assert!(!earlier.reset_at(engine.now()).unwrap());
+        assert!(later.reset(HOUR * 2).is_err());
+        assert!(earlier.reset(Duration::ZERO).is_err(), "it is not pending any more");
+        assert!(earlier.reset(engine.now()).is_err());
         assert!(!cancelled.cancel());
         assert!(taken.take().is_none());
         drop(dropped);
@@ -151,8 +151,8 @@ fn handles_outlive_the_last_trace_of_their_engine() {
 fn use_all(handles: Vec<Handle<Token>>) {
     for (number, mut handle) in handles.into_iter().enumerate() {
         assert_eq!(handle.state(), State::Stopped);
-        assert!(!handle.reset(HOUR * 2).unwrap());
-        assert!(!handle.reset(Duration::ZERO).unwrap());
+        assert!(handle.reset(HOUR * 2).is_err());
+        assert!(handle.reset(Duration::ZERO).is_err());
         match number % 4 {
             0 => assert!(!handle.cancel()),
             1 => assert!(handle.take().is_none()),

@@ -10,7 +10,7 @@ use crate::planned::{Planned, panic_as_planned, quietly};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Engine, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,11 +23,9 @@ fn manual() -> (Engine, ManualClock) {
 }
 
 /// An engine for payloads that are handled by `handler`, driven by hand.
-fn typed<T: Send + 'static>(
-    handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
-) -> TypedEngine<T> {
+fn typed<T: Send + 'static>(handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static) -> Engine<T> {
     quietly();
-    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_typed(handler).unwrap()
+    Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(handler).unwrap()
 }
 
 #[test]
@@ -232,7 +230,7 @@ fn a_handler_that_panics_when_dropped_goes_with_its_engine_and_disturbs_no_threa
             let _captured = &bomb;
             batch.for_each(drop);
         };
-        let engine = Builder::new().shards(1).build_typed(handler).unwrap();
+        let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
         let (used, is_used) = mpsc::channel();
         let (gone, is_gone) = mpsc::channel();
         let (inner, other) = (engine.clone(), other.clone());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::periodic::{End, Every, Periodic, Run, Schedule, StartReason};
+use tickless::periodic::{End, Periodic, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -163,8 +163,8 @@ fn the_first_run_may_be_at_a_chosen_time() {
             false => Schedule::fixed_delay(MS * 10),
         };
         let bench = Bench::new();
-        bench.start(schedule().starting_after(MS * 3), no_time);
-        bench.start(schedule().starting_at(bench.begin + MS * 5), no_time);
+        bench.start(schedule().starting(MS * 3), no_time);
+        bench.start(schedule().starting(bench.begin + MS * 5), no_time);
         bench.advance(MS * 20);
         assert_eq!(bench.ran(), [3_000, 5_000, 13_000, 15_000]);
     }
@@ -173,7 +173,7 @@ fn the_first_run_may_be_at_a_chosen_time() {
 #[test]
 fn what_starts_at_once_runs_in_the_next_turn_and_not_in_start() {
     let bench = Bench::new();
-    let periodic = bench.start(Schedule::fixed_rate(MS).starting_after(Duration::ZERO), no_time);
+    let periodic = bench.start(Schedule::fixed_rate(MS).starting(Duration::ZERO), no_time);
     assert_eq!(periodic.runs(), 0);
     bench.advance(Duration::ZERO);
     assert_eq!((periodic.runs(), bench.ran()), (1, vec![0]));
@@ -183,7 +183,7 @@ fn what_starts_at_once_runs_in_the_next_turn_and_not_in_start() {
 fn a_first_run_in_the_past_runs_at_once_and_the_grid_stays_where_it_is() {
     let bench = Bench::new();
     bench.advance(MS * 25);
-    let schedule = Schedule::fixed_rate(MS * 10).starting_at(bench.begin + MS * 2);
+    let schedule = Schedule::fixed_rate(MS * 10).starting(bench.begin + MS * 2);
     let periodic = bench.start(schedule, no_time);
     bench.advance(MS * 10);
     assert_eq!((bench.ran(), bench.due()), (vec![25_000, 32_000], vec![2_000, 32_000]));
@@ -214,7 +214,7 @@ fn a_closure_says_when_from_the_last_time_to_the_next_until_it_says_no_more() {
 #[test]
 fn a_closure_may_begin_at_a_chosen_time_and_may_end_it_before_it_began() {
     let bench = Bench::new();
-    let schedule = Schedule::from_fn(|last| Some(last + MS * 7)).starting_after(MS * 2);
+    let schedule = Schedule::from_fn(|last| Some(last + MS * 7)).starting(MS * 2);
     bench.start(schedule, no_time);
     bench.advance(MS * 20);
     assert_eq!(bench.ran(), [2_000, 9_000, 16_000]);
@@ -246,9 +246,9 @@ fn periods_too_long_to_represent_never_end() {
     let never = [
         bench.start(Schedule::fixed_rate(Duration::MAX), no_time),
         bench.start(Schedule::fixed_delay(Duration::MAX), no_time),
-        bench.start(Schedule::fixed_rate(MS).starting_after(Duration::MAX), no_time),
+        bench.start(Schedule::fixed_rate(MS).starting(Duration::MAX), no_time),
     ];
-    let once = Schedule::fixed_rate(Duration::MAX).starting_after(Duration::ZERO);
+    let once = Schedule::fixed_rate(Duration::MAX).starting(Duration::ZERO);
     let once = bench.start(once, no_time);
     bench.advance(Duration::from_secs(1 << 32));
     assert!(never.iter().all(|periodic| periodic.runs() == 0));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::planned::{panic_as_planned, quietly};
-use tickless::periodic::{End, Every, Run, Schedule, StartReason};
+use tickless::periodic::{End, Run, Schedule, StartReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);

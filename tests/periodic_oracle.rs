@@ -165,8 +165,8 @@ impl World {
         let first = plan.first_ns.map(|ns| Duration::from_nanos(u64::from(ns)));
         let schedule = match first {
             None => schedule,
-            Some(first) if first.as_nanos() % 2 == 0 => schedule.starting_after(first),
-            Some(first) => schedule.starting_at(self.engine.now() + first),
+            Some(first) if first.as_nanos() % 2 == 0 => schedule.starting(first),
+            Some(first) => schedule.starting(self.engine.now() + first),
         };
         let (log, clock, plan_of_task) = (self.log.clone(), self.clock.clone(), plan.clone());
         let (who, begin) = (self.all.len(), self.engine.now() - self.clock.elapsed());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::scaled;
 use crate::random::Random;
 use crate::threads::on_threads;
-use tickless::periodic::{End, Every, Periodic, Run, Schedule};
+use tickless::periodic::{End, Periodic, Run, Schedule};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
@@ -103,7 +103,7 @@ fn any_schedule(random: &mut Random) -> Schedule {
         2 => Schedule::fixed_delay(period),
         _ => Schedule::from_fn(move |last| Some(last + period)),
     };
-    if random.below(2) == 0 { schedule.starting_after(Duration::ZERO) } else { schedule }
+    if random.below(2) == 0 { schedule.starting(Duration::ZERO) } else { schedule }
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_task_that_is_due_at_once_never_runs_inside_its_start() {
                 runners.lock().unwrap().insert(thread::current().id());
                 run.cancel();
             };
-            let schedule = Schedule::fixed_rate(US).starting_after(Duration::ZERO);
+            let schedule = Schedule::fixed_rate(US).starting(Duration::ZERO);
             let periodic = schedule.start(&engine, task).unwrap();
             all.lock().unwrap().push(periodic);
         }

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use tickless::{Batch, Builder, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// An engine of one shard that is saturated when it is more than 100 ms behind. Its payloads are
 /// milliseconds that their handling takes.
-fn manual() -> (TypedEngine<u32>, ManualClock) {
+fn manual() -> (Engine<u32>, ManualClock) {
     let clock = ManualClock::new();
     let of_handler = clock.clone();
     let builder = Builder::new().shards(1).manual_clock(&clock).saturation(MS * 100);
     let handler = move |batch: Batch<'_, u32>| {
         batch.for_each(|ms| of_handler.advance(MS * ms));
     };
-    (builder.build_typed(handler).unwrap(), clock)
+    (builder.build_with_handler(handler).unwrap(), clock)
 }
 
 /// How often it became saturated, and whether it is.
-fn saturation(engine: &TypedEngine<u32>) -> (u64, usize) {
+fn saturation(engine: &Engine<u32>) -> (u64, usize) {
     (engine.stats().saturations, engine.stats().saturated)
 }
 
@@ -72,7 +72,7 @@ fn deadlines_that_were_past_already_saturate_nobody() {
     let (engine, clock) = manual();
     let long_ago = engine.now();
     clock.advance(MS * 1_000_000);
-    drop(engine.schedule_at(long_ago, 0).unwrap());
+    drop(engine.schedule(long_ago, 0).unwrap());
     assert_eq!(engine.turn(0).unwrap().fired, 1);
     assert_eq!(saturation(&engine), (0, 0));
     assert_eq!(engine.stats().lateness.max, MS * 1_000_000, "late it is");

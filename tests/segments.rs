@@ -14,7 +14,7 @@ use alone::alone;
 use common::scaled;
 use counting::{Counting, bytes_here, made_here};
 use random::Random;
-use tickless::{Batch, Builder, Handle, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -27,11 +27,11 @@ const SLOTS: u32 = 1 << 20;
 const SEGMENT: u32 = 64;
 const BUCKET: i64 = 256;
 
-fn engine(slots: u32) -> TypedEngine<u64> {
+fn engine(slots: u32) -> Engine<u64> {
     let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
     let builder =
         Builder::new().slots(slots).reach(slots).shards(1).manual_clock(&ManualClock::new());
-    builder.build_typed(drop_all).expect("it is valid")
+    builder.build_with_handler(drop_all).expect("it is valid")
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::account::{Book, Item, Sums, Timer, run_all};
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Builder, ManualClock, TypedEngine};
+use tickless::{Builder, Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -16,15 +16,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn by_hand(shards: usize, most: u64) -> (TypedEngine<Item>, ManualClock, Book) {
+fn by_hand(shards: usize, most: u64) -> (Engine<Item>, ManualClock, Book) {
     let clock = ManualClock::new();
     let builder = Builder::new().shards(shards).manual_clock(&clock);
     let book = Book::by_hand(&clock, most);
-    (builder.build_typed(run_all).unwrap(), clock, book)
+    (builder.build_with_handler(run_all).unwrap(), clock, book)
 }
 
 /// Runs turns of a shard until it has nothing to do, and answers how many timers they fired.
-fn turns(engine: &TypedEngine<Item>, shard: usize) -> u64 {
+fn turns(engine: &Engine<Item>, shard: usize) -> u64 {
     let mut fired = 0;
     loop {
         let turn = engine.turn(shard).unwrap();
@@ -131,7 +131,7 @@ fn a_clock_that_leaps_by_hours_skips_nothing_on_any_level() {
         const EACH: u64 = 250;
         let clock = ManualClock::new();
         let builder = Builder::new().slots(slots).reach(reach).shards(2).manual_clock(&clock);
-        let engine = builder.build_typed(run_all).unwrap();
+        let engine = builder.build_with_handler(run_all).unwrap();
         let book = Book::by_hand(&clock, leaps * EACH);
         let random = &mut Random::new(u64::from(slots));
         let mut timers: Vec<Timer> = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::planned::{Planned, panic_as_planned, quietly};
 use tickless::dispatch::{Full, Pool};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Engine, ManualClock, SlowTask, TypedEngine};
+use tickless::{Batch, Builder, Engine, ManualClock, SlowTask};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -41,13 +41,13 @@ fn manual() -> (Engine, ManualClock, Log<SlowTask>) {
 /// An engine whose payloads are milliseconds that their handling takes.
 fn typed(
     handler: impl Fn(&ManualClock, Batch<'_, u32>) + Send + Sync + 'static,
-) -> (TypedEngine<u32>, ManualClock, Log<SlowTask>) {
+) -> (Engine<u32>, ManualClock, Log<SlowTask>) {
     quietly();
     let clock = ManualClock::new();
     let (builder, log) = builder(&clock);
     let of_handler = clock.clone();
     let handler = move |batch: Batch<'_, u32>| handler(&of_handler, batch);
-    (builder.build_typed(handler).unwrap(), clock, log)
+    (builder.build_with_handler(handler).unwrap(), clock, log)
 }
 
 /// A task that takes so long.
@@ -216,7 +216,7 @@ fn who_is_told_of_a_payload_that_was_slow_to_hand_over_may_ask_the_pool() {
         // Each is slow.
         let tell = move |_: &SlowTask| told.send(monitor.stats().queued).unwrap();
         let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-        let engine = builder.on_slow_task(Duration::ZERO, tell).build_with(pool).unwrap();
+        let engine = builder.on_slow_task(Duration::ZERO, tell).build_with_handler(pool).unwrap();
         let (done, is_done) = mpsc::channel();
         let hand_over = move || {
             (0..20).for_each(|_| engine.schedule_detached(MS, || ()).unwrap());

@@ -1,8 +1,8 @@
 //! Stop: whatever races with it, each payload is run, returned, given back or cancelled, once.
 
 use std::sync::{Barrier, OnceLock, mpsc};
-use std::thread;
 use std::time::Duration;
+use std::{slice, thread};
 
 use crate::common::scaled;
 use crate::random::Random;
@@ -10,10 +10,10 @@ use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;
-use tickless::producer::{Keeper, Moved};
+use tickless::producer::{self, Keeper, Moved};
 use tickless::shard::Shard;
 use tickless::{
-    Batch, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Tick, TypedEngine,
+    Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,14 +24,14 @@ fn run_all(batch: Batch<'_, Token>) {
     batch.for_each(|token| token.run());
 }
 
-fn threaded() -> TypedEngine<Token> {
+fn threaded() -> Engine<Token> {
     let builder = Builder::new().tick(Duration::from_micros(50)).shards(2);
-    builder.build_typed(run_all).unwrap()
+    builder.build_with_handler(run_all).unwrap()
 }
 
-fn manual() -> (TypedEngine<Token>, ManualClock) {
+fn manual() -> (Engine<Token>, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(2).manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (Builder::new().shards(2).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 /// What a producer saw of its tokens.
@@ -44,7 +44,7 @@ struct Seen {
 
 /// Schedules, takes and resets until the engine refuses.
 fn use_until_it_stops(
-    engine: &TypedEngine<Token>,
+    engine: &Engine<Token>,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
 ) -> Seen {
@@ -67,8 +67,9 @@ fn use_until_it_stops(
                 1 => seen.taken.extend(handle.take().map(|token| token.number)),
                 // To an earlier time, which is a new entry; and to a later one.
                 _ => match handle.reset(HOUR / (1 + random.below(1000) as u32)) {
-                    Ok(_) => handles.push(handle),
-                    Err(error) => seen.given_back.push(error.into_payload().number),
+                    Ok(()) | Err(ResetError::TooLate) => handles.push(handle),
+                    // Returned by the stop, or left in the handle.
+                    Err(_) => seen.given_back.extend(handle.take().map(|token| token.number)),
                 },
             }
         }
@@ -173,7 +174,7 @@ fn a_payload_scheduled_after_the_stop_comes_back() {
         let now = engine.now();
         for (number, outcome) in [
             (1, engine.schedule(HOUR, fates.token(1)).map(drop)),
-            (2, engine.schedule_at(now, fates.token(2)).map(drop)),
+            (2, engine.schedule(now, fates.token(2)).map(drop)),
             (3, engine.schedule_detached(Duration::MAX, fates.token(3))),
         ] {
             let error = outcome.unwrap_err();
@@ -244,7 +245,7 @@ fn a_task_that_stops_its_own_engine_is_told_that_it_cannot() {
 fn a_driven_engine_that_stopped_takes_no_turns_and_fires_nothing() {
     let clock = ManualClock::new();
     let builder = Builder::new().shards(1).clock(tickless::Clock::manual(&clock));
-    let engine = builder.driver(Driver::Caller).build_typed(run_all).unwrap();
+    let engine = builder.driver(Driver::Caller).build_with_handler(run_all).unwrap();
     let fates = Fates::new(1);
     engine.schedule_detached(HOUR, fates.token(0)).unwrap();
     let returned = engine.stop().unwrap();
@@ -304,11 +305,20 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let (entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
-    // SAFETY: this is the handle of the entry, and after `Stopped` there is none.
+    // SAFETY: this is the handle of the entry, and after `Stranded` of the other.
     let moved = unsafe { keeper.reset(&shared, &shard, entry, Tick::new(5), close) };
     assert!(!shard.has_notices(), "closing reads them too");
-    let Moved::Stopped(token) = moved else { panic!("it moved after all") };
-    assert_eq!((token.number, fates.of(0)), (0, (0, 0)));
+    let Moved::Stranded(entry) = moved else { panic!("it moved after all") };
+    // It is the handle's now, and can't be moved any more, wherever to.
+    for to in [far, Tick::ZERO, Tick::NEVER] {
+        // SAFETY: this is the handle of the entry.
+        let moved = unsafe { keeper.reset(&shared, &shard, entry, to, now) };
+        assert!(matches!(moved, Moved::Gone));
+    }
+    assert_eq!((fates.of(0), shared.tallies.pending()), ((0, 0), 0));
+    // SAFETY: this is the handle of the entry, which is given up.
+    let token = unsafe { producer::take(entry, (&mut keeper, &shared, slice::from_ref(&shard))) };
+    assert_eq!((token.map(|token| token.number), fates.of(0)), (Some(0), (0, 1)));
     // Its room is free again, so that this is refused for the right reason.
     let refused = keeper.schedule::<false>(&shared, &shard, far, now, fates.token(1), true);
     assert!(refused.unwrap_err().is_stopped());

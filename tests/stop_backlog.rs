@@ -17,7 +17,9 @@ use tickless::dispatch::{Full, Pool};
 // One that ThreadSanitizer can follow.
 use crate::token::{Fates, Token};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Driver, Engine, Handler, ManualClock, State, Task, TypedEngine};
+use tickless::{
+    Batch, Builder, Driver, Engine, Handler, ManualClock, ResetError, State, Task, When,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,20 +35,24 @@ fn run_all(batch: Batch<'_, Job>) {
     batch.for_each(Job::run);
 }
 
-fn threaded(shards: usize, handler: impl Handler<Job> + 'static) -> TypedEngine<Job> {
-    Builder::new().tick(Duration::from_micros(10)).shards(shards).build_typed(handler).unwrap()
+fn threaded(shards: usize, handler: impl Handler<Job> + 'static) -> Engine<Job> {
+    Builder::new()
+        .tick(Duration::from_micros(10))
+        .shards(shards)
+        .build_with_handler(handler)
+        .unwrap()
 }
 
 /// An engine of one shard, whose caller moves the clock.
-fn by_hand() -> (TypedEngine<Job>, ManualClock) {
+fn by_hand() -> (Engine<Job>, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(1).manual_clock(&clock).build_typed(run_all).unwrap(), clock)
+    (Builder::new().shards(1).manual_clock(&clock).build_with_handler(run_all).unwrap(), clock)
 }
 
 /// Blocks the reaper of `shard` in a job of another row, lets it have `numbers` to do next, and
 /// lets it go on until the third of them blocks.
 fn backlog(
-    engine: &TypedEngine<Job>,
+    engine: &Engine<Job>,
     shard: usize,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
@@ -91,7 +97,7 @@ fn until_refused<T>(schedule: impl Fn() -> Result<(), T>) -> usize {
 
 /// Stops `engine` on another thread, lets `rows` go on as soon as schedules are refused, and
 /// answers what came back.
-fn stop_while_blocked(engine: &TypedEngine<Job>, rows: &[Control]) -> Vec<Token> {
+fn stop_while_blocked(engine: &Engine<Job>, rows: &[Control]) -> Vec<Token> {
     let of_stopper = engine.clone();
     let stopper = thread::spawn(move || of_stopper.stop().unwrap());
     let row = &rows[0].row;
@@ -107,7 +113,7 @@ fn stop_while_blocked(engine: &TypedEngine<Job>, rows: &[Control]) -> Vec<Token>
 
 /// Asserts that three of each `row` began and that the rest came back, each of them once.
 fn assert_three_of_each(
-    engine: &TypedEngine<Job>,
+    engine: &Engine<Job>,
     rows: &[Control],
     returned: Vec<Token>,
     fates: &Fates,
@@ -274,13 +280,18 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
             assert!(engine.schedule(delay, job()).is_err_and(|error| error.is_stopped()));
         }
     }
-    assert!(engine.schedule_within(HOUR, HOUR, job()).is_err_and(|error| error.is_stopped()));
+    assert!(
+        engine
+            .schedule(When::after(HOUR).slack(HOUR), job())
+            .is_err_and(|error| error.is_stopped())
+    );
     // It is on its way to the stopper already, or comes back here.
-    let is_taken = moved.reset(MS).is_ok_and(|is_moved| !is_moved);
+    assert_eq!(moved.reset(MS), Err(ResetError::Stopped));
+    assert_eq!(moved.state(), State::Stopped);
+    let is_taken = moved.take().is_none();
     assert_eq!(third.begun(), 3, "the third still runs");
     third.open();
     assert_eq!(stopper.join().unwrap().len(), DUE - 3 + accepted + usize::from(is_taken));
-    assert_eq!(moved.state(), State::Stopped);
     assert!((0..DUE + 32).all(|number| fates.of(number).1 == 1));
 }
 
@@ -288,9 +299,9 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
 
 /// Runs `turns` on a thread, and stops `engine` in the third of the jobs that are due in them.
 fn stop_in_turns<R: Send + 'static>(
-    engine: &TypedEngine<Job>,
+    engine: &Engine<Job>,
     jobs: &[Duration],
-    turns: impl FnOnce(&TypedEngine<Job>) -> R + Send + 'static,
+    turns: impl FnOnce(&Engine<Job>) -> R + Send + 'static,
 ) {
     let (third, fates) = (Row::that_blocks_at(3), Fates::new(jobs.len()));
     engine.bind_thread(0).unwrap();
@@ -314,7 +325,7 @@ fn a_turn_of_the_callers_ends_with_the_task_in_which_stop_was_called() {
         engine.turn(0)
     });
     let builder = Builder::new().shards(1).driver(Driver::Caller);
-    let engine = builder.build_typed(run_all).unwrap();
+    let engine = builder.build_with_handler(run_all).unwrap();
     stop_in_turns(&engine, &[Duration::ZERO; DUE], |engine| while engine.turn(0).is_ok() {});
 }
 

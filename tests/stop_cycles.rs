@@ -50,7 +50,7 @@ fn a_ring_through_full_pools_is_a_ring_as_well() {
     let ring: Vec<Engine> = (0..3)
         .map(|_| {
             let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
-            Engine::builder().shards(1).build_with(pool).unwrap()
+            Engine::builder().shards(1).build_with_handler(pool).unwrap()
         })
         .collect();
     let (answer, answers): Answers = channel();
@@ -122,7 +122,7 @@ fn of_pools_whose_tasks_shut_each_other_down_one_is_told() {
 #[test]
 fn a_task_on_a_pool_stops_the_engine_that_feeds_it() {
     let pool = Pool::builder(Full::Block).threads(1).build().unwrap();
-    let engine = Engine::builder().shards(1).build_with(pool).unwrap();
+    let engine = Engine::builder().shards(1).build_with_handler(pool).unwrap();
     let (answer, answers) = channel();
     let same = engine.clone();
     let task = move || answer.send(same.stop().map(|tasks| tasks.len())).unwrap();

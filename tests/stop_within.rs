@@ -88,7 +88,7 @@ fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
             drop(payload);
         }
     };
-    let engine = Builder::new().shards(1).build_typed(handler).unwrap();
+    let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
     let (told, drops): (Sender<()>, Receiver<()>) = channel();
     for _ in 0..3 {
         engine.schedule_detached(Duration::from_millis(20), Told(told.clone())).unwrap();
@@ -117,11 +117,11 @@ fn a_batch_ends_when_the_engine_is_stopped() {
         let after = (batch.next().is_some(), batch.len(), batch.is_empty());
         report.send((before, after)).unwrap();
     };
-    let engine = Builder::new().shards(1).build_with(handler).unwrap();
+    let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
     let due = engine.now() + Duration::from_millis(20);
-    engine.schedule_at(due, task).map(drop).unwrap();
+    engine.schedule(due, task).map(drop).unwrap();
     for _ in 0..5 {
-        engine.schedule_at(due, || panic!("it is not to run")).map(drop).unwrap();
+        engine.schedule(due, || panic!("it is not to run")).map(drop).unwrap();
     }
     slow.has_begun();
     let first = engine.stop_within(SHORT).unwrap();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::scaled;
 use counting::{Counting, Live, free_what_waits_for_readers, live, made_here};
-use tickless::{Batch, Builder, Handle, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ResetError};
 use token::{Fates, Token};
 
 #[global_allocator]
@@ -39,7 +39,7 @@ fn run_all(batch: Batch<'_, Token>) {
 /// What one thread does: in each round a burst of timers, which the next thread ends. Answers
 /// which it cancelled, of those of the thread before, and whether in time.
 fn storm(
-    engine: &TypedEngine<Token>,
+    engine: &Engine<Token>,
     fates: &Fates,
     numbers: std::ops::Range<usize>,
     next: &mpsc::Sender<Timers>,
@@ -59,7 +59,7 @@ fn storm(
         for (number, mut handle) in before.recv_timeout(PATIENCE).unwrap() {
             match number % 4 {
                 // Fires at once, from wherever it was, in an entry of its own.
-                0 => _ = handle.reset(Duration::ZERO).unwrap(),
+                0 => assert_ne!(handle.reset(Duration::ZERO), Err(ResetError::Stopped)),
                 _ => outcomes.push((number, handle.cancel())),
             }
         }
@@ -70,7 +70,7 @@ fn storm(
 /// Lives through a storm, and answers what is left of it.
 fn live_through(rounds: usize) -> Live {
     let user = move || {
-        let engine = Builder::new().shards(2).build_typed(run_all).unwrap();
+        let engine = Builder::new().shards(2).build_with_handler(run_all).unwrap();
         let each = rounds * BURST;
         let fates = Fates::new(THREADS * each);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();

@@ -15,7 +15,7 @@ use crate::common::scaled;
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, TypedEngine};
+use tickless::{Batch, Builder, Engine};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,8 +24,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Threads at a time, on any machine more than it has cores (or enough).
 const CROWD: u64 = 24;
 
-fn engine(builder: Builder) -> TypedEngine<Item> {
-    builder.tick(Duration::from_micros(100)).build_typed(run_all).unwrap()
+fn engine(builder: Builder) -> Engine<Item> {
+    builder.tick(Duration::from_micros(100)).build_with_handler(run_all).unwrap()
 }
 
 /// Lets other threads run until `is_so`.
@@ -39,7 +39,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 /// One thread of a crowd: schedules, cancels, takes, resets and detaches timers, its own and
 /// those that other threads left at the market.
-fn live(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, seed: u64, n: u64) {
+fn live(book: &Book, engine: &Engine<Item>, market: &Mutex<Vec<Timer>>, seed: u64, n: u64) {
     let random = &mut Random::new(seed);
     let mut mine: Vec<Timer> = Vec::new();
     for _ in 0..n {
@@ -92,7 +92,7 @@ fn join(threads: Vec<JoinHandle<()>>) {
 }
 
 /// Lets a crowd live on `engine`, stops it, and asserts that the books agree.
-fn crowd(engine: &TypedEngine<Item>, threads: u64, each: u64) {
+fn crowd(engine: &Engine<Item>, threads: u64, each: u64) {
     let (book, market) = (Book::new(threads * each), Arc::new(Mutex::new(Vec::new())));
     let (books, engines, markets) = (book.clone(), engine.clone(), market.clone());
     join(begin(threads, move |seed| live(&books, &engines, &markets, seed, each)));
@@ -219,7 +219,7 @@ fn while_the_tasks_of_one_shard_block_the_other_goes_on_and_nobody_waits_for_it(
         }
     };
     let builder = Builder::new().shards(2).thread_name("gated").tick(Duration::from_micros(100));
-    let engine = builder.build_typed(handler).unwrap();
+    let engine = builder.build_with_handler(handler).unwrap();
     let many = scaled(5000);
     let book = Book::new(1 + 4 * many);
     engine.bind_thread(0).unwrap();
@@ -310,7 +310,7 @@ thread_local! {
 
 /// The whole life of a short thread: it schedules a few timers, ends some that other threads left,
 /// leaves some of its own, and keeps some to its end.
-fn pass_by(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, seed: u64) {
+fn pass_by(book: &Book, engine: &Engine<Item>, market: &Mutex<Vec<Timer>>, seed: u64) {
     // Every other time the engine's thread-locals are there first.
     if seed % 2 == 0 {
         KEPT.with(|_| ());
@@ -342,7 +342,7 @@ fn pass_by(book: &Book, engine: &TypedEngine<Item>, market: &Mutex<Vec<Timer>>, 
 }
 
 /// Lets so many threads pass by, a few at a time, to the end of them all.
-fn pass_by_in_turn(threads: u64, book: &Book, engine: &TypedEngine<Item>) {
+fn pass_by_in_turn(threads: u64, book: &Book, engine: &Engine<Item>) {
     const AT_A_TIME: usize = 6;
     let market = Arc::new(Mutex::new(Vec::new()));
     let mut living = VecDeque::new();

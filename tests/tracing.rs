@@ -133,7 +133,7 @@ fn a_panic_is_an_error_with_its_message_where_it_has_one() {
 fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
     let clock = ManualClock::new();
     let handler = |batch: Batch<'_, u32>| batch.for_each(drop);
-    let engine = builder(&clock).saturation(MS * 500).build_typed(handler).unwrap();
+    let engine = builder(&clock).saturation(MS * 500).build_with_handler(handler).unwrap();
     engine.bind_thread(0).unwrap();
     let lines = recorded(|| {
         for n in 0..20 {

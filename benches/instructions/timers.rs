@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tickless::{Batch, Builder, Engine, Handle, Task, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, Task};
 
 /// An engine with payloads of either kind.
 pub(crate) trait Timers: Sync {
@@ -12,14 +12,14 @@ pub(crate) trait Timers: Sync {
     fn build(builder: Builder) -> Self;
     fn schedule(&self, delay: Duration) -> Handle<Self::Payload>;
     fn schedule_detached(&self, delay: Duration);
-    fn typed(&self) -> &TypedEngine<Self::Payload>;
+    fn typed(&self) -> &Engine<Self::Payload>;
 }
 
 /// The engine for closures.
 pub(crate) type Closures = Engine;
 
 /// The engine for payloads of one type.
-pub(crate) type Numbers = TypedEngine<u32>;
+pub(crate) type Numbers = Engine<u32>;
 
 impl Timers for Closures {
     type Payload = Task;
@@ -40,8 +40,8 @@ impl Timers for Closures {
         self.schedule_detached(delay, move || _ = black_box(number)).expect("the engine runs");
     }
 
-    fn typed(&self) -> &TypedEngine<Task> {
-        self.as_typed()
+    fn typed(&self) -> &Engine<Task> {
+        self
     }
 }
 
@@ -50,7 +50,7 @@ impl Timers for Numbers {
 
     fn build(builder: Builder) -> Numbers {
         let handler = |batch: Batch<'_, u32>| batch.for_each(|number| _ = black_box(number));
-        builder.build_typed(handler).expect("it is valid")
+        builder.build_with_handler(handler).expect("it is valid")
     }
 
     #[inline]
@@ -63,7 +63,7 @@ impl Timers for Numbers {
         self.schedule_detached(delay, delay.subsec_nanos()).expect("the engine runs");
     }
 
-    fn typed(&self) -> &TypedEngine<u32> {
+    fn typed(&self) -> &Engine<u32> {
         self
     }
 }

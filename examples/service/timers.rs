@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tickless::{Engine, Handle};
+use tickless::{Engine, Handle, ResetError};
 
 use crate::audit::{Books, Ledger, TimerId};
 use crate::mailbox::{Inbox, Mailbox};
@@ -76,8 +76,10 @@ impl Timers {
     /// Moves a timer to `delay` from now. If it has fired meanwhile, its letter is on the way.
     pub(crate) fn reset(&mut self, timer: &mut Timer, delay: Duration) -> io::Result<()> {
         let due = Instant::now() + delay;
-        if timer.handle.reset(delay).map_err(refused)? {
-            self.ledger.reset(timer.id, due);
+        match timer.handle.reset(delay) {
+            Ok(()) => self.ledger.reset(timer.id, due),
+            Err(ResetError::TooLate) => {}
+            Err(error) => return Err(io::Error::other(error)),
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ pub(crate) enum Event {
         number: usize,
         asked_ns: u64,
         now_ns: u64,
-        moved: Option<bool>,
+        moved: bool,
     },
     /// A payload goes on under another number.
     Renamed {

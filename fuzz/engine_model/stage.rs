@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tickless::local::Geometry;
-use tickless::{
-    Batch, Builder, Handle, ManualClock, ScheduleReason, StopError, TurnError, TypedEngine,
-};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, ScheduleReason, StopError, TurnError};
 
 use super::case::{By, Call, Config, Manner, Task, Way, delay};
 use super::log::{Event, Log, Scheduled, Token};
@@ -17,7 +15,7 @@ use super::log::{Event, Log, Scheduled, Token};
 /// An engine and what surrounds it.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) engine: TypedEngine<Token>,
+    pub(crate) engine: Engine<Token>,
     pub(crate) clock: ManualClock,
     /// The instant at which the clock stood at zero, for this engine.
     pub(crate) zero: Instant,
@@ -59,7 +57,7 @@ impl Stage {
                 let stage = stage.upgrade().expect("turns are run by those who have the stage");
                 stage.fire(batch);
             };
-            let engine = builder.build_typed(handler).expect("the configuration is valid");
+            let engine = builder.build_with_handler(handler).expect("the configuration is valid");
             Stage {
                 zero: engine.now() - clock.elapsed(),
                 engine,
@@ -116,7 +114,7 @@ impl Stage {
         let (engine, now_ns, number) = (&self.engine, self.now_ns(), token.number);
         let asked_ns = asked_ns(at_ns, by, now_ns);
         let outcome = match by {
-            By::Instant => engine.schedule_at(self.instant(at_ns), token).map(Some),
+            By::Instant => engine.schedule(self.instant(at_ns), token).map(Some),
             By::Delay if owned => engine.schedule(delay_ns(asked_ns, now_ns), token).map(Some),
             By::Delay => engine.schedule_detached(delay_ns(asked_ns, now_ns), token).map(|()| None),
         };
@@ -165,9 +163,10 @@ impl Stage {
         let asked_ns = asked_ns(at_ns, by, now_ns);
         let outcome = match by {
             By::Delay => handle.reset(delay_ns(asked_ns, now_ns)),
-            By::Instant => handle.reset_at(self.instant(at_ns)),
+            By::Instant => handle.reset(self.instant(at_ns)),
         };
-        let moved = outcome.as_ref().ok().copied();
+        // No engine stops in the midst of a reset here.
+        let moved = outcome.is_ok();
         self.log.add(Event::Reset { number, asked_ns, now_ns, moved });
         self.handles().push(Held { number, handle });
     }

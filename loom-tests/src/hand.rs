@@ -89,9 +89,8 @@ impl Hand {
                 book.moved(*id, from);
                 return false;
             }
-            Moved::Stopped(payload) => {
-                payload.meets(Fate::Refused);
-                *timer = None;
+            Moved::Stranded(other) => {
+                *entry = other;
                 return false;
             }
         }

@@ -4,7 +4,7 @@
 //! payload is returned by the stop, run, cancelled or refused, exactly once (the ledger's
 //! account); after the stop nothing gets in; nothing leaks.
 
-use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
+use loom_tests::{Fate, Hand, Timer, World, check, drops_are_returns, fate, has_run, wheel};
 use tickless::doorbell::Bell;
 use tickless::sync::thread;
 
@@ -76,21 +76,44 @@ fn a_seat_is_taken_before_the_stop_or_not_at_all() {
     });
 }
 
+/// Resets a timer to before its bucket opens, which takes a fresh entry, while the engine stops;
+/// then to other times. Returns its handle, whether the stop has returned its payload, and a hand
+/// of another thread than the one that reset it.
+fn reset_while_it_stops() -> (Option<Timer>, bool, Hand) {
+    let world = World::new(wheel(4, 2));
+    let mut hand = Hand::new(&world);
+    let mut timer = hand.schedule(6, 0);
+    let thread = thread::spawn(move || {
+        let moved = hand.reset(&mut timer, 1, 0);
+        // What could not be moved cannot be moved later, wherever to.
+        let again = !moved && (hand.reset(&mut timer, 9, 0) || hand.reset(&mut timer, 0, 0));
+        (moved, again, timer)
+    });
+    let returned = world.stop();
+    let (moved, again, timer) = thread.join().unwrap();
+    assert!(!again && (!moved || returned == 1));
+    assert_eq!(fate(0), (returned == 1).then_some(Fate::Returned));
+    assert_eq!(world.shared.tallies.pending(), 0, "it is not counted as pending, wherever it is");
+    (timer, returned == 1, Hand::new(&world))
+}
+
 #[test]
-fn a_reset_is_in_time_or_gives_the_payload_back() {
+fn a_reset_is_in_time_or_leaves_the_payload_in_the_handle() {
     check(3, || {
-        let world = World::new(wheel(4, 2));
-        let mut hand = Hand::new(&world);
-        let mut timer = hand.schedule(6, 0);
-        // To before the bucket opens: a fresh entry.
-        let thread = thread::spawn(move || (hand.reset(&mut timer, 1, 0), timer, hand));
-        world.stop();
-        let (moved, timer, mut hand) = thread.join().unwrap();
-        match fate(0) {
-            Some(Fate::Returned) => hand.detach(timer.expect("its handle is kept")),
-            Some(Fate::Refused) => assert!(!moved && timer.is_none()),
-            other => panic!("{other:?}"),
-        }
+        let (timer, is_returned, mut hand) = reset_while_it_stops();
+        assert_eq!(hand.cancel(timer), !is_returned);
+        // Nor is it counted, or found in what the hand keeps.
+        assert!(hand.schedule(6, 0).is_none());
+    });
+}
+
+#[test]
+fn a_payload_that_a_reset_left_in_the_handle_goes_with_it() {
+    check(3, || {
+        drops_are_returns();
+        let (timer, _, mut hand) = reset_while_it_stops();
+        hand.detach(timer);
+        assert_eq!(fate(0), Some(Fate::Returned));
     });
 }
 

@@ -26,7 +26,7 @@ use super::{Lap, Stopwatch};
 /// use tickless::{Batch, Engine, ManualClock};
 ///
 /// let (sender, idle) = mpsc::channel();
-/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(
 ///     // One message for all that are due together.
 ///     move |batch: Batch<'_, u64>| drop(sender.send(batch.collect::<Vec<_>>())),
 /// )?;
@@ -59,7 +59,7 @@ pub struct Batch<'a, T> {
 /// use tickless::{Batch, Engine, ManualClock};
 ///
 /// let (sender, fired) = mpsc::channel();
-/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(
 ///     move |mut batch: Batch<'_, &'static str>| {
 ///         while let Some(due) = batch.next_due() {
 ///             let _ = sender.send(due);
@@ -106,7 +106,7 @@ impl<'a, T> Batch<'a, T> {
     /// use tickless::{Batch, Engine, ManualClock};
     ///
     /// let clock = ManualClock::new();
-    /// let engine = Engine::builder().manual_clock(&clock).build_typed(
+    /// let engine = Engine::builder().manual_clock(&clock).build_with_handler(
     ///     |mut batch: Batch<'_, &str>| {
     ///         while let Some(due) = batch.next_due() {
     ///             println!("{} was due at {:?}", due.payload, due.deadline);
@@ -129,7 +129,7 @@ impl<'a, T> Batch<'a, T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Engine, ManualClock};
     /// let (sender, messages) = mpsc::channel();
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_typed(
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(
     ///     move |batch: Batch<'_, u64>| {
     ///         let mut message = Vec::with_capacity(8 * batch.len());
     ///         batch.for_each(|connection| message.extend(connection.to_be_bytes()));

@@ -22,10 +22,10 @@ use super::{Batch, Due, Handler, Monitor};
 /// ```
 /// use std::time::Duration;
 /// use tickless::dispatch::Channel;
-/// use tickless::TypedEngine;
+/// use tickless::Engine;
 ///
 /// let (sender, receiver) = crossbeam_channel::unbounded();
-/// let engine = TypedEngine::new(Channel::blocking(sender))?;
+/// let engine = Engine::with_handler(Channel::blocking(sender))?;
 /// engine.schedule_detached(Duration::from_millis(2), 7)?;
 /// assert_eq!(receiver.recv()?, 7);
 /// engine.stop()?;
@@ -45,11 +45,11 @@ pub struct Channel<T> {
 /// ```
 /// use std::time::Duration;
 /// use tickless::dispatch::{Channel, DueChannel};
-/// use tickless::{Due, TypedEngine};
+/// use tickless::{Due, Engine};
 ///
 /// let (sender, receiver) = crossbeam_channel::unbounded::<Due<&str>>();
 /// let handler: DueChannel<&str> = Channel::blocking(sender).with_deadlines();
-/// let engine = TypedEngine::new(handler)?;
+/// let engine = Engine::with_handler(handler)?;
 /// let tea = engine.schedule(Duration::from_millis(2), "tea")?;
 /// let due = receiver.recv()?;
 /// assert_eq!((due.payload, Some(due.deadline)), ("tea", tea.deadline()));
@@ -77,7 +77,7 @@ struct Counts {
 /// let (sender, receiver) = crossbeam_channel::bounded(1);
 /// let channel = Channel::dropping(sender);
 /// let monitor = channel.monitor();
-/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(channel)?;
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(channel)?;
 /// for number in 0..3 {
 ///     engine.schedule_detached(Duration::from_secs(1), number)?;
 /// }
@@ -109,11 +109,11 @@ impl<T> Channel<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::TypedEngine;
+    /// use tickless::Engine;
     /// use tickless::dispatch::Channel;
     ///
     /// let (sender, receiver) = crossbeam_channel::bounded(100);
-    /// let engine = TypedEngine::new(Channel::blocking(sender))?;
+    /// let engine = Engine::with_handler(Channel::blocking(sender))?;
     /// engine.schedule_detached(Duration::from_millis(2), "tea")?;
     /// assert_eq!(receiver.recv()?, "tea");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -128,13 +128,13 @@ impl<T> Channel<T> {
     /// ```
     /// use std::time::Duration;
     /// use tickless::dispatch::Channel;
-    /// use tickless::{Builder, ManualClock, TypedEngine};
+    /// use tickless::{Builder, ManualClock, Engine};
     ///
     /// let (sender, receiver) = crossbeam_channel::bounded(1);
     /// let channel = Channel::dropping(sender);
     /// let monitor = channel.monitor();
     /// let clock = ManualClock::new();
-    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_typed(channel)?;
+    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(channel)?;
     /// engine.schedule_detached(Duration::from_secs(1), 1)?;
     /// engine.schedule_detached(Duration::from_secs(2), 2)?;
     /// engine.advance(Duration::from_secs(3))?;
@@ -193,11 +193,11 @@ impl<T> Channel<Due<T>> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::TypedEngine;
+    /// use tickless::Engine;
     /// use tickless::dispatch::Channel;
     ///
     /// let (sender, receiver) = crossbeam_channel::unbounded();
-    /// let engine = TypedEngine::new(Channel::blocking(sender).with_deadlines())?;
+    /// let engine = Engine::with_handler(Channel::blocking(sender).with_deadlines())?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// let due = receiver.recv()?;
     /// println!("connection {} is {:?} late", due.payload, due.deadline.elapsed());

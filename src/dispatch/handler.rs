@@ -14,10 +14,10 @@ use super::{Batch, Task};
 /// ```
 /// use std::sync::mpsc;
 /// use std::time::Duration;
-/// use tickless::{Batch, TypedEngine};
+/// use tickless::{Batch, Engine};
 ///
 /// let (sender, receiver) = mpsc::channel();
-/// let engine = TypedEngine::new(move |batch: Batch<'_, u64>| {
+/// let engine = Engine::typed(move |batch: Batch<'_, u64>| {
 ///     for connection in batch {
 ///         let _ = sender.send(connection);
 ///     }
@@ -59,7 +59,7 @@ use super::{Batch, Task};
 ///
 /// let closed = Arc::new([const { AtomicU64::new(0) }; 2]);
 /// let handler = IdleConnections { closed: closed.clone() };
-/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(handler)?;
 /// engine.schedule_detached(Duration::from_secs(60), Connection { number: 7, is_secure: true })?;
 /// assert_eq!(engine.advance(Duration::from_secs(60))?, 1);
 /// assert_eq!(closed[1].load(Ordering::Relaxed), 1);
@@ -72,7 +72,7 @@ pub trait Handler<T>: Send + Sync {
     /// ```
     /// # use std::sync::mpsc::{self, Sender};
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, Handler, TypedEngine};
+    /// # use tickless::{Batch, Handler, Engine};
     /// struct Closer {
     ///     connections: Sender<u64>,
     /// }
@@ -84,7 +84,7 @@ pub trait Handler<T>: Send + Sync {
     /// }
     ///
     /// let (connections, closed) = mpsc::channel();
-    /// let engine = TypedEngine::new(Closer { connections })?;
+    /// let engine = Engine::with_handler(Closer { connections })?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// assert_eq!(closed.recv()?, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -109,7 +109,7 @@ where
 /// use tickless::{Builder, Inline, ManualClock, Task};
 ///
 /// // What `build` makes is this, with methods that take closures.
-/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(Inline)?;
+/// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(Inline)?;
 /// engine.schedule_detached(Duration::from_secs(1), Task::new(|| println!("due")))?;
 /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

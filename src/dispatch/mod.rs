@@ -1,7 +1,7 @@
 //! Dispatch: what happens to payloads that are due.
 //!
 //! The reaper collects a batch and hands it to one [`Handler`], which is given to
-//! [`Builder::build_with`](crate::Builder::build_with) for closures, or to
+//! [`Builder::build_with_handler`](crate::Builder::build_with_handler) for closures, or to
 //! [`Builder::build_typed`](crate::Builder::build_typed). An engine lets go of its handler when it
 //! has stopped.
 //!
@@ -33,6 +33,7 @@ mod handler;
 mod monitor;
 #[cfg(not(any(loom, shuttle)))]
 mod panics;
+mod payload;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
 pub mod pool;
@@ -66,6 +67,7 @@ pub use handler::{Handler, Inline};
 pub use monitor::Monitor;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use panics::Panics;
+pub use payload::IntoPayload;
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,

@@ -13,7 +13,7 @@ use crate::sync::Arc;
 ///
 /// let pool = Pool::builder(Full::Drop).build()?;
 /// let monitor: Monitor<PoolStats> = pool.monitor();
-/// let engine = Engine::builder().build_with(pool)?;
+/// let engine = Engine::builder().build_with_handler(pool)?;
 /// assert_eq!(monitor.stats().dropped, 0);
 /// engine.stop()?;
 /// assert_eq!(monitor.stats(), PoolStats::default(), "nothing was due");

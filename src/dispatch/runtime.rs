@@ -12,7 +12,7 @@ use crate::sync::{Arc, Counter, Ordering, thread};
 use super::{Batch, Handler, Monitor, Task};
 
 /// Runs what is due on a tokio runtime, each payload as a task of its own: a handler for
-/// [`Builder::build_with`](crate::Builder::build_with) and
+/// [`Builder::build_with_handler`](crate::Builder::build_with_handler) and
 /// [`Builder::build_typed`](crate::Builder::build_typed).
 ///
 /// The reaper spawns and goes on; how slow a task is holds up no timer. There is no bound to how
@@ -26,7 +26,7 @@ use super::{Batch, Handler, Monitor, Task};
 /// use tickless::dispatch::OnTokio;
 ///
 /// let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
-/// let engine = Engine::builder().build_with(OnTokio::spawn(runtime.handle().clone()))?;
+/// let engine = Engine::builder().build_with_handler(OnTokio::spawn(runtime.handle().clone()))?;
 ///
 /// let (sender, receiver) = tokio::sync::oneshot::channel();
 /// engine.schedule_detached(Duration::from_millis(2), move || {
@@ -61,7 +61,7 @@ struct Counts {
 /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// let handler = OnTokio::spawn(runtime.handle().clone());
 /// let monitor: Monitor<RuntimeStats> = handler.monitor();
-/// let engine = tickless::Engine::builder().build_with(handler)?;
+/// let engine = tickless::Engine::builder().build_with_handler(handler)?;
 /// assert_eq!(monitor.stats().spawned, 0, "nothing was due yet");
 /// # drop(engine);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -97,7 +97,7 @@ impl OnTokio {
     ///
     /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let dispatcher = OnTokio::spawn(runtime.handle().clone());
-    /// let engine = Engine::builder().build_with(dispatcher)?;
+    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn spawn(handle: Handle) -> OnTokio {
@@ -113,7 +113,7 @@ impl OnTokio {
     ///
     /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let dispatcher = OnTokio::spawn_blocking(runtime.handle().clone());
-    /// let engine = Engine::builder().build_with(dispatcher)?;
+    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn spawn_blocking(handle: Handle) -> OnTokio {
@@ -126,7 +126,7 @@ impl<T: Send + 'static> OnTokio<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::TypedEngine;
+    /// use tickless::Engine;
     /// use tickless::dispatch::OnTokio;
     ///
     /// let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
@@ -135,7 +135,7 @@ impl<T: Send + 'static> OnTokio<T> {
     ///     let sender = sender.clone();
     ///     async move { drop(sender.send(connection).await) }
     /// };
-    /// let engine = TypedEngine::new(OnTokio::spawn_with(runtime.handle().clone(), remind))?;
+    /// let engine = Engine::with_handler(OnTokio::spawn_with(runtime.handle().clone(), remind))?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// assert_eq!(runtime.block_on(receiver.recv()), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,14 +164,14 @@ impl<T: Send + 'static> OnTokio<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::TypedEngine;
+    /// use tickless::Engine;
     /// use tickless::dispatch::OnTokio;
     ///
     /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let (sender, receiver) = std::sync::mpsc::channel();
     /// let work = move |n: u64| drop(sender.send(n * n));
     /// let dispatcher = OnTokio::spawn_blocking_with(runtime.handle().clone(), work);
-    /// let engine = TypedEngine::new(dispatcher)?;
+    /// let engine = Engine::with_handler(dispatcher)?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// assert_eq!(receiver.recv(), Ok(49));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -205,7 +205,7 @@ impl<T: Send + 'static> OnTokio<T> {
     /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let dispatcher = OnTokio::spawn(runtime.handle().clone());
     /// let monitor = dispatcher.monitor();
-    /// let engine = Engine::builder().build_with(dispatcher)?;
+    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
     /// assert_eq!(monitor.stats(), RuntimeStats::default());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -88,7 +88,10 @@ impl Task {
         Task { vtable: const { &VTable::of::<F>() }, data, neither: PhantomData }
     }
 
-    /// Runs the closure, on the calling thread. What it panics with is the caller's.
+    /// Runs the closure, on the calling thread.
+    ///
+    /// # Panics
+    /// With what the closure panics with.
     ///
     /// ```
     /// # use std::time::Duration;

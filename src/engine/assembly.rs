@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::dispatch::{Handler, Inline, Task, contained};
+use crate::dispatch::{Batch, Handler, Inline, contained};
 use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
 use crate::memory::Shared;
@@ -14,7 +14,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::Core;
 use super::driving::inside;
-use super::{Builder, Driver, Engine, TypedEngine, registry};
+use super::{Builder, Driver, Engine, thread_cache};
 
 // === impl Builder: building ===
 
@@ -28,49 +28,82 @@ impl Builder {
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
     pub fn build(self) -> Result<Engine, BuildError> {
-        self.build_with(Inline)
+        self.build_with_handler(Inline)
     }
 
-    /// Builds an engine for closures, which `handler` runs, or has run elsewhere: a
-    /// [`Pool`](crate::dispatch::Pool), say. See [`dispatch`](crate::dispatch) for what there is.
-    ///
-    /// The engine drops the handler when it has stopped.
-    ///
-    /// # Errors
-    /// A setting is out of bounds, or a thread could not be started.
+    /// Builds an engine whose payloads `handler` takes in batches. Of a plain closure nothing needs
+    /// to be annotated; for a type that implements [`Handler`] see
+    /// [`build_with_handler`](Builder::build_with_handler).
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::dispatch::{Full, Pool};
-    /// use tickless::{Batch, Engine, Task};
+    /// use tickless::{Engine, ManualClock};
     ///
-    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
-    /// let engine = Engine::builder().build_with(pool)?;
-    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
-    ///
-    /// // Any closure that takes batches does as well.
-    /// let logging = |batch: Batch<'_, Task>| {
-    ///     println!("{} tasks are due", batch.len());
-    ///     batch.for_each(Task::run);
-    /// };
-    /// let engine = Engine::builder().build_with(logging)?;
+    /// let builder = Engine::builder().manual_clock(&ManualClock::new());
+    /// let engine = builder.build_typed(|batch| {
+    ///     for (connection, reason) in batch {
+    ///         println!("connection {connection}: {reason}");
+    ///     }
+    /// })?;
+    /// engine.schedule_detached(Duration::from_secs(30), (17_u64, "idle"))?;
+    /// assert_eq!(engine.advance(Duration::from_secs(30))?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn build_with(self, handler: impl Handler<Task> + 'static) -> Result<Engine, BuildError> {
-        self.build_typed(handler).map(Engine::from_typed)
-    }
-
-    /// Builds an engine for payloads of type `T`, which `handler` takes in batches. The engine
-    /// drops the handler when it has stopped.
-    ///
-    /// ```
-    /// let handler = |batch: tickless::Batch<'_, u64>| println!("{batch:?}");
-    /// assert!(tickless::Builder::new().build_typed(handler).is_ok());
     /// ```
     ///
     /// # Errors
-    /// A setting is out of bounds, or a thread could not be started.
-    pub fn build_typed<T, H>(self, handler: H) -> Result<TypedEngine<T>, BuildError>
+    /// As [`build`](Builder::build).
+    pub fn build_typed<T, F>(self, handler: F) -> Result<Engine<T>, BuildError>
+    where
+        T: Send + 'static,
+        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
+    {
+        self.build_with_handler(handler)
+    }
+
+    /// Builds an engine that passes each payload to `each`. A panic of one call is caught and
+    /// counted, and the payloads after it are passed on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let builder = Engine::builder().manual_clock(&ManualClock::new());
+    /// let engine = builder.build_each(|name: String| println!("{name} is due"))?;
+    /// engine.schedule_detached(Duration::from_secs(30), "backup".to_owned())?;
+    /// assert_eq!(engine.advance(Duration::from_secs(30))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Builder::build).
+    pub fn build_each<T, F>(self, each: F) -> Result<Engine<T>, BuildError>
+    where
+        T: Send + 'static,
+        F: Fn(T) + Send + Sync + 'static,
+    {
+        self.build_typed(move |batch| batch.for_each(&each))
+    }
+
+    /// Builds an engine whose payloads `handler` takes, or passes on: a
+    /// [`Pool`](crate::dispatch::Pool), say, which runs an engine's closures on threads of its own.
+    /// See [`dispatch`](crate::dispatch) for all of them.
+    ///
+    /// The engine drops the handler when it has stopped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
+    /// let engine = Engine::builder().shards(2).build_with_handler(pool)?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Builder::build).
+    pub fn build_with_handler<T, H>(self, handler: H) -> Result<Engine<T>, BuildError>
     where
         T: Send + 'static,
         H: Handler<T> + 'static,
@@ -86,7 +119,7 @@ impl Builder {
         if self.thread_name.contains('\0') {
             return Err(BuildError::ThreadName { name: self.thread_name });
         }
-        let number = registry::new_number().ok_or(BuildError::TooManyEngines)?;
+        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         let now = scale.floor(clock.now_ns());
         // SAFETY: the engine's parts use this pool alone, and its core closes the shards before
@@ -101,7 +134,7 @@ impl Builder {
         let observation = self.observation_named();
         let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
         if !has_threads {
-            return Ok(TypedEngine::from_parts(core, false, Vec::new()));
+            return Ok(Engine::from_parts(core, false, Vec::new()));
         }
         self.start(core)
     }
@@ -143,7 +176,7 @@ impl Builder {
     }
 
     /// Starts a reaper for each shard. If one fails, those that started are stopped.
-    fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<TypedEngine<T>, BuildError> {
+    fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<Engine<T>, BuildError> {
         let mut threads = Vec::with_capacity(core.shards.len());
         let mut failure = None;
         for index in 0..core.shards.len() {
@@ -156,7 +189,7 @@ impl Builder {
             }
         }
         // From here on, dropping the engine stops what was started.
-        let engine = TypedEngine::from_parts(core, true, threads);
+        let engine = Engine::from_parts(core, true, threads);
         match failure {
             None => Ok(engine),
             Some(error) => Err(BuildError::Thread(error)),

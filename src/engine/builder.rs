@@ -7,7 +7,7 @@ use crate::reaper::Observation;
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-/// Sets up an [`Engine`](super::Engine) or a [`TypedEngine`](super::TypedEngine).
+/// Sets up an [`Engine`](super::Engine). A clone sets up another with the same settings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 /// # drop(engine);
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
+#[derive(Clone)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     pub(super) tick: Duration,
@@ -52,8 +53,8 @@ type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 pub enum Driver {
     /// A thread of its own for each shard.
     Threads,
-    /// Whoever calls [`TypedEngine::turn`](super::TypedEngine::turn) or
-    /// [`TypedEngine::advance`](super::TypedEngine::advance).
+    /// Whoever calls [`Engine::turn`](super::Engine::turn) or
+    /// [`Engine::advance`](super::Engine::advance).
     Caller,
 }
 

@@ -13,8 +13,7 @@ use crate::shard::Shard;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
-use super::local;
-use super::registry::ENGINES;
+use super::thread_cache::{self, ENGINES};
 
 /// An engine's handler. Whoever drops it works for the engine meanwhile: the handler may wait for
 /// threads of its own, whose tasks may wait for the engine.
@@ -125,7 +124,7 @@ impl<T> Core<T> {
     /// Stops without waiting, and answers what was pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
         let pending = self.ending.stop(&self.shards, &self.pool);
-        local::count_stop();
+        thread_cache::count_stop();
         for observer in &self.observers {
             // What is still due never will be handed over.
             observer.caught_up(self.clock.now_ns());

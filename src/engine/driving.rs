@@ -6,7 +6,7 @@ use crate::dispatch::{Party, step_aside, work_for, works_for};
 use crate::error::TurnError;
 use crate::time::{Tick, saturating_ns};
 
-use super::TypedEngine;
+use super::Engine;
 use super::core::Core;
 
 /// What a turn did, and when the next one is needed.
@@ -70,9 +70,9 @@ impl Turn {
     }
 }
 
-// === impl TypedEngine: driven by the caller ===
+// === impl Engine: driven by the caller ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// Runs one turn of a shard: fires what is due by the engine's clock.
     ///
     /// For engines that their caller drives ([`Driver::Caller`](crate::Driver::Caller)). Turns of
@@ -84,7 +84,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
     /// # let clock = ManualClock::new();
-    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_typed(
+    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_with_handler(
     ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
     /// )?;
     /// engine.schedule_detached(Duration::from_millis(5), "ping")?;
@@ -106,14 +106,14 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.turn_at_most(shard, usize::MAX)
     }
 
-    /// As [`turn`](TypedEngine::turn), but fires at most `max_fired` timers: a bound for the
+    /// As [`turn`](Engine::turn), but fires at most `max_fired` timers: a bound for the
     /// time that a thread spends here. What is left is the next turn's.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
     /// let clock = ManualClock::new();
-    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_typed(
+    /// let engine = Builder::new().manual_clock(&clock).shards(1).build_with_handler(
     ///     |batch: Batch<'_, u32>| batch.for_each(|connection| println!("{connection} is idle")),
     /// )?;
     /// for connection in 0..5 {
@@ -127,7 +127,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`turn`](TypedEngine::turn).
+    /// As [`turn`](Engine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
         let core = self.core();
         self.may_turn()?;
@@ -144,7 +144,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// many fired.
     ///
     /// With a manual clock nothing moves time but this and [`ManualClock::advance`], and nothing
-    /// fires but in this and [`turn`](TypedEngine::turn): an engine is then fully deterministic.
+    /// fires but in this and [`turn`](Engine::turn): an engine is then fully deterministic.
     /// (A task that reschedules itself with no delay at all keeps this from returning.)
     ///
     /// ```
@@ -161,7 +161,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Errors
     /// The clock is not manual, the call comes from one of the engine's tasks, or the engine
-    /// has stopped. (What had fired when it was stopped on the way, [`stats`](TypedEngine::stats)
+    /// has stopped. (What had fired when it was stopped on the way, [`stats`](Engine::stats)
     /// tells.)
     ///
     /// [`ManualClock::advance`]: crate::ManualClock::advance

@@ -62,7 +62,7 @@ impl Engine {
         loop {
             // SAFETY: what was published is never freed, and shared from then on.
             match unsafe { known.as_ref() } {
-                Some(engine) if !engine.as_typed().is_inherited() => return Ok(engine),
+                Some(engine) if !engine.is_inherited() => return Ok(engine),
                 _ => {}
             }
             let built = Box::into_raw(Box::new(Engine::new()?));

@@ -3,21 +3,21 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
 use crate::producer::{self, Moved};
 use crate::sync::prefetch;
-use crate::time::{Moment, Tick, saturating_ns};
+use crate::time::Moment;
 
-use super::CancelOnDrop;
-use super::core::Core;
-use super::local::{self, Keepers, Lent, Local};
+use super::thread_cache::{self, Keepers, Lent, ThreadCache};
+use super::{CancelOnDrop, When};
 
-/// The caller's end of a timer: cancel it, move it, ask how it is.
+/// The caller's end of a timer: cancel, reset or inspect it.
 ///
 /// One word in size. There is one handle per timer; it may be sent to and used from any thread.
 /// Dropping it *detaches*: the timer still fires. [`Handle::cancel_on_drop`] is for the
@@ -29,15 +29,13 @@ use super::local::{self, Keepers, Lent, Local};
 ///
 /// let engine = Engine::new()?;
 /// let mut timeout = engine.schedule(Duration::from_secs(5), || println!("timed out"))?;
-/// assert!(timeout.reset(Duration::from_secs(30))?);
+/// timeout.reset(Duration::from_secs(30))?;
 /// assert_eq!(timeout.state(), State::Pending);
 /// assert!(timeout.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a dropped handle detaches its timer; `schedule_detached` costs less"]
 pub struct Handle<T: Send + 'static = Task> {
-    /// Dangling once the payload came back from a failed reset: an `Option` of that would take
-    /// the place of the user's own.
     entry: NonNull<Entry<T>>,
     payload: PhantomData<T>,
 }
@@ -67,7 +65,8 @@ pub enum State {
     Pending,
     /// Its payload was handed over (or is being handed over right now).
     Fired,
-    /// Its engine stopped first; `stop` returned the payload.
+    /// Its engine stopped first. The stop returned the payload, or left it in the handle: see
+    /// [`Handle::reset`].
     Stopped,
 }
 
@@ -86,10 +85,12 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
-    /// thread. `false`: it has fired already, or its engine stopped.
+    /// thread. `false`: it has fired already, or its engine's stop has returned the payload.
     ///
-    /// One atomic exchange; never waits. O(1). A panic of the payload's drop is the caller's; the
-    /// timer is cancelled all the same.
+    /// One compare-and-swap; never waits. O(1).
+    ///
+    /// # Panics
+    /// With what dropping the payload panics with; the timer is cancelled all the same.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -103,32 +104,33 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(self) -> bool {
-        let Some(entry) = ManuallyDrop::new(self).entry() else { return false };
+        let handle = ManuallyDrop::new(self);
         // SAFETY: this was the handle, and the thread's keepers are by engines.
-        unsafe { producer::cancel(entry, Keepers) }
+        unsafe { producer::cancel(handle.entry, Keepers) }
     }
 
-    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine
-    /// stopped. Costs what [`cancel`](Handle::cancel) does.
+    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine's
+    /// stop has returned the payload. Costs what [`cancel`](Handle::cancel) does.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// let engine = Engine::typed(|batch: Batch<'_, String>| drop(batch))?;
     /// let handle = engine.schedule(Duration::from_secs(9), "hello".to_owned())?;
     /// assert_eq!(handle.take().as_deref(), Some("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`cancel` drops the payload, and costs the same"]
     pub fn take(self) -> Option<T> {
-        let entry = ManuallyDrop::new(self).entry()?;
+        let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        unsafe { producer::take(entry, Keepers) }
+        unsafe { producer::take(handle.entry, Keepers) }
     }
 
-    /// Moves the timer: it is due `delay` from now, and at no other time. `Ok(false)`: it has
-    /// fired already, or its engine stopped.
+    /// Moves the timer: it is due at `when` (a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`], or a [`When`]), and at no other time.
     ///
-    /// One atomic exchange where the new time is not much earlier than the old one (not before
+    /// One compare-and-swap where the new time is not much earlier than the old one (not before
     /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
     ///
     /// ```
@@ -138,83 +140,20 @@ impl<T: Send + 'static> Handle<T> {
     /// let minute = Duration::from_secs(60);
     /// let mut idle = engine.schedule(minute, || println!("a minute of silence"))?;
     /// engine.advance(minute / 2)?;
-    /// assert!(idle.reset(minute)?, "a packet came");
+    /// idle.reset(minute)?; // a packet came
     /// assert_eq!(engine.advance(minute / 2)?, 0);
     /// assert_eq!(engine.advance(minute / 2)?, 1);
+    /// assert!(idle.reset(minute).is_err(), "too late");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The engine stopped while the timer was on the way to an earlier time: the payload comes
-    /// back in the error.
-    pub fn reset(&mut self, delay: Duration) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, now_ns| core.scale.ceil_after(now_ns, delay))
-    }
-
-    /// As [`Handle::reset`], to a point in time.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
-    /// let sooner = engine.now() + Duration::from_secs(30);
-    /// assert!(sweep.reset_at(sooner)?);
-    /// assert!(sweep.deadline() >= Some(sooner), "never early");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_at(&mut self, deadline: Instant) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, _| core.scale.ceil(core.clock.ns_at(deadline)))
-    }
-
-    /// As [`Handle::reset`], to any time from `delay` to `delay + slack` from now: see
-    /// [`TypedEngine::schedule_within`](crate::TypedEngine::schedule_within).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let (delay, slack) = (Duration::from_secs(30), Duration::from_secs(3));
-    /// let mut idle = engine.schedule_within(delay, slack, || println!("a silent connection"))?;
-    /// assert!(idle.reset_within(delay, slack)?, "a packet came");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_within(
-        &mut self,
-        delay: Duration,
-        slack: Duration,
-    ) -> Result<bool, ResetError<T>> {
-        let deadline_ns = |now_ns: u64| now_ns.saturating_add(saturating_ns(delay));
-        self.move_to(|core, now_ns| core.due_within(deadline_ns(now_ns), slack, now_ns))
-    }
-
-    /// As [`Handle::reset_within`], from a point in time on: the timer may fire from `deadline` to
-    /// `deadline + slack`.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let mut sweep = engine.schedule(Duration::from_secs(60), || println!("sweep"))?;
-    /// let deadline = engine.now() + Duration::from_secs(90);
-    /// assert!(sweep.reset_with(deadline, Duration::from_secs(10))?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Handle::reset`].
-    pub fn reset_with(
-        &mut self,
-        deadline: Instant,
-        slack: Duration,
-    ) -> Result<bool, ResetError<T>> {
-        self.move_to(|core, now_ns| core.due_within(core.clock.ns_at(deadline), slack, now_ns))
+    /// The timer has fired, or the engine has stopped. If the stop comes while the timer is on the
+    /// way to an earlier time, the payload stays in the handle: it neither fires nor is returned by
+    /// `stop`, [`take`](Handle::take) returns it, and it is dropped with the handle.
+    #[inline]
+    pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
+        self.move_to(when.into())
     }
 
     /// What the timer is at the moment; it may be something else right after. One atomic load.
@@ -230,10 +169,10 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn state(&self) -> State {
-        // SAFETY: the handle keeps the entry allocated.
-        match self.entry().map(|entry| unsafe { entry.as_ref() }.word().phase()) {
-            Some(Phase::Pending) => State::Pending,
-            Some(Phase::Fired) => State::Fired,
+        let word = self.as_entry().word();
+        match word.phase() {
+            Phase::Pending if word.in_list() => State::Pending,
+            Phase::Fired => State::Fired,
             _ => State::Stopped,
         }
     }
@@ -251,13 +190,11 @@ impl<T: Send + 'static> Handle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        let entry = self.entry()?;
-        // SAFETY: the handle keeps the entry allocated.
-        let entry = unsafe { entry.as_ref() };
+        let entry = self.as_entry();
         let deadline = entry.word().deadline();
-        let local: Lent<T> = local::of_number(entry.engine())?;
+        let cache: Lent<T> = thread_cache::of_number(entry.engine())?;
         // Whether the engine is still somewhere depends on what threads keep: they are not asked.
-        if local.core.is_stopping() { None } else { local.core.instant_of(deadline) }
+        if cache.core.is_stopping() { None } else { cache.core.instant_of(deadline) }
     }
 
     /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.
@@ -275,51 +212,76 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
-    /// The entry; `None` once the payload came back from a failed reset.
     #[inline]
-    pub(super) fn entry(&self) -> Option<NonNull<Entry<T>>> {
-        (self.entry != NonNull::dangling()).then_some(self.entry)
+    pub(super) fn entry(&self) -> NonNull<Entry<T>> {
+        self.entry
+    }
+
+    /// The handle's entry. The handle keeps it allocated.
+    #[inline]
+    fn as_entry(&self) -> &Entry<T> {
+        // SAFETY: the handle keeps the entry allocated.
+        unsafe { self.entry.as_ref() }
     }
 
     #[inline]
-    fn move_to(
-        &mut self,
-        deadline: impl FnOnce(&Core<T>, u64) -> Tick,
-    ) -> Result<bool, ResetError<T>> {
-        let Some(entry) = self.entry() else { return Ok(false) };
+    fn move_to(&mut self, when: When) -> Result<(), ResetError> {
         // The entry may be far away: it is on its way while the time is read.
-        prefetch(entry.as_ptr());
+        prefetch(self.entry.as_ptr());
         let moment = Moment::now();
-        // SAFETY: the handle keeps the entry allocated.
-        let number = unsafe { entry.as_ref() }.engine();
-        let Some(mut local): Option<Lent<T>> = local::of_number(number) else { return Ok(false) };
-        let Local { core, keeper, watch, shard } = &mut *local;
+        let number = self.as_entry().engine();
+        let Some(mut cache): Option<Lent<T>> = thread_cache::of_number(number) else {
+            return Err(self.refusal());
+        };
+        let ThreadCache { core, keeper, watch, shard } = &mut *cache;
         let now_ns = watch.at_ns(&core.clock, moment);
-        let (deadline, now) = (deadline(core, now_ns), || core.scale.floor(now_ns));
+        let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         // SAFETY: this is the handle; what becomes of it is done below.
-        match unsafe { keeper.reset(&core.pool, shard, entry, deadline, now) } {
-            Moved::Here => Ok(true),
+        match unsafe { keeper.reset(&core.pool, shard, self.entry, deadline, now) } {
+            Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
                 self.entry = entry;
-                local.give_back(deferred);
-                Ok(true)
+                cache.give_back(deferred);
+                Ok(())
             }
-            Moved::Stopped(payload) => {
-                self.entry = NonNull::dangling();
-                Err(ResetError::new(payload))
+            Moved::Stranded(entry) => {
+                self.entry = entry;
+                Err(ResetError::Stopped)
             }
-            Moved::Gone => Ok(false),
+            Moved::Gone => Err(self.refusal()),
         }
+    }
+
+    /// Why the timer could not be moved.
+    #[cold]
+    fn refusal(&self) -> ResetError {
+        match self.as_entry().word().phase() {
+            Phase::Fired => ResetError::TooLate,
+            _ => ResetError::Stopped,
+        }
+    }
+}
+
+// A panic leaves the timer whole: payloads are moved, and run or dropped by nobody who holds a part
+// of a handle.
+impl<T: Send + 'static> UnwindSafe for Handle<T> {}
+impl<T: Send + 'static> RefUnwindSafe for Handle<T> {}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Pending => "pending",
+            State::Fired => "fired",
+            State::Stopped => "stopped",
+        })
     }
 }
 
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry() {
-            // SAFETY: the handle is going.
-            unsafe { producer::let_go(entry, Keepers) };
-        }
+        // SAFETY: the handle is going.
+        unsafe { producer::let_go(self.entry, Keepers) };
     }
 }
 

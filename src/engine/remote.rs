@@ -11,9 +11,8 @@ use crate::error::ScheduleError;
 use crate::producer::Deferred;
 use crate::time::Tick;
 
-use super::local::{self, Lent, Local};
-use super::registry::is_inherited;
-use super::{Handle, TypedEngine};
+use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
+use super::{Engine, Handle, When};
 
 /// An engine for closures, by its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +30,14 @@ pub(crate) struct Reckoned {
 // === impl EngineRef ===
 
 impl EngineRef {
-    pub(crate) fn new(engine: &TypedEngine<Task>) -> EngineRef {
+    pub(crate) fn new(engine: &Engine<Task>) -> EngineRef {
         EngineRef { number: engine.number() }
     }
 
     /// The engine's time, as its clock shows it. `None`: it is gone.
     pub(crate) fn now(self) -> Option<Instant> {
-        let local = self.lent()?;
-        local.core.clock.instant_at(local.core.clock.now_ns())
+        let cache = self.lent()?;
+        cache.core.clock.instant_at(cache.core.clock.now_ns())
     }
 
     /// How long a tick is. `None`: the engine is gone.
@@ -46,18 +45,42 @@ impl EngineRef {
         Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
     }
 
-    /// The time that `delay` from now is. `None`: it is too far away to represent, or the engine
-    /// is gone.
+    /// The time that `when` is. `None`: it is too far away to represent, or the engine is gone.
     #[inline]
-    pub(crate) fn time_after(self, delay: Duration) -> Option<Instant> {
-        if delay.is_zero() {
+    pub(crate) fn time_of(self, when: When) -> Option<Instant> {
+        if let Some(deadline) = when.as_instant() {
+            return Some(deadline);
+        }
+        if when.is_now() {
             // The thread's watch may be ahead of the clock: this is to be now, not soon.
             return self.now();
         }
-        let mut local = self.lent()?;
-        let Local { core, watch, .. } = &mut *local;
+        let mut cache = self.lent()?;
+        let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.now_ns(&core.clock);
-        core.clock.instant_at(now_ns)?.checked_add(delay)
+        match when.due_ns(core, now_ns) {
+            u64::MAX => None,
+            due_ns => core.clock.instant_at(due_ns),
+        }
+    }
+
+    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
+    /// `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn watch_ns(self) -> Option<u64> {
+        let mut cache = self.lent()?;
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        Some(watch.now_ns(&core.clock))
+    }
+
+    /// The time on the engine's clock that `when` is, for `schedule_at_ns`. `None`: the engine is
+    /// gone.
+    #[inline]
+    pub(crate) fn due_ns(self, when: When) -> Option<u64> {
+        let mut cache = self.lent()?;
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        let now_ns = watch.now_ns(&core.clock);
+        Some(when.due_ns(core, now_ns))
     }
 
     /// Reckons when a timer for `deadline` is due; `None` there: never. `None` here: the engine's
@@ -65,11 +88,11 @@ impl EngineRef {
     /// behind it, says that it might have.
     #[inline]
     pub(crate) fn reckon(self, deadline: Option<Instant>) -> Option<Reckoned> {
-        let Some(mut local) = self.lent() else {
+        let Some(mut cache) = self.lent() else {
             // Whoever schedules it is told.
             return Some(Reckoned { deadline: Tick::NEVER, now_ns: 0 });
         };
-        let Local { core, watch, .. } = &mut *local;
+        let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.now_ns(&core.clock);
         let Some(deadline) = deadline else {
             return Some(Reckoned { deadline: Tick::NEVER, now_ns });
@@ -92,10 +115,10 @@ impl EngineRef {
         reckoned: Reckoned,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut local) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let Reckoned { deadline, now_ns } = reckoned;
-        let scheduled = local.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
-        finish(local, scheduled)
+        let scheduled = cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
+        finish(cache, scheduled)
     }
 
     /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.
@@ -107,21 +130,12 @@ impl EngineRef {
         deadline_ns: u64,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut local) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let Local { core, watch, .. } = &mut *local;
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+        let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.now_ns(&core.clock);
         let deadline = core.scale.ceil(deadline_ns);
-        let scheduled = local.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
-        finish(local, scheduled)
-    }
-
-    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
-    /// `None`: the engine is gone.
-    #[inline]
-    pub(crate) fn watch_ns(self) -> Option<u64> {
-        let mut local = self.lent()?;
-        let Local { core, watch, .. } = &mut *local;
-        Some(watch.now_ns(&core.clock))
+        let scheduled = cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
+        finish(cache, scheduled)
     }
 
     /// Whether the engine belongs to a process that this one was forked from: what it has taken
@@ -133,24 +147,24 @@ impl EngineRef {
 
     /// Whether the engine's clock has got to that time. Not if the engine is gone.
     pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
-        self.lent().is_some_and(|local| local.core.clock.now_ns() >= deadline_ns)
+        self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
     }
 
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
-        local::of_number(self.number)
+        thread_cache::of_number(self.number)
     }
 }
 
 /// Gives back what was lent for a schedule, and makes a handle of what came of it.
 #[inline]
 fn finish(
-    local: Lent<Task>,
+    cache: Lent<Task>,
     scheduled: Result<(NonNull<Entry<Task>>, Deferred), ScheduleError<Task>>,
 ) -> Result<Handle, ScheduleError<Task>> {
     let (entry, deferred) = scheduled?;
     // The handle first: what is left to be done may unwind.
     let handle = Handle::new(entry);
-    local.give_back(deferred);
+    cache.give_back(deferred);
     Ok(handle)
 }

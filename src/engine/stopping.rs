@@ -13,10 +13,10 @@ use crate::dispatch::{Party, drop_each, step_aside, wait_for};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thread};
 
-use super::TypedEngine;
+use super::Engine;
 use super::core::Core;
 use super::driving::is_inside;
-use super::registry::is_inherited;
+use super::thread_cache::is_inherited;
 
 /// Stops the engine when its last user goes.
 pub(super) struct Inner<T: Send + 'static> {
@@ -49,9 +49,9 @@ pub struct Stopped<T> {
     pub running: usize,
 }
 
-// === impl TypedEngine: stopping ===
+// === impl Engine: stopping ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// Stops the engine, and returns every payload that was pending.
     ///
     /// From the moment of the call scheduling is refused, and no payload is taken out of a batch
@@ -63,8 +63,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, &str>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, &str>| drop(batch))?;
     /// engine.schedule_detached(Duration::from_secs(60), "retry")?;
     /// assert_eq!(engine.stop()?, ["retry"]);
     /// assert!(engine.stop()?.is_empty(), "each is returned once");
@@ -79,7 +79,7 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.inner().stop(None).map(|stopped| stopped.returned)
     }
 
-    /// As [`stop`](TypedEngine::stop), but waits for running tasks no longer than `limit`, and says
+    /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and says
     /// how many shards were still running one then.
     ///
     /// The engine is stopped in either case: nothing more begins. What a task that is still running
@@ -93,11 +93,11 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     /// # use std::sync::mpsc;
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
+    /// # use tickless::{Batch, Engine};
     /// let (release, released) = mpsc::channel::<()>();
     /// let released = std::sync::Mutex::new(released);
     /// let (begin, begun) = mpsc::channel();
-    /// let engine = TypedEngine::new(move |batch: Batch<'_, u32>| {
+    /// let engine = Engine::typed(move |batch: Batch<'_, u32>| {
     ///     for payload in batch {
     ///         let _ = begin.send(payload);
     ///         let _ = released.lock().map(|released| released.recv());
@@ -113,7 +113,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`stop`](TypedEngine::stop).
+    /// As [`stop`](Engine::stop).
     pub fn stop_within(&self, limit: Duration) -> Result<Stopped<T>, StopError> {
         // A limit that no clock can show is none.
         self.inner().stop(Instant::now().checked_add(limit))

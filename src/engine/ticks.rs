@@ -1,29 +1,24 @@
 //! Deadlines in ticks, and moves that touch nothing but the timer's word: for doors that move a
 //! timer while they hold a lock, when nothing of the user's may run and nobody may be waited for.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::entry::Reset;
 use crate::time::Tick;
 
-use super::local::{self, Local};
-use super::{Handle, TypedEngine};
+use super::thread_cache::{self, ThreadCache};
+use super::{Engine, Handle, When};
 
-// === impl TypedEngine ===
+// === impl Engine ===
 
-impl<T: Send + 'static> TypedEngine<T> {
-    /// The tick of a deadline `delay` from now, as `schedule` reckons it.
-    pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
-        // Where the engine is another process's, whoever schedules is told.
-        let Some(mut local) = local::of(self.core()) else { return Tick::NEVER };
-        let Local { core, watch, .. } = &mut *local;
-        core.scale.ceil_after(watch.now_ns(&core.clock), delay)
-    }
-
-    /// The tick of a deadline, as `schedule_at` reckons it.
-    pub(crate) fn tick_at(&self, deadline: Instant) -> Tick {
-        let core = self.core();
-        core.scale.ceil(core.clock.ns_at(deadline))
+impl<T: Send + 'static> Engine<T> {
+    /// The tick of a timer that is due `when`, as `schedule` computes it.
+    pub(crate) fn tick_of(&self, when: When) -> Tick {
+        // Where the engine is another process's, `schedule` says so.
+        let Some(mut cache) = thread_cache::of(self.core()) else { return Tick::NEVER };
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        let now_ns = watch.now_ns(&core.clock);
+        when.tick(core, now_ns)
     }
 
     /// When a tick begins; `None`: never.
@@ -33,8 +28,8 @@ impl<T: Send + 'static> TypedEngine<T> {
 
     /// Counts a timer that [`Handle::postpone`] has moved.
     pub(crate) fn count_reset(&self) {
-        if let Some(mut local) = local::of(self.core()) {
-            local.keeper.count_reset();
+        if let Some(mut cache) = thread_cache::of(self.core()) {
+            cache.keeper.count_reset();
         }
     }
 }
@@ -44,16 +39,15 @@ impl<T: Send + 'static> TypedEngine<T> {
 impl<T: Send + 'static> Handle<T> {
     /// Moves the timer if one exchange on its word does that: it is pending, and `deadline` is not
     /// before its bucket opens. Calls nothing, allocates nothing, and leaves it to the caller to
-    /// [count](TypedEngine::count_reset).
+    /// [count](Engine::count_reset).
     pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
-        let Some(entry) = self.entry() else { return false };
         // SAFETY: this is the handle, and it keeps the entry allocated.
-        matches!(unsafe { entry.as_ref().reset(deadline) }, Reset::Moved)
+        matches!(unsafe { self.entry().as_ref().reset(deadline) }, Reset::Moved)
     }
 
     /// When the timer is due, or was.
     pub(crate) fn tick(&self) -> Tick {
         // SAFETY: the handle keeps the entry allocated.
-        self.entry().map_or(Tick::NEVER, |entry| unsafe { entry.as_ref() }.word().deadline())
+        unsafe { self.entry().as_ref() }.word().deadline()
     }
 }

@@ -24,9 +24,19 @@ pub enum Reset {
     Gone,
 }
 
+/// What became of an entry whose handle is gone.
+#[derive(Debug)]
+pub enum LetGo<T> {
+    /// A list still reaches it.
+    Listed,
+    /// The list had let go before: the entry is the caller's plain memory now. Here is the payload
+    /// of a timer that was stranded in it.
+    Mine(Option<T>),
+}
+
 impl<T> Entry<T> {
     /// Cancels: the time from which on the vacant seat serves another timer. `None`: it fired, or
-    /// its engine stopped.
+    /// its engine stopped; what is stranded is for [`Entry::let_go_of_handle`].
     ///
     /// The payload is the caller's, in place: to be taken or dropped, once. The owner's bit stays
     /// set: the caller is now the keeper of a vacancy.
@@ -37,7 +47,7 @@ impl<T> Entry<T> {
     pub unsafe fn vacate(&self) -> Option<Tick> {
         loop {
             let word = self.word();
-            if word.phase() != Phase::Pending {
+            if !word.is_waiting() {
                 return None;
             }
             let opens = self.filed().expiration;
@@ -67,7 +77,7 @@ impl<T> Entry<T> {
     pub unsafe fn reset(&self, deadline: Tick) -> Reset {
         loop {
             let word = self.word();
-            if word.phase() != Phase::Pending {
+            if !word.is_waiting() {
                 return Reset::Gone;
             }
             if deadline < self.filed().expiration {
@@ -93,22 +103,45 @@ impl<T> Entry<T> {
         word.in_list() && self.exchange(word, word.pending(deadline, owned))
     }
 
-    /// Lets go of the handle or the seat. `true`: the list had let go before, so the entry is
-    /// the caller's plain memory now.
+    /// Lets go of a seat, or of a handle whose timer is not stranded. `true`: the list had let go
+    /// before, so the entry is the caller's plain memory now.
     ///
     /// # Safety
     /// The caller has the handle or keeps the seat, and uses it no more (unless `true`).
     #[inline]
     pub unsafe fn let_go(&self) -> bool {
+        let before = self.disown();
+        debug_assert!(before.is_none_or(|word| !word.is_stranded()), "{before:?}");
+        if before.is_some() {
+            self.set_free();
+        }
+        before.is_some()
+    }
+
+    /// Lets go of the handle of any timer.
+    ///
+    /// # Safety
+    /// The caller has the handle, and uses it no more (unless the entry is its memory).
+    #[inline]
+    pub unsafe fn let_go_of_handle(&self) -> LetGo<T> {
+        let Some(before) = self.disown() else { return LetGo::Listed };
+        // SAFETY: a stranded payload is the handle's, and is taken once: the entry is free then.
+        let stranded = before.is_stranded().then(|| unsafe { self.take_payload() });
+        self.set_free();
+        LetGo::Mine(stranded)
+    }
+
+    /// Clears the owner's bit. `Some`: the list had let go before, when the word was this.
+    #[inline]
+    fn disown(&self) -> Option<Word> {
         loop {
             let word = self.word();
             debug_assert!(word.owned(), "{word:?}");
             if !word.in_list() {
-                self.set_free();
-                return true;
+                return Some(word);
             }
             if self.exchange(word, word.disowned()) {
-                return false;
+                return None;
             }
         }
     }

@@ -197,6 +197,18 @@ impl<T> Entry<T> {
         payload
     }
 
+    /// Leaves the payload with the handle after the push was refused: the timer is stranded.
+    ///
+    /// # Safety
+    /// As [`Entry::disarm`], and it was armed with an owner.
+    pub unsafe fn strand(&self) {
+        // ORDER: Relaxed - the caller alone reaches the entry; who is given the handle has it from
+        // the caller.
+        let word = Word(self.word.load(Ordering::Relaxed));
+        debug_assert!(word.is_waiting() && word.owned(), "{word:?}");
+        self.word.store(word.unlisted().0, Ordering::Relaxed);
+    }
+
     /// Writes down where the entry is about to sit.
     #[inline]
     pub(super) fn set_filed(&self, place: Place) {

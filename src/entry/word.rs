@@ -11,6 +11,9 @@
 //! - `owner`: somebody else does too: the handle while the timer is pending or fired, the keeper
 //!   (a thread's cache of seats) while it is vacant. Whoever clears the last of the two bits
 //!   releases the entry.
+//! - A *stranded* timer is pending and owned, and in no list: its engine stopped while it moved to
+//!   another entry, so that this entry was never filed. Its payload is the handle's. No other
+//!   thread reaches the entry.
 //! - `version`: bumped by every re-filing and every reuse, so that a word that was read together
 //!   with the entry's place is never mistaken for a later one. While a handle or a keeper is
 //!   between reading and exchanging, only re-filings of one unchanged deadline can bump it, and
@@ -39,7 +42,7 @@ pub struct Word(pub(super) u64);
 /// What an entry is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A timer waits in it; its payload is there.
+    /// A timer waits in it, or is stranded there; its payload is in it.
     Pending,
     /// Its timer was cancelled; the payload is gone, the seat is free.
     Vacant,
@@ -78,6 +81,18 @@ impl Word {
             2 => Phase::Fired,
             _ => Phase::Stopped,
         }
+    }
+
+    /// Whether a timer waits: it is pending, and a list reaches it.
+    #[inline]
+    pub fn is_waiting(self) -> bool {
+        self.0 & (PHASE | LIST) == Phase::Pending.bits() | LIST
+    }
+
+    /// Whether the payload is the handle's: the timer is pending, and in no list.
+    #[inline]
+    pub fn is_stranded(self) -> bool {
+        self.0 & (PHASE | LIST) == Phase::Pending.bits()
     }
 
     /// Whether a list reaches the entry.
@@ -162,10 +177,14 @@ mod tests {
                 assert_eq!(word.deadline(), deadline);
                 assert_eq!(word.phase(), Phase::Pending);
                 assert!(word.in_list());
+                assert!(word.is_waiting() && !word.is_stranded());
+                assert!(!word.unlisted().is_waiting() && word.unlisted().is_stranded());
                 assert_eq!(word.owned(), owned);
                 for phase in [Phase::Pending, Phase::Vacant, Phase::Fired, Phase::Stopped] {
                     let other = word.with_phase(phase);
                     assert_eq!(other.phase(), phase);
+                    assert_eq!(other.is_waiting(), phase == Phase::Pending);
+                    assert_eq!(other.unlisted().is_stranded(), phase == Phase::Pending);
                     assert_eq!(other.with_phase(Phase::Pending), word);
                 }
                 assert_eq!(word.with_deadline(Tick::new(5)).with_deadline(deadline), word);

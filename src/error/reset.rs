@@ -2,61 +2,45 @@
 
 use std::fmt;
 
-use super::Exclusive;
-
-/// The engine stopped while a timer was being moved to an earlier time: the payload is back,
-/// and will neither fire nor be returned by `stop`.
+/// Why a timer was not moved.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Batch, ResetError, TypedEngine};
+/// use tickless::{Engine, ManualClock, ResetError};
 ///
-/// let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
-/// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
-/// // Another thread may be just about to stop the engine.
-/// let outcome: Result<bool, ResetError<String>> = retry.reset(Duration::from_secs(5));
-/// match outcome {
-///     Ok(moved) => assert!(moved, "here nobody does"),
-///     Err(stopped) => println!("{} will not be tried again", stopped.into_payload()),
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let mut save = engine.schedule(second, || println!("saved"))?;
+/// assert_eq!(save.reset(2 * second), Ok(()), "somebody types: save later");
+/// engine.advance(2 * second)?;
+/// // It was saved meanwhile: what is typed now needs a timer of its own.
+/// match save.reset(second) {
+///     Ok(()) => println!("moved"),
+///     Err(ResetError::TooLate) => save = engine.schedule(second, || println!("saved again"))?,
+///     Err(error) => return Err(error.into()),
 /// }
+/// assert!(save.cancel());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ResetError<T> {
-    payload: Exclusive<T>,
-}
-
-impl<T> ResetError<T> {
-    #[cfg(not(any(loom, shuttle)))]
-    pub(crate) fn new(payload: T) -> ResetError<T> {
-        ResetError { payload: Exclusive::new(payload) }
-    }
-
-    /// What was scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// The timer has fired: its payload was handed over, or is being handed over right now.
+    TooLate,
+    /// The engine has stopped. The payload was returned by the stop or, if the stop came while the
+    /// timer was being moved, is still in the handle: [`Handle::take`] returns it then, once.
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, ResetError, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, String>| drop(batch))?;
-    /// let mut retry = engine.schedule(Duration::from_secs(30), "GET /".to_owned())?;
-    /// let stranded = retry.reset(Duration::from_secs(5)).map_err(ResetError::into_payload);
-    /// assert_eq!(stranded, Ok(true), "or the request, had the engine stopped meanwhile");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn into_payload(self) -> T {
-        self.payload.into_inner()
-    }
+    /// [`Handle::take`]: crate::Handle::take
+    Stopped,
 }
 
-impl<T> fmt::Debug for ResetError<T> {
+impl fmt::Display for ResetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResetError").finish_non_exhaustive()
+        f.write_str(match self {
+            ResetError::TooLate => "the timer has fired already",
+            ResetError::Stopped => "the engine has stopped",
+        })
     }
 }
 
-impl<T> fmt::Display for ResetError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the engine stopped while the timer was being moved")
-    }
-}
-
-impl<T> std::error::Error for ResetError<T> {}
+impl std::error::Error for ResetError {}

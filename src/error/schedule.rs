@@ -81,7 +81,7 @@ impl<T> ScheduleError<T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Engine};
     /// let handler = |batch: Batch<'_, String>| drop(batch);
-    /// let engine = Engine::builder().max_pending(1).build_typed(handler)?;
+    /// let engine = Engine::builder().max_pending(1).build_with_handler(handler)?;
     /// let minute = Duration::from_secs(60);
     /// engine.schedule_detached(minute, "first".to_owned())?;
     /// let refused = engine.schedule_detached(minute, "second".to_owned()).unwrap_err();
@@ -96,8 +96,8 @@ impl<T> ScheduleError<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// let engine = TypedEngine::new(|batch: Batch<'_, (u64, String)>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// let engine = Engine::typed(|batch: Batch<'_, (u64, String)>| drop(batch))?;
     /// engine.stop()?;
     /// let request = (7, "GET /".to_owned());
     /// let refused = engine.schedule(Duration::from_secs(5), request).unwrap_err();
@@ -120,7 +120,7 @@ impl<T> ScheduleError<T> {
     /// let refused = engine.schedule(minute, || println!("due too")).unwrap_err();
     /// assert!(refused.is_full());
     /// first.cancel();
-    /// engine.as_typed().schedule_detached(minute, refused.into_payload())?;
+    /// engine.schedule_detached(minute, refused.into_payload())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_full(&self) -> bool {

@@ -14,7 +14,7 @@ use std::io;
 /// ```
 /// use std::time::Duration;
 /// use tickless::Engine;
-/// use tickless::future::{EngineExt, SleepError};
+/// use tickless::future::SleepError;
 ///
 /// let engine = Engine::new()?;
 /// let mut sleep = engine.sleep(Duration::from_secs(5));
@@ -88,7 +88,7 @@ impl Elapsed {
     /// use std::future::pending;
     /// use std::time::Duration;
     /// use tickless::Engine;
-    /// use tickless::future::{EngineExt, SleepError};
+    /// use tickless::future::SleepError;
     ///
     /// let engine = Engine::builder().max_pending(1).build()?;
     /// let _takes_the_room = engine.schedule(Duration::from_secs(60), || ())?;

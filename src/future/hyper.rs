@@ -7,7 +7,7 @@ use hyper::rt::{Sleep as HyperSleep, Timer};
 
 use crate::engine::Engine;
 
-use super::{EngineExt, Sleep};
+use super::Sleep;
 
 /// An engine as the [timer](hyper::rt::Timer) of hyper's servers and clients: for header timeouts,
 /// keep-alives and whatever else they limit.

@@ -17,7 +17,7 @@ use super::{MissedTickBehavior, Sleep, SleepError};
 const GRACE: Duration = Duration::from_millis(5);
 
 /// Ticks at a fixed period: from [`interval`], [`interval_at`] and
-/// [`EngineExt`](super::EngineExt).
+/// [`Engine::interval`].
 ///
 /// Ticks are due at the start and at multiples of the period after it, so that they do not drift
 /// whatever is done between them. A tick that is asked for more than 5 ms and a tick of the
@@ -60,7 +60,7 @@ pub struct Interval {
 /// The period is zero. As [`Engine::global`], if this is its first use.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    Interval::from_now(EngineRef::new(Engine::global().as_typed()), period)
+    Interval::from_now(EngineRef::new(Engine::global()), period)
 }
 
 /// Ticks every `period` from `start` on, on the process's own engine.
@@ -77,7 +77,7 @@ pub fn interval(period: Duration) -> Interval {
 /// The period is zero. As [`Engine::global`], if this is its first use.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(EngineRef::new(Engine::global().as_typed()), Some(start), period)
+    Interval::new(EngineRef::new(Engine::global()), Some(start), period)
 }
 
 // === impl Interval ===
@@ -143,7 +143,7 @@ impl Interval {
     /// ```
     /// use std::time::Duration;
     /// use tickless::Engine;
-    /// use tickless::future::{EngineExt, SleepError};
+    /// use tickless::future::SleepError;
     ///
     /// let engine = Engine::new()?;
     /// let mut interval = engine.interval(Duration::from_secs(10));
@@ -222,7 +222,7 @@ impl Interval {
     /// pollster::block_on(interval.tick());
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        self.sleep.reset_after(delay);
+        self.sleep.reset(delay);
     }
 
     /// Begins anew: the next tick is due at `deadline`.

@@ -27,9 +27,9 @@
 //! # Which engine
 //!
 //! [`sleep`](crate::sleep), [`timeout`](crate::timeout) and [`interval`](crate::interval) run on
-//! [`Engine::global`](crate::Engine::global), which starts on first use. [`EngineExt`] has the same
-//! on an engine of one's own: with a shorter tick, a limit, or a clock that is moved by hand, for
-//! tests that take no time.
+//! [`Engine::global`](crate::Engine::global), which starts on first use. An
+//! [`Engine`](crate::Engine) of your own has methods of the same names: it may have a shorter tick,
+//! a limit, or a clock that a test moves by hand.
 //!
 //! # What it costs
 //!
@@ -51,6 +51,7 @@
 //! All of them may be dropped at any point, and tell nobody. What has not been awaited to its end
 //! can be awaited again by `&mut`: no time is lost, and no tick.
 
+mod engine;
 mod error;
 mod ext;
 #[cfg(feature = "hyper")]
@@ -62,7 +63,7 @@ mod sleep;
 mod timeout;
 
 pub use error::{Elapsed, SleepError};
-pub use ext::{EngineExt, FutureExt};
+pub use ext::FutureExt;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::engine::{Engine, EngineRef, Handle, State};
+use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::protocol::signal::Signal;
 use crate::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::SleepError;
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus what system and executor need to wake the task).
 ///
-/// From [`sleep`], [`sleep_until`] and [`EngineExt`](super::EngineExt). Its timer is scheduled by
+/// From [`sleep`], [`sleep_until`] and [`Engine::sleep`]. Its timer is scheduled by
 /// the first poll: one that is never polled costs nothing. That is the one allocation of its life,
 /// whatever polls and resets follow (but see [`reset`](Sleep::reset)); a deadline that has passed
 /// by then is ready without a timer.
@@ -42,7 +42,6 @@ use super::SleepError;
 /// ```
 /// use std::time::Duration;
 /// use tickless::{Engine, ManualClock};
-/// use tickless::future::EngineExt;
 ///
 /// // Asynchronous code is tested without waiting on an engine whose clock is moved by hand.
 /// let clock = ManualClock::new();
@@ -95,7 +94,7 @@ struct Ringer {
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn sleep(delay: Duration) -> Sleep {
-    Sleep::after(EngineRef::new(Engine::global().as_typed()), delay)
+    Sleep::after(EngineRef::new(Engine::global()), delay)
 }
 
 /// Waits until `deadline` on the process's own engine. What is past is ready at the first poll.
@@ -111,14 +110,14 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(EngineRef::new(Engine::global().as_typed()), Some(deadline))
+    Sleep::until(EngineRef::new(Engine::global()), Some(deadline))
 }
 
 // === impl Sleep ===
 
 impl Sleep {
     pub(super) fn after(engine: EngineRef, delay: Duration) -> Sleep {
-        Sleep::until(engine, engine.time_after(delay))
+        Sleep::until(engine, engine.time_of(When::after(delay)))
     }
 
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
@@ -155,37 +154,25 @@ impl Sleep {
             || self.handle.as_ref().is_some_and(|handle| handle.state() == State::Fired)
     }
 
-    /// Moves the deadline: the sleep is ready when this one has passed, and at no other time,
-    /// whether it was elapsed or not.
+    /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]: the sleep is ready
+    /// when that has passed, and at no other time, whether it was elapsed or not. Of a [`When`] with
+    /// a slack, the deadline is the time in it that costs the engine least.
     ///
-    /// To a later time this is one atomic exchange, as [`Handle::reset_at`] is, and takes no lock;
+    /// To a later time this is one compare-and-swap, as [`Handle::reset`] is, and takes no lock;
     /// the task that polled last will be woken. A deadline that has passed is ready at the next
     /// poll. A sleep whose timer has fired waits anew from its next poll on, and allocates again
     /// only where the reaper is still busy with the last firing.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     ///
     /// let mut idle = tickless::sleep(Duration::from_secs(30));
     /// // On each packet:
-    /// idle.reset(Instant::now() + Duration::from_secs(30));
+    /// idle.reset(Duration::from_secs(30));
     /// assert!(!idle.is_elapsed());
     /// ```
-    pub fn reset(&mut self, deadline: Instant) {
-        self.move_to(Some(deadline));
-    }
-
-    /// As [`reset`](Sleep::reset), to `delay` from now.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut sleep = tickless::sleep(Duration::from_secs(3600));
-    /// sleep.reset_after(Duration::from_millis(2));
-    /// pollster::block_on(sleep);
-    /// ```
-    pub fn reset_after(&mut self, delay: Duration) {
-        self.move_to(self.engine.time_after(delay));
+    pub fn reset(&mut self, when: impl Into<When>) {
+        self.move_to(self.engine.time_of(when.into()));
     }
 
     /// As polling the future, with an answer instead of a panic.
@@ -250,11 +237,8 @@ impl Sleep {
         self.has_elapsed = false;
         self.is_moved = true;
         let Some(handle) = &mut self.handle else { return };
-        let moved = match deadline {
-            Some(deadline) => handle.reset_at(deadline),
-            None => handle.reset(Duration::MAX),
-        };
-        if !matches!(moved, Ok(true)) {
+        let moved = handle.reset(deadline.map_or(When::after(Duration::MAX), When::at));
+        if moved.is_err() {
             // It has fired, or its engine stopped: the next poll finds out which.
             self.handle = None;
         }

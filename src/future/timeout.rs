@@ -10,7 +10,7 @@ use crate::engine::{Engine, EngineRef};
 use super::{Elapsed, Sleep};
 
 /// A future that has until its deadline to be ready: from [`timeout`], [`timeout_at`],
-/// [`FutureExt`](super::FutureExt) and [`EngineExt`](super::EngineExt).
+/// [`FutureExt`](super::FutureExt) and [`Engine::timeout`].
 ///
 /// Each poll polls the inner future first, and its deadline only if that is not ready: a future
 /// that is ready at once needs no timer and no allocation, whatever the deadline. Nothing
@@ -56,7 +56,7 @@ pub struct Timeout<F> {
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = Sleep::after(EngineRef::new(Engine::global().as_typed()), delay);
+    let sleep = Sleep::after(EngineRef::new(Engine::global()), delay);
     Timeout::new(future.into_future(), sleep)
 }
 
@@ -80,7 +80,7 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 /// # Panics
 /// As [`Engine::global`], if this is its first use.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = Sleep::until(EngineRef::new(Engine::global().as_typed()), Some(deadline));
+    let sleep = Sleep::until(EngineRef::new(Engine::global()), Some(deadline));
     Timeout::new(future.into_future(), sleep)
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::contained;
-use crate::engine::{Registry, Stats, TypedEngine};
+use crate::engine::{Engine, Registry, Stats};
 use crate::error::{BuildError, ScheduleError, StopError, TurnError};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
@@ -36,7 +36,7 @@ pub struct HashedWheelTimer {
 
 /// What a timer's clones share.
 struct Door {
-    engine: TypedEngine<Pending>,
+    engine: Engine<Pending>,
     /// A [`WorkerState`]; it only grows.
     stage: AtomicU32,
     max_pending: Option<u64>,
@@ -100,7 +100,7 @@ impl HashedWheelTimer {
         Builder::new()
     }
 
-    pub(super) fn on(engine: TypedEngine<Pending>, max_pending: Option<u64>) -> HashedWheelTimer {
+    pub(super) fn on(engine: Engine<Pending>, max_pending: Option<u64>) -> HashedWheelTimer {
         let stage = AtomicU32::new(WorkerState::Init as u32);
         let door = Arc::new(Door { engine, stage, max_pending });
         TIMERS.enter(door.engine.number(), &door);
@@ -230,7 +230,7 @@ impl HashedWheelTimer {
     }
 
     /// Moves a manual clock on and runs what becomes due on the way, in order of its ticks, on this
-    /// thread: [`TypedEngine::advance`]. Answers how many timeouts the engine handed over, which
+    /// thread: [`Engine::advance`]. Answers how many timeouts the engine handed over, which
     /// includes those that another of the same tick cancelled just then.
     ///
     /// # Errors

@@ -3,12 +3,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::dispatch::{Panics, Task};
-use crate::engine::Engine;
+use crate::engine::{Engine, When};
 
-use super::door::When;
 use super::node::ByKey;
 use super::{KeyedTimers, ResetError};
 
@@ -68,6 +67,7 @@ where
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`cancel` drops the task, and costs the same"]
     pub fn take<Q>(&self, key: &Q) -> Option<Task>
     where
         K: Borrow<Q>,
@@ -79,61 +79,35 @@ where
         Some(panics.go_on_or(task))
     }
 
-    /// Moves what waits under `key`: it is due `delay` from now, and at no other time. `Ok(false)`:
-    /// nothing was waiting.
+    /// Moves the timer that waits under `key`: it is due at `when`, and at no other time.
     ///
     /// One search of the map and one exchange, where the new time is not much earlier than the old
     /// one; else the cost of a schedule and a cancel besides. O(1). Of several that move one timer
     /// at the same time, one is the last.
     ///
     /// # Errors
-    /// The timer had to be scheduled anew, and the engine is full or has stopped. It waits as it
-    /// did before.
+    /// No timer waits under the key; or it had to be scheduled anew, and the engine is full or has
+    /// stopped: then it waits as it did before.
     ///
     /// # Panics
     /// With what `Hash` or `Eq` of a key panics with: then nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless::keyed::{KeyedTimers, ResetError};
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("session", Duration::from_secs(60), || println!("logged out"))?;
-    /// assert_eq!(timers.reset("session", Duration::from_secs(90)), Ok(true));
-    /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Ok(false));
+    /// assert_eq!(timers.reset("session", Duration::from_secs(90)), Ok(()));
+    /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Err(ResetError::Absent));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<Q>(&self, key: &Q, delay: Duration) -> Result<bool, ResetError>
+    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> Result<(), ResetError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.door().reset(key, When::After(delay))
-    }
-
-    /// As [`reset`](KeyedTimers::reset), to a point in time.
-    ///
-    /// # Errors
-    /// As [`reset`](KeyedTimers::reset).
-    ///
-    /// # Panics
-    /// As [`reset`](KeyedTimers::reset).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed("bell", Duration::from_secs(60), || println!("ding"))?;
-    /// let noon = timers.engine().now() + Duration::from_secs(3600);
-    /// assert_eq!(timers.reset_at("bell", noon), Ok(true));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> Result<bool, ResetError>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.door().reset(key, When::At(deadline))
+        self.door().reset(key, when.into())
     }
 
     /// Whether a timer waits under `key`. Something else may be so right after. O(1).
@@ -180,7 +154,7 @@ where
     {
         let door = self.door();
         let tick = door.table().deadline(&ByKey { key, hash: door.hash(key) })?;
-        door.engine().as_typed().instant_of(tick)
+        door.engine().instant_of(tick)
     }
 }
 

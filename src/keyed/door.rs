@@ -13,13 +13,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::time::{Duration, Instant};
 
 use crate::dispatch::{Panics, Task, contained};
-use crate::engine::{Engine, Handle};
+use crate::engine::{Engine, When};
 use crate::error::ScheduleError;
 use crate::sync::{Anchors, Arc};
-use crate::time::Tick;
 
 use super::ResetError;
 use super::node::{ByKey, Counted, Node};
@@ -39,15 +37,6 @@ where
     hasher: S,
 }
 
-/// When a timer is due.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum When {
-    /// So long from now.
-    After(Duration),
-    /// At that point.
-    At(Instant),
-}
-
 /// Why a timer was not let in, with its task.
 pub(super) enum Refusal {
     Occupied(Task),
@@ -56,29 +45,6 @@ pub(super) enum Refusal {
 
 /// What a new timer took the place of.
 type Replaced<K> = Option<(Task, Remains<K>)>;
-
-// === impl When ===
-
-impl When {
-    const NOW: When = When::After(Duration::ZERO);
-
-    fn schedule<F>(self, engine: &Engine, task: F) -> Result<Handle, ScheduleError<Task>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        match self {
-            When::After(delay) => engine.schedule(delay, task),
-            When::At(deadline) => engine.schedule_at(deadline, task),
-        }
-    }
-
-    fn tick(self, engine: &Engine) -> Tick {
-        match self {
-            When::After(delay) => engine.as_typed().tick_after(delay),
-            When::At(deadline) => engine.as_typed().tick_at(deadline),
-        }
-    }
-}
 
 // === impl Door ===
 
@@ -149,7 +115,7 @@ where
         let mut node = Node::new(key, hash, self.anchors.of(hash).clone());
         loop {
             let ticket = Ticket::new(node.clone(), 0);
-            let timer = match when.schedule(&self.engine, move || ticket.fire()) {
+            let timer = match self.engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle.cancel_on_drop(),
                 Err(error) => return Err(Refusal::Engine(error.map(|_| task))),
             };
@@ -165,28 +131,28 @@ where
         }
     }
 
-    /// Moves what waits under a key; `false`: nothing does.
-    pub(super) fn reset<Q>(&self, key: &Q, when: When) -> Result<bool, ResetError>
+    /// Moves the timer that waits under a key.
+    pub(super) fn reset<Q>(&self, key: &Q, when: When) -> Result<(), ResetError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let key = ByKey { key, hash: self.hash(key) };
         // Here, and not under the lock, the thread gets to know the engine if it does not.
-        let deadline = when.tick(&self.engine);
+        let deadline = self.engine.tick_of(when);
         loop {
             let (node, turn) = match self.table.postpone(&key, deadline) {
-                None => return Ok(false),
+                None => return Err(ResetError::Absent),
                 Some(Move::Done) => {
-                    self.engine.as_typed().count_reset();
-                    return Ok(true);
+                    self.engine.count_reset();
+                    return Ok(());
                 }
                 Some(Move::Anew(node, turn)) => (node, turn),
             };
             // To an earlier time, or too late for the engine but not for us: another timer, whose
             // ticket is the one that counts from then on.
             let ticket = Ticket::new(node.clone(), turn);
-            let handle = match when.schedule(&self.engine, move || ticket.fire()) {
+            let handle = match self.engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle,
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
@@ -198,7 +164,7 @@ where
             };
             not_needed.cancel();
             if is_moved {
-                return Ok(true);
+                return Ok(());
             }
         }
     }

@@ -75,7 +75,7 @@ pub enum IfAbsentReason {
     Stopped,
 }
 
-/// Why a timer was not moved by [`KeyedTimers::reset`]: it waits as it did before.
+/// Why a timer was not moved by [`KeyedTimers::reset`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -86,7 +86,7 @@ pub enum IfAbsentReason {
 /// let returned = timers.engine().stop()?;
 /// assert_eq!(timers.reset("key", Duration::from_secs(9)), Err(ResetError::Stopped));
 /// drop(returned);
-/// assert_eq!(timers.reset("key", Duration::from_secs(9)), Ok(false), "it went with its task");
+/// assert_eq!(timers.reset("key", Duration::from_secs(9)), Err(ResetError::Absent));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -94,8 +94,11 @@ pub enum IfAbsentReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
+    /// No timer waits under the key: none was scheduled, or it has begun to run or was cancelled.
+    Absent,
     /// As many timers are pending on the engine as its `max_pending` allows, and this one needed
-    /// the place of a second for a moment: one that is moved to an earlier time does.
+    /// the place of a second for a moment: one that is moved to an earlier time does. It waits as it
+    /// did before.
     Full,
     /// The engine has stopped.
     Stopped,
@@ -191,6 +194,7 @@ impl fmt::Display for IfAbsentReason {
 impl fmt::Display for ResetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            ResetError::Absent => "no timer waits under the key",
             ResetError::Full => "as many timers as allowed are pending",
             ResetError::Stopped => "the engine has stopped",
         })

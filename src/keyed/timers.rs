@@ -1,14 +1,13 @@
 //! The timers: what schedules, moves, cancels and looks by key.
 
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::time::{Duration, Instant};
 
-use crate::dispatch::{Panics, Task};
-use crate::engine::Engine;
+use crate::dispatch::{IntoPayload, Panics, Task};
+use crate::engine::{Engine, When};
 use crate::error::{BuildError, ScheduleError};
 use crate::sync::Arc;
 
-use super::door::{Door, Refusal, When};
+use super::door::{Door, Refusal};
 use super::table::Rule;
 use super::{IfAbsentError, Scheduled};
 
@@ -123,9 +122,10 @@ where
         KeyedTimers { door: Arc::new(Door::new(engine.clone(), hasher)) }
     }
 
-    /// Runs `task` `delay` from now, in place of whatever waits under `key`: never earlier, and
-    /// later by less than a tick (plus what [`Engine::schedule`] says). What it replaces will never
-    /// run; it is dropped here.
+    /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`](std::time::Instant), or a [`When`]), in place of the timer that waits under
+    /// `key`, if one does. The replaced task will never run and is dropped here. The task runs as
+    /// exactly as one of [`Engine::schedule`].
     ///
     /// O(1), whatever waits.
     ///
@@ -149,48 +149,16 @@ where
     /// assert_eq!(timers.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn schedule_keyed<F>(
+    pub fn schedule_keyed(
         &self,
         key: K,
-        delay: Duration,
-        task: F,
-    ) -> Result<Scheduled, ScheduleError<Task>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.replace(key, When::After(delay), Task::new(task))
+        when: impl Into<When>,
+        task: impl IntoPayload<Task>,
+    ) -> Result<Scheduled, ScheduleError<Task>> {
+        self.replace(key, when.into(), task.into_payload())
     }
 
-    /// As [`schedule_keyed`](KeyedTimers::schedule_keyed), for a point in time. What is past runs
-    /// at once.
-    ///
-    /// # Errors
-    /// As [`schedule_keyed`](KeyedTimers::schedule_keyed).
-    ///
-    /// # Panics
-    /// As [`schedule_keyed`](KeyedTimers::schedule_keyed).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// let noon = timers.engine().now() + Duration::from_secs(3600);
-    /// timers.schedule_keyed_at("bell", noon, || println!("noon"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn schedule_keyed_at<F>(
-        &self,
-        key: K,
-        deadline: Instant,
-        task: F,
-    ) -> Result<Scheduled, ScheduleError<Task>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.replace(key, When::At(deadline), Task::new(task))
-    }
-
-    /// Runs `task` `delay` from now, unless another timer waits under `key`.
+    /// Runs `task` at `when`, unless another timer waits under `key`.
     ///
     /// Of several threads that try this at the same time with one key, one succeeds. O(1), whatever
     /// waits.
@@ -220,46 +188,13 @@ where
     /// assert_eq!(timers.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn schedule_if_absent<F>(
+    pub fn schedule_if_absent(
         &self,
         key: K,
-        delay: Duration,
-        task: F,
-    ) -> Result<(), IfAbsentError>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.add(key, When::After(delay), Task::new(task))
-    }
-
-    /// As [`schedule_if_absent`](KeyedTimers::schedule_if_absent), for a point in time. What is
-    /// past runs at once.
-    ///
-    /// # Errors
-    /// As [`schedule_if_absent`](KeyedTimers::schedule_if_absent).
-    ///
-    /// # Panics
-    /// As [`schedule_if_absent`](KeyedTimers::schedule_if_absent).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// let soon = timers.engine().now() + Duration::from_secs(5);
-    /// timers.schedule_if_absent_at("key", soon, || println!("due"))?;
-    /// assert!(timers.schedule_if_absent_at("key", soon, || ()).unwrap_err().is_occupied());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn schedule_if_absent_at<F>(
-        &self,
-        key: K,
-        deadline: Instant,
-        task: F,
-    ) -> Result<(), IfAbsentError>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.add(key, When::At(deadline), Task::new(task))
+        when: impl Into<When>,
+        task: impl IntoPayload<Task>,
+    ) -> Result<(), IfAbsentError> {
+        self.add(key, when.into(), task.into_payload())
     }
 
     fn replace(&self, key: K, when: When, task: Task) -> Result<Scheduled, ScheduleError<Task>> {

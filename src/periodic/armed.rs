@@ -119,8 +119,8 @@ impl<B: Body> Armed<B> {
     ) -> Result<Arc<Armed<B>>, (End, B)> {
         let armed = Arc::new(Armed {
             word: HoldWord::new_held(),
-            engine: EngineRef::new(engine.as_typed()),
-            clock: engine.as_typed().clock().clone(),
+            engine: EngineRef::new(engine),
+            clock: engine.clock().clone(),
             due_ns: AtomicU64::new(at_ns),
             shared,
             kept: UnsafeCell::new(Kept { handle: None, body: Some(body) }),

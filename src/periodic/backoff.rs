@@ -171,6 +171,16 @@ impl Backoff {
     }
 }
 
+impl IntoIterator for Backoff {
+    type Item = Duration;
+    type IntoIter = Delays;
+
+    /// The same as [`delays`](Backoff::delays).
+    fn into_iter(self) -> Delays {
+        self.delays()
+    }
+}
+
 // === impl Delays ===
 
 impl Delays {

@@ -66,7 +66,7 @@ impl<F> StartError<F> {
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::Engine;
-    /// # use tickless::periodic::{Every, StartReason};
+    /// # use tickless::periodic::StartReason;
     /// let engine = Engine::new()?;
     /// engine.stop()?;
     /// let refused = engine.every(Duration::from_secs(1), |_| println!("again")).unwrap_err();

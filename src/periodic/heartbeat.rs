@@ -103,12 +103,12 @@ impl Heartbeat {
         if timeout_ns == 0 {
             return Err(StartError::new(StartReason::ZeroPeriod, on_silence));
         }
-        let now_ns = engine.as_typed().clock().now_ns();
+        let now_ns = engine.clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
         let first_ns = now_ns.saturating_add(timeout_ns);
         let body = HeartbeatBody { on_silence: Some(on_silence), next: Next::At(first_ns) };
         match Armed::start(engine, first_ns, body, beats) {
-            Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine.as_typed()) }),
+            Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine) }),
             Err((end, body)) => {
                 let on_silence = body.on_silence.expect("it has not been called");
                 Err(StartError::of(end, on_silence))

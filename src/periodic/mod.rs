@@ -4,7 +4,7 @@
 //! ```
 //! use std::time::Duration;
 //! use tickless::{Engine, ManualClock};
-//! use tickless::periodic::{Every, Heartbeat, Schedule};
+//! use tickless::periodic::{Heartbeat, Schedule};
 //!
 //! let clock = ManualClock::new();
 //! let engine = Engine::builder().manual_clock(&clock).build()?;
@@ -14,7 +14,7 @@
 //! let flush = engine.every(second, |_| println!("flush"))?;
 //! // With a pause of ten seconds between two runs, the first at once.
 //! let poll = Schedule::fixed_delay(10 * second)
-//!     .starting_after(Duration::ZERO)
+//!     .starting(Duration::ZERO)
 //!     .start(&engine, |run| println!("poll number {}", run.number()))?;
 //! // Fires once, when nobody calls `beat` for half a minute.
 //! let peer = Heartbeat::new(&engine, 30 * second, || println!("the peer is gone"))?;
@@ -66,7 +66,6 @@ pub use crate::protocol::End;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use error::{StartError, StartReason};
-pub use every::Every;
 pub use handle::{Periodic, PeriodicGuard};
 pub use heartbeat::Heartbeat;
 pub use outcome::Outcome;

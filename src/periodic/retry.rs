@@ -30,8 +30,8 @@ use super::{Attempt, Backoff, Outcome, Retrying, StartError};
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a retry does nothing until it is started"]
-pub struct Retry {
-    backoff: Backoff,
+pub struct Retry<P = Backoff> {
+    pauses: P,
     most: u32,
     within: Duration,
     timeout: Option<Duration>,
@@ -39,17 +39,25 @@ pub struct Retry {
 
 // === impl Retry ===
 
-impl Retry {
-    /// Attempts with these pauses in between. Default: no limit.
+impl<P> Retry<P>
+where
+    P: IntoIterator<Item = Duration, IntoIter: Send + 'static>,
+{
+    /// Attempts with these pauses in between: a [`Backoff`], or anything that iterates over
+    /// durations, such as an array of them or the backoff of another crate. Where it ends, the
+    /// attempt before was the last. Default: no other limit.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::periodic::{Backoff, Jitter, Retry};
     /// let backoff = Backoff::new(Duration::from_millis(100)).jitter(Jitter::Full);
     /// let retry = Retry::new(backoff).attempts(8);
+    ///
+    /// // Four attempts, with these pauses.
+    /// let retry = Retry::new([1, 5, 30].map(Duration::from_secs));
     /// ```
-    pub fn new(backoff: Backoff) -> Retry {
-        Retry { backoff, most: u32::MAX, within: Duration::MAX, timeout: None }
+    pub fn new(pauses: P) -> Retry<P> {
+        Retry { pauses, most: u32::MAX, within: Duration::MAX, timeout: None }
     }
 
     /// The most attempts, the first included. Default no limit; from 1, and zero counts as 1.
@@ -59,7 +67,7 @@ impl Retry {
     /// # use tickless::periodic::{Backoff, Retry};
     /// let once_more = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(2);
     /// ```
-    pub fn attempts(mut self, most: u32) -> Retry {
+    pub fn attempts(mut self, most: u32) -> Retry<P> {
         self.most = most.max(1);
         self
     }
@@ -74,7 +82,7 @@ impl Retry {
     /// let backoff = Backoff::new(Duration::from_secs(1));
     /// let patient = Retry::new(backoff).within(Duration::from_secs(300));
     /// ```
-    pub fn within(mut self, limit: Duration) -> Retry {
+    pub fn within(mut self, limit: Duration) -> Retry<P> {
         self.within = limit;
         self
     }
@@ -101,7 +109,7 @@ impl Retry {
     /// assert_eq!(retrying.attempts(), 3, "at 0, 11 and 23 seconds");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn attempt_timeout(mut self, limit: Duration) -> Retry {
+    pub fn attempt_timeout(mut self, limit: Duration) -> Retry<P> {
         self.timeout = Some(limit);
         self
     }
@@ -200,12 +208,12 @@ impl Retry {
         A: Make<T, E>,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
-        let now_ns = engine.as_typed().clock().now_ns();
+        let now_ns = engine.clock().now_ns();
         let limits = Limits {
             most: self.most,
             until_ns: now_ns.saturating_add(saturating_ns(self.within)),
             timeout_ns: self.timeout.map(saturating_ns),
         };
-        Trying::new(attempt, done, self.backoff.delays(), limits).start(engine, now_ns)
+        Trying::new(attempt, done, self.pauses.into_iter(), limits).start(engine, now_ns)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineRef};
+use crate::engine::{Engine, EngineRef, When};
 use crate::time::{Clock, saturating_ns};
 
 use super::handle::{Periodic, PeriodicBody};
@@ -20,7 +20,7 @@ use super::{Run, StartError, StartReason};
 /// let engine = Engine::new()?;
 /// let (sender, receiver) = mpsc::channel();
 /// let periodic = Schedule::fixed_rate(Duration::from_millis(5))
-///     .starting_after(Duration::ZERO)
+///     .starting(Duration::ZERO)
 ///     .start(&engine, move |run: &Run| drop(sender.send(run.number())))?;
 /// assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
 /// assert!(periodic.cancel());
@@ -29,7 +29,8 @@ use super::{Run, StartError, StartReason};
 #[must_use = "a schedule does nothing until it is started"]
 pub struct Schedule {
     plan: Plan,
-    first: First,
+    /// `None`: as if there had been a run at the start.
+    first: Option<When>,
 }
 
 /// From a run to the next.
@@ -48,13 +49,6 @@ pub(super) enum Skips {
     Past,
     /// The present as well: its period is shorter than a tick, so this is the tick of that run.
     PastAndPresent,
-}
-
-enum First {
-    /// As if there had been a run now.
-    Usual,
-    At(Instant),
-    After(Duration),
 }
 
 // === impl Schedule ===
@@ -143,28 +137,11 @@ impl Schedule {
         Schedule::usual(Plan::From(Box::new(next)))
     }
 
-    /// The first run is due at `first`, and the others as the schedule says from there. What is
-    /// past is due at once. Default: as if there had been a run at the start.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::Schedule;
-    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let second = Duration::from_secs(1);
-    /// let begin = engine.now() + 30 * second;
-    /// let schedule = Schedule::fixed_rate(second).starting_at(begin);
-    /// let periodic = schedule.start(&engine, |_| println!("a second"))?;
-    /// assert_eq!(periodic.next_deadline(), Some(begin));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn starting_at(mut self, first: Instant) -> Schedule {
-        self.first = First::At(first);
-        self
-    }
-
-    /// The first run is due `delay` after the start (zero: at once, on the engine's thread), and
-    /// the others as the schedule says from there.
+    /// The first run is due at `when`, a [`Duration`] from the start on or an [`Instant`], and the
+    /// others as the schedule says from there. With a [slack](When::slack) it is due at the time in
+    /// it that costs the engine least, and the others count from that. What has passed, or a delay
+    /// of zero, is due at once, on the engine's thread. Default: as if there had been a run at the
+    /// start.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -172,14 +149,19 @@ impl Schedule {
     /// # use tickless::periodic::Schedule;
     /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
     /// let hour = Duration::from_secs(3600);
-    /// let schedule = Schedule::fixed_delay(hour).starting_after(Duration::ZERO);
+    /// let schedule = Schedule::fixed_delay(hour).starting(Duration::ZERO);
     /// let periodic = schedule.start(&engine, |_| println!("now, and then each hour"))?;
     /// engine.advance(Duration::ZERO)?;
     /// assert_eq!(periodic.runs(), 1);
+    ///
+    /// let noon = engine.now() + 4 * hour;
+    /// let schedule = Schedule::fixed_rate(24 * hour).starting(noon);
+    /// let periodic = schedule.start(&engine, |_| println!("noon"))?;
+    /// assert_eq!(periodic.next_deadline(), Some(noon));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn starting_after(mut self, delay: Duration) -> Schedule {
-        self.first = First::After(delay);
+    pub fn starting(mut self, when: impl Into<When>) -> Schedule {
+        self.first = Some(when.into());
         self
     }
 
@@ -246,14 +228,13 @@ impl Schedule {
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(StartError::new(StartReason::ZeroPeriod, task));
         }
-        let clock = engine.as_typed().clock();
+        let clock = engine.clock();
         let now_ns = clock.now_ns();
         let first_ns = match first {
-            First::Usual => plan.next(now_ns, clock).map(|(next_ns, _)| next_ns),
-            First::At(first) => Some(clock.ns_at(first)),
-            First::After(delay) => Some(now_ns.saturating_add(saturating_ns(delay))),
+            None => plan.next(now_ns, clock).map(|(next_ns, _)| next_ns),
+            Some(when) => Some(engine.due_ns(when, now_ns)),
         };
-        plan.fit(EngineRef::new(engine.as_typed()).tick());
+        plan.fit(EngineRef::new(engine).tick());
         match first_ns {
             Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
             None => Err(StartError::new(StartReason::NoRun, task)),
@@ -261,7 +242,7 @@ impl Schedule {
     }
 
     fn usual(plan: Plan) -> Schedule {
-        Schedule { plan, first: First::Usual }
+        Schedule { plan, first: None }
     }
 }
 

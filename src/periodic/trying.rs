@@ -1,6 +1,7 @@
 //! What a retry does: makes an attempt, waits for its answer, pauses, makes the next.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::dispatch::Panics;
 use crate::engine::Engine;
@@ -10,7 +11,7 @@ use crate::time::saturating_ns;
 use super::armed::{Armed, Arms, Body, Next};
 use super::attempt::{Answer, Answers};
 use super::retrying::State;
-use super::{Attempt, Delays, End, Outcome, Retrying, StartError};
+use super::{Attempt, End, Outcome, Retrying, StartError};
 
 /// How an attempt is made.
 pub(super) trait Make<T: Send + 'static, E: Send + 'static>: Send + 'static {
@@ -24,10 +25,10 @@ pub(super) struct AtOnce<A>(pub(super) A);
 pub(super) struct Later<A>(pub(super) A);
 
 /// What makes attempts, and what is told how they came out.
-pub(super) struct Trying<T, E, A, D> {
+pub(super) struct Trying<T, E, A, D, P> {
     attempt: A,
     done: D,
-    delays: Delays,
+    pauses: P,
     limits: Limits,
     /// An attempt has begun, whose answer is to come.
     is_asking: bool,
@@ -48,17 +49,18 @@ pub(super) struct Limits {
 
 // === impl Trying ===
 
-impl<T, E, A, D> Trying<T, E, A, D>
+impl<T, E, A, D, P> Trying<T, E, A, D, P>
 where
     T: Send + 'static,
     E: Send + 'static,
     A: Make<T, E>,
     D: FnOnce(Outcome<T, E>) + Send + 'static,
+    P: Iterator<Item = Duration> + Send + 'static,
 {
     /// A retry that has not begun.
-    pub(super) fn new(attempt: A, done: D, delays: Delays, limits: Limits) -> Self {
+    pub(super) fn new(attempt: A, done: D, pauses: P, limits: Limits) -> Self {
         let (is_asking, next) = (false, Next::Answer);
-        Trying { attempt, done, delays, limits, is_asking, next, outcome: None }
+        Trying { attempt, done, pauses, limits, is_asking, next, outcome: None }
     }
 
     /// Begins with the first attempt, at that time.
@@ -95,15 +97,17 @@ where
     /// The attempt has come to an end.
     fn hear(&mut self, answer: Option<Answer<T, E>>, armed: &Armed<Self>) {
         self.is_asking = false;
+        // Unless what follows says otherwise: the iterator over pauses may panic.
+        self.next = Next::End(End::Panicked);
         let attempts = armed.shared.attempts();
         let outcome = match answer {
             Some(Answer::Succeeded(value)) => Outcome::Succeeded { value, attempts },
             Some(Answer::Hopeless(error)) => Outcome::GaveUp { error: Some(error), attempts },
             Some(Answer::Failed(error)) => {
+                let pause = self.pauses.next().filter(|_| attempts < self.limits.most);
                 let now_ns = armed.clock().now_ns();
-                let delay = self.delays.next().map_or(u64::MAX, saturating_ns);
-                let next_ns = now_ns.saturating_add(delay);
-                if attempts < self.limits.most && next_ns <= self.limits.until_ns {
+                let next_ns = pause.map(|pause| now_ns.saturating_add(saturating_ns(pause)));
+                if let Some(next_ns) = next_ns.filter(|&next_ns| next_ns <= self.limits.until_ns) {
                     self.next = Next::At(next_ns);
                     return;
                 }
@@ -116,12 +120,13 @@ where
     }
 }
 
-impl<T, E, A, D> Body for Trying<T, E, A, D>
+impl<T, E, A, D, P> Body for Trying<T, E, A, D, P>
 where
     T: Send + 'static,
     E: Send + 'static,
     A: Make<T, E>,
     D: FnOnce(Outcome<T, E>) + Send + 'static,
+    P: Iterator<Item = Duration> + Send + 'static,
 {
     type Shared = Answers<T, E>;
 
@@ -140,7 +145,7 @@ where
 
     fn over(self, end: End, answers: &Answers<T, E>) {
         // What an attempt brought counts where nobody has cancelled meanwhile.
-        let Trying { attempt, done, outcome, .. } = self;
+        let Trying { attempt, done, pauses, outcome, .. } = self;
         let mut panics = Panics::none();
         let ended = Outcome::Ended { end, attempts: answers.attempts() };
         panics.run(|| match outcome {
@@ -148,16 +153,18 @@ where
             _ => done(ended),
         });
         panics.drop(attempt);
+        panics.drop(pauses);
         panics.go_on();
     }
 }
 
-impl<T, E, A, D> State for Armed<Trying<T, E, A, D>>
+impl<T, E, A, D, P> State for Armed<Trying<T, E, A, D, P>>
 where
     T: Send + 'static,
     E: Send + 'static,
     A: Make<T, E>,
     D: FnOnce(Outcome<T, E>) + Send + 'static,
+    P: Iterator<Item = Duration> + Send + 'static,
 {
     fn cancel(&self) -> bool {
         Arms::cancel(self)
@@ -172,7 +179,7 @@ where
     }
 }
 
-impl<T, E, A, D> fmt::Debug for Trying<T, E, A, D> {
+impl<T, E, A, D, P> fmt::Debug for Trying<T, E, A, D, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trying").field("next", &self.next).finish_non_exhaustive()
     }

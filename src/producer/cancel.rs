@@ -2,7 +2,8 @@
 //!
 //! The payload goes first, where nothing is lent: its destructor is foreign code, and may use the
 //! engine. Only then the thread's keeper is asked for, to keep the seat. If the destructor panics,
-//! the seat is kept all the same.
+//! the seat is kept all the same. The payload of a stranded timer goes last: its entry is let go of
+//! first.
 //!
 //! *Owner*: whoever has the handle.
 //!
@@ -12,7 +13,7 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, LetGo};
 use crate::memory::{Shared, release_one};
 use crate::shard::Shard;
 use crate::sync::assert_outside;
@@ -38,7 +39,8 @@ struct Vacated<T, W: WithKeeper<T>> {
     keepers: W,
 }
 
-/// Cancels the timer of a handle and drops its payload. `false`: it fired, or its engine stopped.
+/// Cancels the timer of a handle and drops its payload, also one that is stranded. `false`: it
+/// fired, or its engine returned it.
 ///
 /// # Safety
 /// The caller has the handle of `entry` and gives it up, and `keepers` leads to keepers of the
@@ -47,46 +49,53 @@ struct Vacated<T, W: WithKeeper<T>> {
 pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> bool {
     assert_outside();
     // SAFETY: passed on to the caller.
-    let Some(vacated) = (unsafe { vacate(entry, keepers) }) else { return false };
+    let vacated = match unsafe { vacate(entry, keepers) } {
+        Ok(vacated) => vacated,
+        Err(stranded) => return stranded.is_some(),
+    };
     // Dropped in place, and before the seat is kept: see the header.
     // SAFETY: vacating made the payload ours, and it is dropped once.
     unsafe { vacated.entry.as_ref().drop_payload() };
     true
 }
 
-/// Cancels the timer of a handle and takes its payload. `None`: it fired, or its engine stopped.
+/// Cancels the timer of a handle and takes its payload, also one that is stranded. `None`: it
+/// fired, or its engine returned it.
 ///
 /// # Safety
 /// As [`cancel`].
 #[inline]
 pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> Option<T> {
     // SAFETY: passed on to the caller.
-    let vacated = unsafe { vacate(entry, keepers) }?;
-    // SAFETY: vacating made the payload ours, and it is taken once.
-    Some(unsafe { vacated.entry.as_ref().take_payload() })
+    match unsafe { vacate(entry, keepers) } {
+        // SAFETY: vacating made the payload ours, and it is taken once.
+        Ok(vacated) => Some(unsafe { vacated.entry.as_ref().take_payload() }),
+        Err(stranded) => stranded,
+    }
 }
 
-/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it.
+/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it. A
+/// payload that is stranded there is dropped.
 ///
 /// # Safety
 /// As [`cancel`].
 #[inline]
 pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut keepers: impl WithKeeper<T>) {
     // SAFETY: passed on to the caller.
-    unsafe { let_go_of(entry, &mut keepers) };
+    drop(unsafe { let_go_of(entry, &mut keepers) });
 }
 
+/// As [`let_go`]; returns the payload that was stranded.
+///
 /// # Safety
 /// As [`let_go`].
 #[inline]
-unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
+unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
     // SAFETY: the handle keeps the entry allocated.
     let this = unsafe { entry.as_ref() };
     let number = this.engine();
     // SAFETY: the caller gives the handle up.
-    if !unsafe { this.let_go() } {
-        return;
-    }
+    let LetGo::Mine(stranded) = (unsafe { this.let_go_of_handle() }) else { return None };
     let is_kept = keepers.with_keeper(number, |keeper, shared| {
         // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
         unsafe { keeper.take_in(shared, entry) };
@@ -97,9 +106,11 @@ unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T
         // SAFETY: as above.
         unsafe { release_one(entry) };
     }
+    stranded
 }
 
-/// Ends the handle: cancels, or lets go if it is too late for that.
+/// Ends the handle: cancels, or lets go if it is too late for that, and returns the payload that
+/// was stranded.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -107,15 +118,12 @@ unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T
 unsafe fn vacate<T, W: WithKeeper<T>>(
     entry: NonNull<Entry<T>>,
     mut keepers: W,
-) -> Option<Vacated<T, W>> {
+) -> Result<Vacated<T, W>, Option<T>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
-        Some(opens) => Some(Vacated { entry, opens, keepers }),
-        None => {
-            // SAFETY: passed on to the caller.
-            unsafe { let_go_of(entry, &mut keepers) };
-            None
-        }
+        Some(opens) => Ok(Vacated { entry, opens, keepers }),
+        // SAFETY: passed on to the caller.
+        None => Err(unsafe { let_go_of(entry, &mut keepers) }),
     }
 }
 
@@ -147,7 +155,8 @@ impl<T, W: WithKeeper<T>> Drop for Vacated<T, W> {
         if !is_kept {
             // The engine is gone; an entry that outlived it needs nothing of it.
             // SAFETY: whoever vacated the entry gives it up here.
-            unsafe { let_go_of(entry, &mut self.keepers) };
+            let stranded = unsafe { let_go_of(entry, &mut self.keepers) };
+            debug_assert!(stranded.is_none(), "it is vacant");
         }
     }
 }

@@ -62,9 +62,12 @@ pub enum Moved<T> {
     },
     /// It fired, or the engine stopped.
     Gone,
-    /// The engine stopped halfway: the payload is back.
-    Stopped(T),
+    /// The engine stopped halfway: the timer is stranded in another entry, with its payload.
+    Stranded(NonNull<Entry<T>>),
 }
+
+/// The shard is closed: what was to be filed is still the caller's.
+struct Refused;
 
 // === impl Keeper ===
 
@@ -138,8 +141,8 @@ impl<T> Keeper<T> {
     /// Moves the timer of a handle to `deadline`.
     ///
     /// # Safety
-    /// The caller has the handle of `entry`, of the engine of `shared`. After `To` the handle is
-    /// that of the other entry; after `Stopped` there is none.
+    /// The caller has the handle of `entry`, of the engine of `shared`. After `To` and `Stranded`
+    /// the handle is that of the other entry.
     #[inline]
     pub unsafe fn reset(
         &mut self,
@@ -226,14 +229,19 @@ impl<T> Keeper<T> {
                 self.tally.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
-            Err(payload) => {
+            Err(Refused) => {
+                // SAFETY: it was refused, so it is still ours alone, and its payload with it.
+                let payload = unsafe { entry.as_ref().disarm() };
+                // SAFETY: as above, and the payload is out.
+                unsafe { self.stock.put(shared, entry) };
                 shared.discharge(1);
                 Err(ScheduleError::stopped(payload))
             }
         }
     }
 
-    /// Files an entry of its own; answers what is left to be done.
+    /// Files an entry of its own; returns what is left to be done. A refused entry stays armed, and
+    /// the caller's.
     ///
     /// # Safety
     /// This thread holds the entry alone, and a payload was put into it. The shard is not
@@ -246,7 +254,7 @@ impl<T> Keeper<T> {
         now: Tick,
         entry: NonNull<Entry<T>>,
         owned: bool,
-    ) -> Result<Deferred, T> {
+    ) -> Result<Deferred, Refused> {
         // SAFETY: the caller holds it.
         let this = unsafe { entry.as_ref() };
         let place = shard.place(deadline, now);
@@ -264,11 +272,7 @@ impl<T> Keeper<T> {
             }
             return Ok(deferred);
         }
-        // SAFETY: it was refused, so it is still ours alone, and its payload with it.
-        let payload = unsafe { this.disarm() };
-        // SAFETY: as above, and the payload is out.
-        unsafe { self.stock.put(shared, entry) };
-        Err(payload)
+        Err(Refused)
     }
 
     /// Publishes what was counted, and now and then looks whether the reaper knows of a crowd.
@@ -317,10 +321,12 @@ impl<T> Keeper<T> {
                 self.tally.add(Count::Reset, 1);
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
-            Err(payload) => {
+            Err(Refused) => {
+                // SAFETY: it was refused, so it is still ours alone, and armed with an owner.
+                unsafe { fresh.as_ref().strand() };
                 self.tally.add(Count::Returned, 1);
                 shared.discharge(1);
-                Moved::Stopped(payload)
+                Moved::Stranded(fresh)
             }
         }
     }

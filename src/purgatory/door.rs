@@ -4,13 +4,11 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
-use std::time::Duration;
 
 use crate::dispatch::Task;
-use crate::engine::{Engine, EngineRef};
+use crate::engine::{Engine, EngineRef, When};
 use crate::error::BuildError;
 use crate::sync::{Anchors, Arc};
-use crate::time::saturating_ns;
 
 use super::expiry::Expiry;
 use super::node::{COMPLETED, Hold, Lists, Node};
@@ -190,8 +188,9 @@ where
     }
 
     /// Completes `operation` if it can, else lets it wait under each of `keys`, until a check of
-    /// one of them, or force, completes it, or until `timeout` from now: never earlier, and later
-    /// by less than a tick of the engine. A timeout too long to represent never comes.
+    /// one of them, or force, completes it, or until `timeout`: a [`Duration`](std::time::Duration)
+    /// from now, an [`Instant`](std::time::Instant), or a [`When`]. It is never early, and late by
+    /// less than a tick of the engine. A timeout too long to represent never comes.
     ///
     /// The operation is tried here once before it is watched and once after, so that no change
     /// between is missed. A key that comes twice counts twice.
@@ -230,8 +229,9 @@ where
         &self,
         operation: Arc<O>,
         keys: impl IntoIterator<Item = K>,
-        timeout: Duration,
+        timeout: impl Into<When>,
     ) -> Result<Arrival<K, O>, WatchError<O>> {
+        let timeout = timeout.into();
         let Inner { lists, anchors, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
         let Some(first) = keys.next() else {
@@ -260,8 +260,8 @@ where
             hold.give_up();
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
-        let engine = EngineRef::new(engine.as_typed());
-        let due_ns = engine.watch_ns().unwrap_or(0).saturating_add(saturating_ns(timeout));
+        let engine = EngineRef::new(engine);
+        let due_ns = engine.due_ns(timeout).unwrap_or(0);
         let expiry = Expiry::new(node.clone(), due_ns, engine);
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {
             Ok(timer) => hold.keep(timer),

@@ -24,14 +24,14 @@ macro_rules! ensure {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Batch, TypedEngine, Violation};
+/// use tickless::{Batch, Engine, Violation};
 ///
 /// /// For a test of one's own: what became of the engine under its hands?
 /// fn report(verdict: Result<(), Violation>) -> String {
 ///     verdict.map_or_else(|violation| violation.to_string(), |()| "in order".to_owned())
 /// }
 ///
-/// let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+/// let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
 /// engine.schedule_detached(Duration::from_secs(60), 7)?;
 /// assert_eq!(report(engine.check()), "in order");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickless::{Batch, Handle, ManualClock, ScheduleError, Stats, TypedEngine};
+use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, State, Stats};
 
 /// Items and what became of them.
 #[derive(Clone, Debug)]
@@ -45,7 +45,8 @@ pub(crate) struct Item {
 pub(crate) struct Timer {
     book: Book,
     number: usize,
-    pub(crate) handle: Handle<Item>,
+    /// Gone once the item came back from a reset.
+    handle: Option<Handle<Item>>,
 }
 
 /// What becomes of an item. One that is dropped before it met any fate went with its engine.
@@ -112,7 +113,7 @@ impl Book {
     /// Makes an item and schedules it. A refused one is in the book as such.
     pub(crate) fn schedule(
         &self,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         delay: Duration,
     ) -> Result<Timer, ScheduleError<()>> {
         self.schedule_by(delay, |item| engine.schedule(delay, item))
@@ -127,20 +128,20 @@ impl Book {
         let item = self.item(delay);
         let number = item.number;
         let handle = schedule(item).map_err(refused)?;
-        Ok(Timer { book: self.clone(), number, handle })
+        Ok(Timer { book: self.clone(), number, handle: Some(handle) })
     }
 
     /// As `schedule`, without a handle.
     pub(crate) fn schedule_detached(
         &self,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         delay: Duration,
     ) -> Result<(), ScheduleError<()>> {
         engine.schedule_detached(delay, self.item(delay)).map_err(refused)
     }
 
     /// Stops the engine, and answers how many items it returned.
-    pub(crate) fn stop(&self, engine: &TypedEngine<Item>) -> u64 {
+    pub(crate) fn stop(&self, engine: &Engine<Item>) -> u64 {
         let returned = engine.stop().unwrap();
         returned.into_iter().map(|item| item.meets(Fate::Returned)).count() as u64
     }
@@ -236,15 +237,20 @@ impl Timer {
     /// Cancels, and looks that the item is dropped in here or not at all, as the answer says.
     pub(crate) fn cancel(self) -> bool {
         CANCELLING.set(Some(0));
-        let is_cancelled = self.handle.cancel();
+        let is_cancelled = self.handle.is_some_and(Handle::cancel);
         let dropped = CANCELLING.take().expect("nobody else cancels in here");
         assert_eq!(dropped, u32::from(is_cancelled), "items dropped by one cancel");
         is_cancelled
     }
 
+    /// What the timer is; one whose item came back was stopped.
+    pub(crate) fn state(&self) -> State {
+        self.handle.as_ref().map_or(State::Stopped, Handle::state)
+    }
+
     /// Cancels and takes the item back.
     pub(crate) fn take(self) -> bool {
-        let item = self.handle.take();
+        let item = self.handle.and_then(Handle::take);
         item.map(|item| item.meets(Fate::Cancelled)).is_some()
     }
 
@@ -254,16 +260,20 @@ impl Timer {
         let due_ns = &self.book.0.lines[self.number].due_ns;
         let at_ns = self.book.ns_after(delay);
         due_ns.fetch_min(at_ns, Ordering::SeqCst);
-        match self.handle.reset(delay) {
-            Ok(true) => {
+        let Some(handle) = &mut self.handle else { return false };
+        match handle.reset(delay) {
+            Ok(()) => {
                 due_ns.store(at_ns, Ordering::SeqCst);
                 true
             }
-            Ok(false) => false,
-            Err(error) => {
-                error.into_payload().meets(Fate::Returned);
+            Err(ResetError::Stopped) => {
+                // The stop may have left the item in the handle.
+                if let Some(item) = self.handle.take().and_then(Handle::take) {
+                    item.meets(Fate::Returned);
+                }
                 false
             }
+            Err(_) => false,
         }
     }
 }
@@ -305,12 +315,13 @@ fn a_book_is_not_closed_over_an_item_that_was_lost_doubled_or_early() {
     // Every way through the book, on an engine.
     let clock = ManualClock::new();
     let builder = tickless::Builder::new().shards(1).max_pending(4).manual_clock(&clock);
-    let engine = builder.build_typed(run_all).unwrap();
+    let engine = builder.build_with_handler(run_all).unwrap();
     let book = Book::by_hand(&clock, 6);
     assert!(book.schedule(&engine, zero).unwrap().cancel());
     assert!(book.schedule(&engine, zero).unwrap().take());
     let mut timer = book.schedule(&engine, Duration::from_secs(1)).unwrap();
     assert!(timer.reset(Duration::from_millis(1)));
+    assert_eq!(timer.state(), State::Pending);
     book.schedule_detached(&engine, Duration::from_millis(2)).unwrap();
     assert_eq!(engine.advance(Duration::from_millis(1)), Ok(1));
     assert!(!timer.reset(zero));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickless::TypedEngine;
+use tickless::{Engine, When};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 
@@ -17,7 +17,7 @@ const MANY: usize = 64;
 /// A thread that does anything with timers.
 pub(crate) struct Actor {
     pub(crate) book: Book,
-    pub(crate) engine: TypedEngine<Item>,
+    pub(crate) engine: Engine<Item>,
     random: Random,
     /// What delays are drawn around: a tick, and how many buckets there are.
     tick: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Actor {
 impl Actor {
     pub(crate) fn new(
         book: &Book,
-        engine: &TypedEngine<Item>,
+        engine: &Engine<Item>,
         (tick, slots): (Duration, u32),
         seed: u64,
     ) -> Actor {
@@ -49,7 +49,7 @@ impl Actor {
         match operation {
             0 | 1 => drop(mine.swap_remove(at)),
             2 | 3 => _ = mine.swap_remove(at).take(),
-            4 => _ = mine[at].handle.state(),
+            4 => _ = mine[at].state(),
             5 if let Some(market) = market => {
                 let mut market = market.lock().unwrap();
                 let place = random.below(1 + market.len() as u64) as usize;
@@ -84,7 +84,9 @@ impl Actor {
             }
             1 => {
                 let slack = *tick * random.below(100) as u32;
-                book.schedule_by(delay, |item| engine.schedule_within(delay, slack, item))
+                book.schedule_by(delay, |item| {
+                    engine.schedule(When::after(delay).slack(slack), item)
+                })
             }
             _ => book.schedule(engine, delay),
         };

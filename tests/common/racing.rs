@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use tickless::{Batch, Builder, Engine, Handle, ManualClock, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 use crate::random::Random;
 
@@ -37,11 +37,11 @@ pub(crate) fn dawdle(random: &mut Random) {
 
 /// An engine of one shard with ticks of 1 ms, and what its hook was told. What its handler is given
 /// it passes to `on_fire`.
-pub(crate) type Driven = (Arc<OnceLock<TypedEngine<u32>>>, ManualClock, mpsc::Receiver<usize>);
+pub(crate) type Driven = (Arc<OnceLock<Engine<u32>>>, ManualClock, mpsc::Receiver<usize>);
 
-pub(crate) fn driven(on_fire: impl Fn(&TypedEngine<u32>, u32) + Send + Sync + 'static) -> Driven {
+pub(crate) fn driven(on_fire: impl Fn(&Engine<u32>, u32) + Send + Sync + 'static) -> Driven {
     let (clock, (sender, told)) = (ManualClock::new(), mpsc::channel());
-    let engine = Arc::new(OnceLock::<TypedEngine<u32>>::new());
+    let engine = Arc::new(OnceLock::<Engine<u32>>::new());
     let of_handler = Arc::downgrade(&engine);
     let handler = move |batch: Batch<'_, u32>| {
         let engine = of_handler.upgrade().expect("the test has it");
@@ -49,7 +49,7 @@ pub(crate) fn driven(on_fire: impl Fn(&TypedEngine<u32>, u32) + Send + Sync + 's
     };
     let hook = move |shard| _ = sender.send(shard);
     let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock).on_earlier(hook);
-    engine.set(builder.build_typed(handler).unwrap()).unwrap();
+    engine.set(builder.build_with_handler(handler).unwrap()).unwrap();
     (engine, clock, told)
 }
 

@@ -110,7 +110,7 @@ impl PoolBuilder {
     }
 
     /// Builds a pool that runs closures: the handler for
-    /// [`Builder::build_with`](crate::Builder::build_with).
+    /// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
@@ -120,7 +120,7 @@ impl PoolBuilder {
     /// use tickless::dispatch::{Full, Pool};
     ///
     /// let pool = Pool::builder(Full::RunInline).build()?;
-    /// let engine = Engine::builder().build_with(pool)?;
+    /// let engine = Engine::builder().build_with_handler(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build(self) -> Result<Pool, PoolError> {
@@ -138,14 +138,14 @@ impl PoolBuilder {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     /// use tickless::dispatch::{Full, Pool};
-    /// use tickless::{Due, TypedEngine};
+    /// use tickless::{Due, Engine};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let hang_up = move |due: Due<u64>| {
     ///     let _ = sender.send((due.payload, due.deadline.elapsed()));
     /// };
     /// let pool = Pool::builder(Full::Block).build_typed(hang_up)?;
-    /// let engine: TypedEngine<u64> = TypedEngine::new(pool)?;
+    /// let engine: Engine<u64> = Engine::with_handler(pool)?;
     /// engine.schedule_detached(Duration::from_millis(2), 7)?;
     /// let (connection, late) = receiver.recv()?;
     /// println!("connection {connection} is closed, {late:?} late");

@@ -43,7 +43,7 @@ pub use stats::PoolStats;
 /// use tickless::dispatch::{Full, Pool};
 ///
 /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
-/// let engine = Engine::builder().build_with(pool.clone())?;
+/// let engine = Engine::builder().build_with_handler(pool.clone())?;
 ///
 /// let (sender, receiver) = mpsc::channel();
 /// engine.schedule_detached(Duration::from_millis(2), move || {
@@ -72,7 +72,7 @@ pub use stats::PoolStats;
 ///
 /// Everything that timers' tasks may do, and more: stop the engine, run its turns, hand further
 /// payloads to the pool. The pool's threads do not wait for themselves: while all of them wait for
-/// a reaper (inside [`TypedEngine::stop`](crate::TypedEngine::stop) or a turn), reapers do not wait
+/// a reaper (inside [`Engine::stop`](crate::Engine::stop) or a turn), reapers do not wait
 /// for them, also with [`Full::Block`].
 ///
 /// # For other timers
@@ -106,7 +106,7 @@ pub struct Pool<T: Send + 'static = Task> {
 /// // One at a time; one more may wait; what comes besides has to be dealt with.
 /// let pool = Pool::builder(Full::Drop).threads(1).queue_bound(1).build()?;
 /// let monitor = pool.monitor();
-/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with(pool)?;
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(pool)?;
 /// let (go_on, told) = mpsc::channel::<()>();
 /// engine.schedule_detached(Duration::ZERO, move || drop(told.recv()))?;
 /// engine.advance(Duration::ZERO)?;
@@ -248,7 +248,7 @@ impl<T: Send + 'static> Pool<T> {
     ///
     /// let pool = Pool::builder(Full::Block).build()?;
     /// let monitor = pool.monitor();
-    /// let engine = Engine::builder().build_with(pool)?;
+    /// let engine = Engine::builder().build_with_handler(pool)?;
     /// engine.stop()?; // The engine had the only one: the pool has ended by now.
     /// assert_eq!(monitor.stats().queued, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tickless::{Batch, Builder, Handle, TypedEngine};
+use tickless::{Batch, Builder, Engine, Handle};
 
 use super::tickless_closures::{level_widths, report};
 use super::{Contender, Producer, Setup};
@@ -13,7 +13,7 @@ use crate::sink;
 
 /// An engine with default settings but for the tick.
 #[derive(Debug)]
-pub(crate) struct Typed(TypedEngine<u64>);
+pub(crate) struct Typed(Engine<u64>);
 
 impl Contender for Typed {
     const NAME: &'static str = "tickless-typed";
@@ -21,7 +21,7 @@ impl Contender for Typed {
     const HAS_TICK: bool = true;
 
     type Timer = Option<Handle<u64>>;
-    type Producer = TypedEngine<u64>;
+    type Producer = Engine<u64>;
 
     fn start(setup: Setup) -> Result<Typed, BenchError> {
         let built = Builder::new().tick(setup.tick).build_typed(|batch: Batch<'_, u64>| {
@@ -34,7 +34,7 @@ impl Contender for Typed {
         built.map(Typed).map_err(failed)
     }
 
-    fn producer(&self) -> TypedEngine<u64> {
+    fn producer(&self) -> Engine<u64> {
         self.0.clone()
     }
 
@@ -47,12 +47,12 @@ impl Contender for Typed {
     }
 }
 
-impl Producer for TypedEngine<u64> {
+impl Producer for Engine<u64> {
     type Timer = Option<Handle<u64>>;
 
     #[inline]
     fn schedule(&mut self, timer: Pin<&mut Self::Timer>, delay: Duration, token: u64) {
-        let handle = TypedEngine::schedule(self, delay, token);
+        let handle = Engine::schedule(self, delay, token);
         *timer.get_mut() = Some(handle.expect("the engine runs and has no limit"));
     }
 
@@ -69,7 +69,7 @@ impl Producer for TypedEngine<u64> {
     #[inline]
     fn reset(&mut self, timer: Pin<&mut Self::Timer>, delay: Duration, _: u64) -> bool {
         let handle = timer.get_mut().as_mut().expect("a timer was scheduled here");
-        handle.reset(delay).expect("the engine runs")
+        handle.reset(delay).is_ok()
     }
 
     fn keep_to_one_shard(&mut self) {

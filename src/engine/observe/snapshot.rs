@@ -5,13 +5,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::engine::core::Core;
 use crate::entry::Reader;
 use crate::time::{Geometry, Scale};
 
-use super::core::Core;
 use super::table::Table;
 
-/// What was pending while somebody looked: see [`TypedEngine::snapshot`](crate::TypedEngine).
+/// What was pending while somebody looked: see [`Engine::snapshot`](crate::Engine).
 ///
 /// Printed, it is a table of how many timers lie on which level of the wheel, are due how soon,
 /// and belong to which shard. The times are by the engine's clock, as it stood when the snapshot

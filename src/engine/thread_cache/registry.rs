@@ -11,7 +11,7 @@ use crate::dispatch::Told;
 use crate::entry::Published;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
-use super::local;
+use super::cache;
 
 /// Where things of one kind are found by number. It keeps none of them alive, and lives for ever
 /// itself, in a `static`: its table is never given back.
@@ -22,7 +22,7 @@ pub(crate) struct Registry {
 type Table = Vec<(u32, Weak<dyn Any + Send + Sync>)>;
 
 /// What threads of an engine share, by the engine's number.
-pub(super) static ENGINES: Registry = Registry::empty();
+pub(in crate::engine) static ENGINES: Registry = Registry::empty();
 
 /// The number given out last.
 static LAST: AtomicU32 = AtomicU32::new(0);
@@ -31,7 +31,7 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 
 /// A number that no engine of this process had before; `None` after 2^32 - 1 of them.
-pub(super) fn new_number() -> Option<u32> {
+pub(in crate::engine) fn new_number() -> Option<u32> {
     static INHERIT: Told = Told::new(inherit);
     INHERIT.begin();
     // ORDER: Relaxed - a number and nothing else.
@@ -43,7 +43,7 @@ pub(super) fn new_number() -> Option<u32> {
 /// Whether an engine belongs to a process that this one was forked from: its threads are not here,
 /// and its locks may be held by threads that are not here.
 #[inline]
-pub(super) fn is_inherited(number: u32) -> bool {
+pub(in crate::engine) fn is_inherited(number: u32) -> bool {
     // ORDER: Relaxed - it is written before the child has a second thread.
     number <= INHERITED.load(Ordering::Relaxed)
 }
@@ -53,7 +53,7 @@ extern "C" fn inherit() {
     // ORDER: Relaxed - as in `is_inherited`; whoever was given a later number by a thread that is
     // not here did not live to use it.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
-    local::forget_current();
+    cache::forget_current();
 }
 
 // === impl Registry ===

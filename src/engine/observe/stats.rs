@@ -4,10 +4,10 @@
 
 use std::fmt;
 
+use crate::engine::core::Core;
 use crate::memory::Count;
 use crate::reaper::{Lateness, Observer};
 
-use super::core::Core;
 use super::table::Table;
 
 /// What an engine has counted since it was built.

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::dispatch::{SlowRule, SlowTask};
+use crate::engine::Builder;
 use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
-
-use super::Builder;
 
 // === impl Builder: who looks on ===
 
@@ -152,7 +151,7 @@ impl Builder {
     }
 
     /// What the shards' observers are told.
-    pub(super) fn observation_named(&self) -> Observation {
+    pub(in crate::engine) fn observation_named(&self) -> Observation {
         let mut observation = self.observation.clone();
         if !self.is_named {
             observation.name = self.thread_name.as_str().into();

@@ -6,22 +6,23 @@
 
 use std::time::Instant;
 
+use crate::engine::Engine;
+use crate::engine::driving::is_inside;
 use crate::entry;
 use crate::shard::{Counted, Violation};
 
-use super::driving::is_inside;
-use super::{Snapshot, Stats, TypedEngine};
+use super::{Snapshot, Stats};
 
-// === impl TypedEngine: looking on ===
+// === impl Engine: looking on ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// How many timers are pending. Sums up what each thread has counted: exact when no thread
     /// is inside a call. O(threads that have used the engine).
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
     /// for connection in 0..5 {
     ///     engine.schedule_detached(Duration::from_secs(60), connection)?;
     /// }
@@ -32,12 +33,12 @@ impl<T: Send + 'static> TypedEngine<T> {
         self.core().pool.tallies.pending() as usize
     }
 
-    /// Whether no timer is pending: as exact as [`len`](TypedEngine::len), and as dear.
+    /// Whether no timer is pending: as exact as [`len`](Engine::len), and as dear.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
     /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
     /// assert!(!engine.is_empty());
     /// timeout.cancel();
@@ -55,7 +56,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # use tickless::{Batch, Builder, ManualClock};
     /// # let clock = ManualClock::new();
     /// # let handler = |batch: Batch<'_, ()>| drop(batch);
-    /// let engine = Builder::new().manual_clock(&clock).build_typed(handler)?;
+    /// let engine = Builder::new().manual_clock(&clock).build_with_handler(handler)?;
     /// let start = engine.now();
     /// clock.advance(Duration::from_secs(3600));
     /// assert_eq!(engine.now() - start, Duration::from_secs(3600), "an hour, and no time");
@@ -70,7 +71,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// ```
     /// # use tickless::{Batch, Builder, Driver};
     /// # let handler = |batch: Batch<'_, ()>| drop(batch);
-    /// let engine = Builder::new().driver(Driver::Caller).shards(4).build_typed(handler)?;
+    /// let engine = Builder::new().driver(Driver::Caller).shards(4).build_with_handler(handler)?;
     /// for shard in 0..engine.shards() {
     ///     assert_eq!(engine.turn(shard)?.fired, 0);
     /// }
@@ -87,7 +88,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
     /// # let handler = |batch: Batch<'_, &str>| drop(batch);
-    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(handler)?;
     /// engine.schedule_detached(Duration::from_secs(1), "due")?;
     /// engine.advance(Duration::from_secs(1))?;
     /// let stats = engine.stats();
@@ -109,7 +110,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     /// # use std::time::Duration;
     /// # use tickless::{Batch, Builder, ManualClock};
     /// # let handler = |batch: Batch<'_, u64>| drop(batch);
-    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_typed(handler)?;
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(handler)?;
     /// for n in 1..=100 {
     ///     engine.schedule_detached(n * Duration::from_secs(60), 7)?;
     /// }
@@ -128,8 +129,8 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tickless::{Batch, TypedEngine};
-    /// # let engine = TypedEngine::new(|batch: Batch<'_, u64>| drop(batch))?;
+    /// # use tickless::{Batch, Engine};
+    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
     /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
     /// engine.check()?;
     /// timeout.cancel();
@@ -142,6 +143,7 @@ impl<T: Send + 'static> TypedEngine<T> {
     ///
     /// # Panics
     /// The call comes from one of the engine's own tasks, or from a child process.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Violation> {
         let core = self.core();
         assert!(!is_inside(core.id()), "a task cannot check its own engine");
@@ -186,9 +188,9 @@ mod tests {
             let timer = move || assert!(engine.schedule(hour, || ()).unwrap().cancel());
             thread::spawn(timer).join().unwrap();
         }
-        let tallies = engine.as_typed().core().pool.tallies.len();
+        let tallies = engine.core().pool.tallies.len();
         assert!(tallies <= 32, "{tallies} for one thread at a time");
         assert_eq!(engine.stats().cancelled, 10_000);
-        engine.as_typed().check().unwrap();
+        engine.check().unwrap();
     }
 }

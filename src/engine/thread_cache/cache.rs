@@ -1,4 +1,4 @@
-//! What a thread keeps of each engine that it uses.
+//! A thread's part of one engine, and the way to it.
 //!
 //! The engine that the thread used last is found with one comparison, any other in a table. What a
 //! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
@@ -6,9 +6,9 @@
 //! last who has it (see `shard/close.rs`). Stops are counted, so that a thread looks for
 //! stopped engines only where there may be some.
 //!
-//! *Invariants*: nobody but its thread ever sees a `Local`, and it is never lent twice: no foreign
-//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. What may
-//! call foreign code, a hook that is, is done by `give_back`.
+//! *Invariants*: only its thread ever sees a `ThreadCache`, and it is never lent twice: no foreign
+//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever may
+//! call foreign code (a hook) is done by `give_back`.
 //!
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
@@ -19,6 +19,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::contained;
+use crate::engine::core::Core;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::memory::Shared;
@@ -26,38 +27,37 @@ use crate::producer::{Deferred, Keeper, WithKeeper};
 use crate::sync::{Arc, AtomicU64, Ordering, Section};
 use crate::time::{Tick, Watch};
 
-use super::core::Core;
-use super::kept::{AnyLocal, Kept, Locals};
+use super::kept::{AnyCache, Caches, Kept};
 use super::registry::{ENGINES, is_inherited};
 
 /// One thread's part of one engine.
-pub(super) struct Local<T> {
-    pub(super) core: Arc<Core<T>>,
-    pub(super) keeper: Keeper<T>,
-    pub(super) watch: Watch,
+pub(in crate::engine) struct ThreadCache<T> {
+    pub(in crate::engine) core: Arc<Core<T>>,
+    pub(in crate::engine) keeper: Keeper<T>,
+    pub(in crate::engine) watch: Watch,
     /// The shard that the thread files on.
-    pub(super) shard: u32,
+    pub(in crate::engine) shard: u32,
 }
 
-/// A `Local` for the time of one call.
-pub(super) struct Lent<T> {
-    local: NonNull<Local<T>>,
+/// A `ThreadCache` for the time of one call.
+pub(in crate::engine) struct Lent<T> {
+    cache: NonNull<ThreadCache<T>>,
     /// Goes before the spare: what that does in its end may call hooks.
     _section: Section,
     /// There if the thread does not keep it: then this frees it.
-    spare: Option<Box<Local<T>>>,
+    spare: Option<Box<ThreadCache<T>>>,
 }
 
 /// The thread's keepers, for who ends a handle.
-pub(super) struct Keepers;
+pub(in crate::engine) struct Keepers;
 
 /// How many engines were told to stop.
 static STOPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The number of the engine used last, and the thread's `Local` of it.
+    /// The number of the engine used last, and the thread's `ThreadCache` of it.
     static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
-    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals::new()) };
+    static CACHES: RefCell<Caches> = const { RefCell::new(Caches::new()) };
 }
 
 /// No engine has the number zero.
@@ -65,9 +65,9 @@ const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
 /// Lends the calling thread's part of `core`'s engine; `None`: that is another process's.
 #[inline(always)]
-pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
+pub(in crate::engine) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
     match current(core.id()) {
-        Some(local) => Some(Lent::kept(local)),
+        Some(cache) => Some(Lent::kept(cache)),
         None => find(core.id(), || Some(core.clone())),
     }
 }
@@ -75,34 +75,34 @@ pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
 /// Lends the calling thread's part of engine `number`; `None`: the engine is gone, or another
 /// process's.
 #[inline(always)]
-pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
+pub(in crate::engine) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
-        Some(local) => Some(Lent::kept(local)),
+        Some(cache) => Some(Lent::kept(cache)),
         None => find(number, || ENGINES.find(number)),
     }
 }
 
 /// An engine says of itself from now on that it is stopping.
-pub(super) fn count_stop() {
+pub(in crate::engine) fn count_stop() {
     // ORDER: Release - pairs with the Acquire in `find`: whoever sees the count sees what
     // the engine says of itself.
     STOPS.fetch_add(1, Ordering::Release);
 }
 
-/// From now on the thread has to look for its `Local`: where it is refused those of engines that
+/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines that
 /// are its parent process's.
-pub(super) fn forget_current() {
+pub(in crate::engine) fn forget_current() {
     CURRENT.set(NOBODY);
 }
 
-/// The thread's `Local` of the engine that it used last, if that is `number`.
+/// The thread's `ThreadCache` of the engine that it used last, if that is `number`.
 #[inline(always)]
-fn current<T>(number: u32) -> Option<NonNull<Local<T>>> {
-    let (known, local) = CURRENT.get();
-    if known == number { NonNull::new(local.cast()) } else { None }
+fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
+    let (known, cache) = CURRENT.get();
+    if known == number { NonNull::new(cache.cast()) } else { None }
 }
 
-/// Finds or makes the thread's `Local` of engine `number`; one that the thread can't keep serves
+/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep serves
 /// a single call.
 #[cold]
 fn find<T: Send + 'static>(
@@ -113,38 +113,38 @@ fn find<T: Send + 'static>(
         return None;
     }
     loop {
-        let known = LOCALS.try_with(|locals| {
-            let locals = locals.borrow();
-            locals.get(number).map(|kept| kept.as_ptr().cast())
+        let known = CACHES.try_with(|caches| {
+            let caches = caches.borrow();
+            caches.get(number).map(|kept| kept.as_ptr().cast())
         });
         match known {
-            Ok(Some(local)) => CURRENT.set((number, local)),
-            Ok(None) => keep(Box::new(Local::new(core()?))),
+            Ok(Some(cache)) => CURRENT.set((number, cache)),
+            Ok(None) => keep(Box::new(ThreadCache::new(core()?))),
             // The thread is ending and keeps nothing any more.
-            Err(_) => return Some(Lent::spare(Local::new(core()?))),
+            Err(_) => return Some(Lent::spare(ThreadCache::new(core()?))),
         }
         // ORDER: Acquire - pairs with the Release in `count_stop`.
         let stops = STOPS.load(Ordering::Acquire);
-        let stopped = LOCALS.with(|locals| locals.borrow_mut().take_stopped(number, stops));
+        let stopped = CACHES.with(|caches| caches.borrow_mut().take_stopped(number, stops));
         // Dropped only here: it may run code of the user, which may come back to this file.
         drop(stopped);
         // Had that code used other engines, this one would not be the current one.
-        if let Some(local) = current(number) {
-            return Some(Lent::kept(local));
+        if let Some(cache) = current(number) {
+            return Some(Lent::kept(cache));
         }
     }
 }
 
-fn keep<T: Send + 'static>(local: Box<Local<T>>) {
-    let number = local.core.id();
-    let kept = Kept::new(local);
-    let local = kept.as_ptr();
-    LOCALS.with(|locals| locals.borrow_mut().keep(kept));
-    CURRENT.set((number, local.cast()));
+fn keep<T: Send + 'static>(cache: Box<ThreadCache<T>>) {
+    let number = cache.core.id();
+    let kept = Kept::new(cache);
+    let cache = kept.as_ptr();
+    CACHES.with(|caches| caches.borrow_mut().keep(kept));
+    CURRENT.set((number, cache.cast()));
 }
 
 /// What the thread keeps of engine `number` is about to go.
-pub(super) fn forget(number: u32) {
+pub(in crate::engine) fn forget(number: u32) {
     if CURRENT.get().0 == number {
         CURRENT.set(NOBODY);
     }
@@ -154,32 +154,32 @@ pub(super) fn forget(number: u32) {
 
 impl<T> Lent<T> {
     #[inline(always)]
-    fn kept(local: NonNull<Local<T>>) -> Lent<T> {
-        Lent { local, _section: Section::enter(), spare: None }
+    fn kept(cache: NonNull<ThreadCache<T>>) -> Lent<T> {
+        Lent { cache, _section: Section::enter(), spare: None }
     }
 
-    fn spare(local: Local<T>) -> Lent<T> {
-        let mut spare = Box::new(local);
-        let local = NonNull::from(&mut *spare);
-        Lent { local, _section: Section::enter(), spare: Some(spare) }
+    fn spare(cache: ThreadCache<T>) -> Lent<T> {
+        let mut spare = Box::new(cache);
+        let cache = NonNull::from(&mut *spare);
+        Lent { cache, _section: Section::enter(), spare: Some(spare) }
     }
 
     /// Whether the thread ends, and forgets it after this call.
-    pub(super) fn is_spare(&self) -> bool {
+    pub(in crate::engine) fn is_spare(&self) -> bool {
         self.spare.is_some()
     }
 
     /// Calls `f` with the keeper, gives it back, and does what `f` has left to be done.
     #[inline(always)]
     fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred) {
-        let Local { core, keeper, .. } = &mut *self;
+        let ThreadCache { core, keeper, .. } = &mut *self;
         let deferred = f(keeper, &core.pool);
         self.give_back(deferred);
     }
 
     /// Gives it back, and then does what was left to be done.
     #[inline(always)]
-    pub(super) fn give_back(self, deferred: Deferred) {
+    pub(in crate::engine) fn give_back(self, deferred: Deferred) {
         if deferred.is_nothing() {
             drop(self);
         } else {
@@ -207,8 +207,8 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
         f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
     ) -> bool {
         match current(engine) {
-            Some(local) => {
-                Lent::kept(local).with_keeper(f);
+            Some(cache) => {
+                Lent::kept(cache).with_keeper(f);
                 true
             }
             None => with_found(engine, f),
@@ -223,39 +223,44 @@ fn with_found<T: Send + 'static>(
     engine: u32,
     f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
 ) -> bool {
-    find(engine, || ENGINES.find(engine)).map(|local| local.with_keeper(f)).is_some()
+    find(engine, || ENGINES.find(engine)).map(|cache| cache.with_keeper(f)).is_some()
 }
 
 impl<T> Deref for Lent<T> {
-    type Target = Local<T>;
+    type Target = ThreadCache<T>;
 
     #[inline(always)]
-    fn deref(&self) -> &Local<T> {
+    fn deref(&self) -> &ThreadCache<T> {
         // SAFETY: as for `deref_mut`.
-        unsafe { self.local.as_ref() }
+        unsafe { self.cache.as_ref() }
     }
 }
 
 impl<T> DerefMut for Lent<T> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Local<T> {
-        // SAFETY: the pointer is to a boxed `Local` of this thread, whose payload type is `T`
+    fn deref_mut(&mut self) -> &mut ThreadCache<T> {
+        // SAFETY: the pointer is to a boxed `ThreadCache` of this thread, whose payload type is `T`
         // because a number belongs to one engine: the box is our own spare, or the thread keeps
         // it, and clears the pointer before it drops it. No foreign code runs while one is lent
         // (see the file's invariants), so it is lent once.
-        unsafe { self.local.as_mut() }
+        unsafe { self.cache.as_mut() }
     }
 }
 
-// === impl Local ===
+// === impl ThreadCache ===
 
-impl<T> Local<T> {
-    fn new(core: Arc<Core<T>>) -> Local<T> {
-        Local { keeper: Keeper::new(&core.pool), watch: Watch::new(), shard: core.route(), core }
+impl<T> ThreadCache<T> {
+    fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
+        ThreadCache {
+            keeper: Keeper::new(&core.pool),
+            watch: Watch::new(),
+            shard: core.route(),
+            core,
+        }
     }
 
     /// Binds the thread to a shard; answers what is left to be done.
-    pub(super) fn bind(&mut self, shard: u32) -> Deferred {
+    pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
         self.keeper.bind(&self.core.pool, shard)
     }
@@ -263,14 +268,14 @@ impl<T> Local<T> {
     /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers
     /// as [`Keeper::schedule`]; `PINS` is for who does not hold the engine.
     #[inline(always)]
-    pub(super) fn schedule<const PINS: bool>(
+    pub(in crate::engine) fn schedule<const PINS: bool>(
         &mut self,
         deadline: Tick,
         now_ns: u64,
         payload: ManuallyDrop<T>,
         owned: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        let Local { core, keeper, shard, .. } = self;
+        let ThreadCache { core, keeper, shard, .. } = self;
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
         let payload = ManuallyDrop::into_inner(payload);
@@ -278,7 +283,7 @@ impl<T> Local<T> {
     }
 }
 
-impl<T: Send + 'static> AnyLocal for Local<T> {
+impl<T: Send + 'static> AnyCache for ThreadCache<T> {
     fn number(&self) -> u32 {
         self.core.id()
     }
@@ -288,7 +293,7 @@ impl<T: Send + 'static> AnyLocal for Local<T> {
     }
 }
 
-impl<T> Drop for Local<T> {
+impl<T> Drop for ThreadCache<T> {
     fn drop(&mut self) {
         if is_inherited(self.core.id()) {
             // As in `stopping`: it stays as it was when the process was forked.
@@ -302,8 +307,8 @@ impl<T> Drop for Local<T> {
     }
 }
 
-impl<T> fmt::Debug for Local<T> {
+impl<T> fmt::Debug for ThreadCache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local").field("shard", &self.shard).finish_non_exhaustive()
+        f.debug_struct("ThreadCache").field("shard", &self.shard).finish_non_exhaustive()
     }
 }

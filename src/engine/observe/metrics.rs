@@ -10,11 +10,12 @@ use std::time::Duration;
 use ::metrics::{Counter, Gauge, Histogram, Unit};
 
 use crate::dispatch::Process;
+use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::reaper::{Latenesses, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
-use super::core::Core;
-use super::{Engine, Stats, TypedEngine};
+use super::Stats;
 
 /// An engine's numbers, on their way to the recorder of the [`metrics`](::metrics) facade.
 ///
@@ -292,34 +293,21 @@ impl<T: Send + 'static> Source for Core<T> {
     }
 }
 
-// === impl TypedEngine and Engine: metrics ===
+// === impl Engine: metrics ===
 
-impl<T: Send + 'static> TypedEngine<T> {
+impl<T: Send + 'static> Engine<T> {
     /// The engine's numbers for the `metrics` facade, registered with the recorder that is
     /// installed now. Make one and keep it: each of several would record every lateness.
     ///
     /// ```
-    /// use tickless::{Batch, TypedEngine};
+    /// use tickless::{Batch, Engine};
     ///
-    /// let engine = TypedEngine::new(|batch: Batch<'_, u64>| batch.for_each(drop))?;
+    /// let engine = Engine::typed(|batch: Batch<'_, u64>| batch.for_each(drop))?;
     /// engine.metrics().publish();
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn metrics(&self) -> Metrics {
         let core: Arc<Core<T>> = self.core().clone();
         Metrics::of(core)
-    }
-}
-
-impl Engine {
-    /// The engine's numbers for the `metrics` facade: [`TypedEngine::metrics`].
-    ///
-    /// ```
-    /// let engine = tickless::Engine::new()?;
-    /// engine.metrics().publish();
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
-    pub fn metrics(&self) -> Metrics {
-        self.as_typed().metrics()
     }
 }

@@ -14,19 +14,19 @@ use std::ptr::NonNull;
 
 use crate::dispatch::contained;
 
-use super::local::forget;
+use super::cache::forget;
 
-/// A `Local` whose payload type is forgotten.
-pub(super) trait AnyLocal {
+/// A `ThreadCache` whose payload type is forgotten.
+pub(in crate::engine) trait AnyCache {
     fn number(&self) -> u32;
     fn is_stopped(&self) -> bool;
 }
 
-/// A boxed `Local`, by a pointer that may be copied to `CURRENT`.
-pub(super) struct Kept(NonNull<dyn AnyLocal>);
+/// A boxed `ThreadCache`, by a pointer that may be copied to `CURRENT`.
+pub(in crate::engine) struct Kept(NonNull<dyn AnyCache>);
 
 /// All that a thread keeps, by the engines' numbers.
-pub(super) struct Locals {
+pub(in crate::engine) struct Caches {
     kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
     /// The stops that were counted when the thread last looked.
     stops: u64,
@@ -38,28 +38,28 @@ pub(super) struct Locals {
 #[derive(Default)]
 struct ByNumber(u64);
 
-// === impl Locals ===
+// === impl Caches ===
 
-impl Locals {
-    pub(super) const fn new() -> Locals {
+impl Caches {
+    pub(in crate::engine) const fn new() -> Caches {
         let kept = HashMap::with_hasher(BuildHasherDefault::new());
-        Locals { kept, stops: 0, left_over: None }
+        Caches { kept, stops: 0, left_over: None }
     }
 
     /// What the thread keeps of engine `number`.
-    pub(super) fn get(&self, number: u32) -> Option<NonNull<dyn AnyLocal>> {
+    pub(in crate::engine) fn get(&self, number: u32) -> Option<NonNull<dyn AnyCache>> {
         self.kept.get(&number).map(|kept| kept.0)
     }
 
     /// Keeps what the thread has of an engine of which it had nothing.
-    pub(super) fn keep(&mut self, local: Kept) {
-        let before = self.kept.insert(local.get().number(), local);
+    pub(in crate::engine) fn keep(&mut self, cache: Kept) {
+        let before = self.kept.insert(cache.get().number(), cache);
         debug_assert!(before.is_none(), "a thread has one part of each engine");
     }
 
     /// Takes out what the thread has of engines that stopped, but for the one in use. `stops` have
     /// been counted; O(1) where it is as many as the last time.
-    pub(super) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
+    pub(in crate::engine) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
         let mut over = Vec::new();
         if mem::replace(&mut self.stops, stops) != stops {
             let is_over = |kept: &Kept| kept.get().is_stopped();
@@ -96,18 +96,18 @@ impl Hasher for ByNumber {
 // === impl Kept ===
 
 impl Kept {
-    /// Keeps a boxed `Local`.
-    pub(super) fn new(local: Box<dyn AnyLocal>) -> Kept {
+    /// Keeps a boxed `ThreadCache`.
+    pub(in crate::engine) fn new(cache: Box<dyn AnyCache>) -> Kept {
         // SAFETY: a box is never null.
-        Kept(unsafe { NonNull::new_unchecked(Box::into_raw(local)) })
+        Kept(unsafe { NonNull::new_unchecked(Box::into_raw(cache)) })
     }
 
     /// Where it is.
-    pub(super) fn as_ptr(&self) -> *mut dyn AnyLocal {
+    pub(in crate::engine) fn as_ptr(&self) -> *mut dyn AnyCache {
         self.0.as_ptr()
     }
 
-    fn get(&self) -> &dyn AnyLocal {
+    fn get(&self) -> &dyn AnyCache {
         // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
         // has it lent (see the file's invariants).
         unsafe { self.0.as_ref() }
@@ -118,10 +118,10 @@ impl Drop for Kept {
     fn drop(&mut self) {
         forget(self.get().number());
         // SAFETY: it came from a box, and `forget` saw to the copy of the pointer.
-        let local = unsafe { Box::from_raw(self.0.as_ptr()) };
+        let cache = unsafe { Box::from_raw(self.0.as_ptr()) };
         // It may be the last of its engine, and the engine's handler goes with it: what that
         // panics with is not for this thread, which may be ending.
-        contained(|| drop(local));
+        contained(|| drop(cache));
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         questions: Rc<Cell<u32>>,
     }
 
-    impl AnyLocal for Part {
+    impl AnyCache for Part {
         fn number(&self) -> u32 {
             self.number
         }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
         let questions = Rc::new(Cell::new(0));
-        let mut locals = Locals::new();
+        let mut locals = Caches::new();
         let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
         for (number, is_stopped) in stopped.iter().enumerate() {
             let (is_stopped, questions) = (is_stopped.clone(), questions.clone());

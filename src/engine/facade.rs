@@ -1,0 +1,346 @@
+//! The engine's type: how one is made and shared, and how a payload gets its timer. Turns for callers
+//! are in `driving`, the end is in `stopping`.
+//!
+//! *Owner*: any thread, through what it keeps of the engine (`thread_cache`); scheduling takes no
+//! lock.
+//!
+//! *Tested by*: `tests/never_early.rs`, `tests/exactly_once.rs`, `tests/limits.rs`,
+//! `tests/engine_oracle.rs`.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+
+use crate::dispatch::{Batch, Handler, IntoPayload, Task};
+use crate::entry::Entry;
+use crate::error::{BindError, BuildError, ScheduleError};
+use crate::sync::{Arc, JoinHandle};
+use crate::time::Clock;
+
+use super::core::Core;
+use super::stopping::Inner;
+use super::thread_cache::{self, ThreadCache, is_inherited};
+use super::{Builder, Handle, When};
+
+/// A timer engine.
+///
+/// `Engine` without a parameter runs closures: what is scheduled is a closure, and the shard's
+/// reaper runs it when it is due. Closures run one after another on the reaper's thread, so they
+/// should be short (send a message, wake a task, set a flag), or run [elsewhere](crate::dispatch).
+/// A closure that captures up to three words needs no allocation.
+///
+/// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it where all timers
+/// of a service do the same kind of thing: a payload of a few words (a connection's number, say)
+/// tells them apart.
+///
+/// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
+/// all pending payloads are dropped (a panic in a payload's destructor is caught);
+/// [`stop`](Engine::stop) returns them instead.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::Engine;
+///
+/// let engine = Engine::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// engine.schedule_detached(Duration::from_millis(5), move || {
+///     let _ = sender.send("due");
+/// })?;
+/// let timeout = engine.schedule(Duration::from_secs(30), || eprintln!("no answer"))?;
+/// assert_eq!(receiver.recv(), Ok("due"));
+/// assert!(timeout.cancel(), "the answer came in time");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Forks
+/// An engine belongs to the process that built it, whether its threads or its caller drive it. A
+/// child made by `fork` has a copy of the engine without its threads. No timer fires there, no call
+/// blocks, and the calls that need the engine fail: `schedule` as on a [stopped] engine,
+/// [`stop`](Engine::stop) with [`StopError::Forked`], `turn` and `advance` with
+/// [`TurnError::Forked`]. A sleep of the parent ends as if the engine had stopped. The child can
+/// cancel its copies of handles, which gives it its copy of the payload, but cannot reset them. Its
+/// copy of the engine's memory is never freed. The parent is not affected. A child builds engines
+/// of its own, and [`global`](Engine::global) is one of those.
+///
+/// Two limits: a child of a system call that the C library does not know of is not recognized, and
+/// a child that is made *inside a task* must end, or replace its program, before the task returns.
+/// [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: do not use the parent's
+/// in a child.
+///
+/// [stopped]: crate::ScheduleReason::Stopped
+/// [`StopError::Forked`]: crate::StopError::Forked
+/// [`TurnError::Forked`]: crate::TurnError::Forked
+pub struct Engine<T: Send + 'static = Task> {
+    inner: Arc<Inner<T>>,
+}
+
+// === impl Engine: of closures ===
+
+impl Engine {
+    /// An engine for closures, with the default settings of a [`Builder`].
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn new() -> Result<Engine, BuildError> {
+        Builder::new().build()
+    }
+
+    /// Sets up an engine, for closures or for payloads of any type.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// let engine = Engine::builder().tick(Duration::from_millis(10)).shards(1).build()?;
+    /// assert_eq!(engine.shards(), 1);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+// === impl Engine: of any payload ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// An engine whose payloads `handler` takes in batches, with the default settings of a
+    /// [`Builder`]. Of a plain closure nothing needs to be annotated; for a type that implements
+    /// [`Handler`] see [`with_handler`](Engine::with_handler).
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let (sender, idle) = mpsc::channel();
+    /// let engine = Engine::typed(move |batch| {
+    ///     for connection in batch {
+    ///         let _ = sender.send(connection);
+    ///     }
+    /// })?;
+    /// let active = engine.schedule(Duration::from_secs(30), 1)?;
+    /// engine.schedule_detached(Duration::from_millis(2), 2)?;
+    /// assert_eq!(idle.recv()?, 2);
+    /// assert!(active.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A body that calls a method of a payload needs its type: `|batch: Batch<'_, Connection>| ..`.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn typed<F>(handler: F) -> Result<Engine<T>, BuildError>
+    where
+        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
+    {
+        Builder::new().build_typed(handler)
+    }
+
+    /// An engine that passes each payload to `each`, with the default settings of a [`Builder`]:
+    /// [`typed`](Engine::typed) for handlers that do not care about batches.
+    ///
+    /// A panic of one call does not keep the rest of its batch from being passed on.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let (sender, idle) = mpsc::channel();
+    /// let engine = Engine::each(move |connection: u64| drop(sender.send(connection)))?;
+    /// engine.schedule_detached(Duration::from_millis(2), 17)?;
+    /// assert_eq!(idle.recv()?, 17);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn each<F>(each: F) -> Result<Engine<T>, BuildError>
+    where
+        F: Fn(T) + Send + Sync + 'static,
+    {
+        Builder::new().build_each(each)
+    }
+
+    /// An engine whose payloads `handler` takes, with the default settings of a [`Builder`]: a
+    /// [pool, a channel or a runtime](crate::dispatch), or a type of your own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::dispatch::{Full, Pool};
+    ///
+    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
+    /// let engine = Engine::with_handler(pool)?;
+    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn with_handler(handler: impl Handler<T> + 'static) -> Result<Engine<T>, BuildError> {
+        Builder::new().build_with_handler(handler)
+    }
+
+    pub(super) fn from_parts(
+        core: Arc<Core<T>>,
+        has_threads: bool,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Engine<T> {
+        Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
+    }
+
+    /// The engine's number: no other of this process has it.
+    pub(crate) fn number(&self) -> u32 {
+        self.core().id()
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        is_inherited(self.number())
+    }
+
+    /// The engine's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.core().clock
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core<T>> {
+        self.inner.core()
+    }
+
+    pub(super) fn inner(&self) -> &Inner<T> {
+        &self.inner
+    }
+}
+
+// === impl Engine: scheduling ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// Schedules `payload` for `when`: a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`](std::time::Instant), or a [`When`] with a slack. On an [`Engine`] of closures the
+    /// payload is a closure, to be run; on an `Engine<T>` it is a `T`, to be handed to the engine's
+    /// handler.
+    ///
+    /// It is never early, and late by less than a tick (plus the time that the system needs to wake
+    /// the reaper, and that other tasks of the shard take). A point in time that has passed is due
+    /// at once; a delay too long to represent never ends.
+    ///
+    /// One compare-and-swap on the seat of a timer that this thread cancelled, or one push; never
+    /// waits. O(1), however many timers are pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock, State};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let (second, request) = (Duration::from_secs(1), 17);
+    /// let timeout = engine.schedule(second, move || println!("no answer to {request}"))?;
+    /// let lease = engine.schedule(engine.now() + 5 * second, || println!("it ends"))?;
+    /// assert_eq!(engine.advance(second)?, 1);
+    /// assert_eq!((timeout.state(), lease.state()), (State::Fired, State::Pending));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The engine is full or has stopped; the payload comes back in the error.
+    #[inline]
+    pub fn schedule(
+        &self,
+        when: impl Into<When>,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        self.file(when.into(), payload.into_payload(), true).map(Handle::new)
+    }
+
+    /// As [`schedule`](Engine::schedule), for a timer that nobody will cancel or reset: firing is
+    /// also cheaper without a handle.
+    ///
+    /// # Errors
+    /// As [`schedule`](Engine::schedule).
+    #[inline]
+    pub fn schedule_detached(
+        &self,
+        when: impl Into<When>,
+        payload: impl IntoPayload<T>,
+    ) -> Result<(), ScheduleError<T>> {
+        self.file(when.into(), payload.into_payload(), false).map(drop)
+    }
+
+    /// From now on, what the calling thread schedules goes to this shard: for threads that each
+    /// drive one. Threads that do not say so are spread over the shards, and their timers may also
+    /// take the places of cancelled ones on any of them.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let clock = ManualClock::new();
+    /// let engine = Builder::new().manual_clock(&clock).shards(2).build_with_handler(
+    ///     |batch: Batch<'_, &str>| batch.for_each(|what| println!("{what}")),
+    /// )?;
+    /// engine.bind_thread(1)?;
+    /// engine.schedule_detached(Duration::from_secs(1), "here")?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!([engine.turn(0)?.fired, engine.turn(1)?.fired], [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such shard, the thread is ending (its thread-local values are being dropped, and
+    /// with them what it would remember), or the engine is of the process that this one was forked
+    /// from.
+    pub fn bind_thread(&self, shard: usize) -> Result<(), BindError> {
+        if shard >= self.shards() {
+            return Err(BindError::NoSuchShard { shard, shards: self.shards() });
+        }
+        let mut cache = thread_cache::of(self.core()).ok_or(BindError::Forked)?;
+        if cache.is_spare() {
+            return Err(BindError::ThreadEnds);
+        }
+        let deferred = cache.bind(shard as u32);
+        cache.give_back(deferred);
+        Ok(())
+    }
+
+    /// Files `payload` for `when`.
+    #[inline(always)]
+    fn file(
+        &self,
+        when: When,
+        payload: T,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        // As in `Keeper::schedule`: nothing panics until it is in its entry.
+        let payload = ManuallyDrop::new(payload);
+        let Some(mut cache) = thread_cache::of(self.core()) else {
+            return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
+        };
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        let now_ns = watch.now_ns(&core.clock);
+        let deadline = when.tick(core, now_ns);
+        let (entry, deferred) = cache.schedule::<false>(deadline, now_ns, payload, owned)?;
+        cache.give_back(deferred);
+        Ok(entry)
+    }
+}
+
+impl<T: Send + 'static> Clone for Engine<T> {
+    fn clone(&self) -> Engine<T> {
+        Engine { inner: self.inner.clone() }
+    }
+}
+
+// A panic leaves the engine whole: no foreign code runs where it is half-way, and it catches the
+// panics of payloads and handlers.
+impl<T: Send + 'static> UnwindSafe for Engine<T> {}
+impl<T: Send + 'static> RefUnwindSafe for Engine<T> {}
+
+impl<T: Send + 'static> fmt::Debug for Engine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("shards", &self.shards())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

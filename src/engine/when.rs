@@ -1,0 +1,193 @@
+//! When a timer is due, as callers say it.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::time::{Tick, saturating_ns};
+
+use super::Engine;
+use super::core::Core;
+
+/// When a timer is due: after a delay or at a point in time, and how much later it may fire.
+///
+/// Every method that schedules or moves a timer takes `impl Into<When>`. A [`Duration`] is a delay
+/// from the call on, an [`Instant`] a point in time on the engine's clock, and neither has a slack.
+/// The rest is said by name:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, When};
+///
+/// let engine = Engine::new()?;
+/// let lease_ends = engine.now() + Duration::from_secs(30);
+/// let minute = Duration::from_secs(60);
+///
+/// let timeout = engine.schedule(minute, || println!("no answer"))?;
+/// let renewal = engine.schedule(lease_ends, || println!("renew"))?;
+/// let idle = When::after(minute).slack(minute / 10);
+/// let idle = engine.schedule(idle, || println!("nothing came for a minute or so"))?;
+/// # timeout.cancel();
+/// # renewal.cancel();
+/// # idle.cancel();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use = "it says when, and schedules nothing"]
+pub struct When {
+    start: Start,
+    slack: Duration,
+}
+
+/// The earliest time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Start {
+    After(Duration),
+    At(Instant),
+}
+
+// === impl When ===
+
+impl When {
+    /// As soon as possible.
+    #[cfg(feature = "keyed")]
+    pub(crate) const NOW: When = When::after(Duration::ZERO);
+
+    /// `delay` after the call that schedules or moves the timer. A delay too long to represent
+    /// never ends.
+    #[inline(always)]
+    pub const fn after(delay: Duration) -> When {
+        When { start: Start::After(delay), slack: Duration::ZERO }
+    }
+
+    /// At a point in time, by the engine's clock ([`Engine::now`](crate::Engine::now)). One that has
+    /// passed is due at once.
+    #[inline(always)]
+    pub const fn at(deadline: Instant) -> When {
+        When { start: Start::At(deadline), slack: Duration::ZERO }
+    }
+
+    /// At a time of the system's clock. One that has passed is due at once, and one too far away to
+    /// represent never is.
+    ///
+    /// The time that is left is computed here, once. The timer then goes by the engine's clock,
+    /// which is monotonic: setting the system's clock later does not move it. For a timer at a
+    /// time of day that has to follow such changes, schedule a check a little earlier and compute
+    /// the rest there.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use tickless::{Engine, When};
+    /// let engine = Engine::new()?;
+    /// let midnight = SystemTime::now() + Duration::from_secs(3600);
+    /// let report = engine.schedule(When::at_system_time(midnight), || println!("a new day"))?;
+    /// # report.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at_system_time(time: SystemTime) -> When {
+        let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+        Instant::now().checked_add(left).map_or(When::after(Duration::MAX), When::at)
+    }
+
+    /// The timer may fire up to `slack` later: at any time from its deadline to its deadline plus
+    /// `slack`, and still never earlier. Default: no slack, which is late by less than a tick.
+    ///
+    /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
+    /// opens. So timers whose windows overlap tend to share a wake-up, and a slack as long as the
+    /// bucket that the timer is filed in is wide saves it all cascades. (That is between a 32nd of
+    /// the delay and about the delay itself, with the default reach. The few that the slack takes
+    /// beyond the reach of their level are cascaded once; and a timer that takes the seat of a
+    /// cancelled one is re-filed when that one's bucket opens.) A slack in which no tick begins
+    /// makes no difference.
+    ///
+    /// [`Handle::deadline`](crate::Handle::deadline) and [`Lateness`](crate::Lateness) go by the
+    /// tick that was taken. Use it for what people and machines far away wait for anyway: idle
+    /// connections, keep-alives, caches.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock, When};
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().shards(1).manual_clock(&clock).build()?;
+    /// for connection in 0..100_u32 {
+    ///     let delay = Duration::from_millis(30_000 + 10 * u64::from(connection));
+    ///     let when = When::after(delay).slack(Duration::from_secs(3));
+    ///     engine.schedule_detached(when, move || println!("{connection} is idle"))?;
+    /// }
+    /// assert_eq!(engine.advance(Duration::from_secs(33))?, 100);
+    /// assert_eq!(engine.stats().cascaded, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub const fn slack(mut self, slack: Duration) -> When {
+        self.slack = slack;
+        self
+    }
+
+    /// The tick at which a timer is due that is filed at `now_ns`.
+    #[inline(always)]
+    pub(super) fn tick<T>(self, core: &Core<T>, now_ns: u64) -> Tick {
+        if !self.slack.is_zero() {
+            return core.due_within(self.start_ns(core, now_ns), self.slack, now_ns);
+        }
+        match self.start {
+            Start::After(delay) => core.scale.ceil_after(now_ns, delay),
+            Start::At(deadline) => core.scale.ceil(core.clock.ns_at(deadline)),
+        }
+    }
+
+    /// The time on the engine's clock at which it is due for a caller whose clock shows `now_ns`:
+    /// with a slack that of the tick that `tick` takes, else as it was said. `u64::MAX` is never.
+    #[inline]
+    pub(super) fn due_ns<T>(self, core: &Core<T>, now_ns: u64) -> u64 {
+        if self.slack.is_zero() {
+            return self.start_ns(core, now_ns);
+        }
+        core.scale.start_ns(self.tick(core, now_ns)).unwrap_or(u64::MAX)
+    }
+
+    /// What was said, where that needs no clock: a time without a slack.
+    #[inline]
+    pub(super) fn as_instant(self) -> Option<Instant> {
+        match self.start {
+            Start::At(deadline) if self.slack.is_zero() => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Whether it is due as soon as possible.
+    #[inline]
+    pub(super) fn is_now(self) -> bool {
+        self.slack.is_zero() && self.start == Start::After(Duration::ZERO)
+    }
+
+    #[inline]
+    fn start_ns<T>(self, core: &Core<T>, now_ns: u64) -> u64 {
+        match self.start {
+            Start::After(delay) => now_ns.saturating_add(saturating_ns(delay)),
+            Start::At(deadline) => core.clock.ns_at(deadline),
+        }
+    }
+}
+
+// === impl Engine: times ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// The time on the engine's clock that `when` is, now that it shows `now_ns`.
+    pub(crate) fn due_ns(&self, when: When, now_ns: u64) -> u64 {
+        when.due_ns(self.core(), now_ns)
+    }
+}
+
+impl From<Duration> for When {
+    #[inline(always)]
+    fn from(delay: Duration) -> When {
+        When::after(delay)
+    }
+}
+
+impl From<Instant> for When {
+    #[inline(always)]
+    fn from(deadline: Instant) -> When {
+        When::at(deadline)
+    }
+}
