@@ -7,7 +7,6 @@
 //!
 //! *Tested by*: the tests below, `wheel/tests/oracle.rs` through `Wheel::check`.
 
-use crate::geometry::remainder;
 use crate::{Geometry, MAX_LEVELS, MAX_SLOTS, Place, Tick};
 
 /// A geometry, and its buckets' numbers.
@@ -16,6 +15,8 @@ pub(super) struct Filing {
     geometry: Geometry,
     /// Numbers from level to level.
     stride: u32,
+    /// The number of the first bucket of a level 0, wrapped round.
+    origin: u32,
 }
 
 /// A bucket by its number, and when it expires.
@@ -36,7 +37,8 @@ const _: () = assert!((MAX_LEVELS as u64) * (MAX_SLOTS as u64) + 64 < u32::MAX a
 
 impl Filing {
     pub(super) const fn new(geometry: Geometry) -> Filing {
-        Filing { geometry, stride: geometry.slots().next_multiple_of(WORD) }
+        let stride = geometry.slots().next_multiple_of(WORD);
+        Filing { geometry, stride, origin: WORD.wrapping_sub(stride) }
     }
 
     #[inline]
@@ -61,21 +63,19 @@ impl Filing {
         if deadline == Tick::NEVER {
             return None;
         }
-        let slot = bucket as u32 & (self.geometry.slots() - 1);
-        Some(self.first(floor.level) + slot)
+        Some(self.first(floor.level) + self.geometry.direct_slot(bucket))
     }
 
     /// The bucket of level 1 for the tick `at`.
     #[inline]
     pub(super) fn at(&self, at: Tick) -> Bucket {
-        let slot = remainder(at.get(), self.geometry.slots());
-        Bucket { number: WORD + slot, expiration: at }
+        Bucket { number: WORD + self.geometry.slot(at.get()), expiration: at }
     }
 
     /// The bucket of level 1 that expires at `at`, if no bucket of another level can.
     #[inline]
     pub(super) fn lowest(&self, at: Tick) -> Option<Bucket> {
-        (self.above(at) != 0).then(|| self.at(at))
+        (self.geometry.since_above(at) != 0).then(|| self.at(at))
     }
 
     /// After how many ticks something may expire that no number after that of `bucket`, which is
@@ -83,14 +83,9 @@ impl Filing {
     #[inline]
     pub(super) fn unseen(&self, bucket: Bucket) -> u64 {
         let to_end = WORD + self.geometry.slots() - bucket.number;
-        let to_above = u64::from(self.geometry.reach()) - self.above(bucket.expiration);
+        let to_above =
+            u64::from(self.geometry.reach()) - self.geometry.since_above(bucket.expiration);
         u64::from(to_end).min(to_above)
-    }
-
-    /// How many ticks before `at` the last bucket of level 2 started.
-    #[inline]
-    fn above(&self, at: Tick) -> u64 {
-        u64::from(remainder(at.get(), self.geometry.reach()))
     }
 
     /// The number of the bucket at `place`.
@@ -102,7 +97,7 @@ impl Filing {
     /// The number of the first bucket of `level`.
     #[inline]
     pub(super) fn first(&self, level: u8) -> u32 {
-        WORD + u32::from(level - 1) * self.stride
+        self.origin.wrapping_add(u32::from(level) * self.stride)
     }
 
     /// The level that has the bucket `number`, or 0.

@@ -18,7 +18,7 @@
 
 use core::fmt;
 
-use crate::Tick;
+use crate::{GeometryError, Tick};
 
 /// The most levels that a wheel may have: those of the smallest reach, 2.
 pub const MAX_LEVELS: usize = Tick::BITS as usize;
@@ -49,7 +49,11 @@ pub struct Geometry {
     /// `log2(reach)` where that is whole: widths are then shifts.
     reach_shift: Option<u8>,
     /// The reach where slots and reach are powers of two, or else zero: nothing is within that.
-    direct_reach: u32,
+    direct_reach: u64,
+    /// The bits of a bucket's number that are its slot, where slots are a power of two, or zero.
+    slot_mask: u32,
+    /// The same for the reach.
+    reach_mask: u32,
     /// Width of each level's buckets in ticks; only the first `levels` count.
     widths: [u64; MAX_LEVELS],
     /// By the position of the highest bit of a distance: the lowest level that could reach so far.
@@ -83,47 +87,6 @@ pub struct Place {
     /// The start of the bucket's span; a multiple of the level's width.
     pub expiration: Tick,
 }
-
-/// Why a geometry was refused.
-///
-/// ```
-/// use tickless_wheel::{Geometry, GeometryError};
-///
-/// assert_eq!(Geometry::new(1, 1), Err(GeometryError::Slots { slots: 1 }));
-/// let error = Geometry::new(64, 100).unwrap_err();
-/// assert_eq!(error.to_string(), "reach must be between 2 and slots (64), got 100");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GeometryError {
-    /// Fewer than 2 slots or more than [`MAX_SLOTS`].
-    Slots {
-        /// The number of slots that was asked for.
-        slots: u32,
-    },
-    /// A reach below 2 (levels would not widen) or above the number of slots.
-    Reach {
-        /// The reach that was asked for.
-        reach: u32,
-        /// The slots that it was asked for with.
-        slots: u32,
-    },
-}
-
-impl fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            GeometryError::Slots { slots } => {
-                write!(f, "slots must be between 2 and {MAX_SLOTS}, got {slots}")
-            }
-            GeometryError::Reach { reach, slots } => {
-                write!(f, "reach must be between 2 and slots ({slots}), got {reach}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for GeometryError {}
 
 // === impl Geometry ===
 
@@ -173,9 +136,20 @@ impl Geometry {
         }
         let is_shift = reach.is_power_of_two();
         let reach_shift = if is_shift { Some(reach.trailing_zeros() as u8) } else { None };
-        let direct_reach = if is_shift && slots.is_power_of_two() { reach } else { 0 };
+        let direct_reach = if is_shift && slots.is_power_of_two() { reach as u64 } else { 0 };
         let levels = levels as u8;
-        Ok(Geometry { slots, reach, levels, reach_shift, direct_reach, widths, floors })
+        let (slot_mask, reach_mask) = (mask_of(slots), mask_of(reach));
+        Ok(Geometry {
+            slots,
+            reach,
+            levels,
+            reach_shift,
+            direct_reach,
+            slot_mask,
+            reach_mask,
+            widths,
+            floors,
+        })
     }
 
     /// Keeps only the lowest `levels`: the wheel of a model needs no room for the end of time.
@@ -239,7 +213,7 @@ impl Geometry {
     pub fn place(&self, deadline: Tick, from: Tick) -> Place {
         match self.direct(deadline, from) {
             Some((Floor { level, shift }, bucket)) => {
-                let slot = bucket as u32 & (self.slots - 1);
+                let slot = self.direct_slot(bucket);
                 Place { level, slot, expiration: Tick::new(bucket << shift) }
             }
             None => self.search(deadline, from),
@@ -255,7 +229,7 @@ impl Geometry {
         let floor = self.floor(deadline - from);
         let bucket = deadline >> floor.shift;
         let ahead = bucket - (from >> floor.shift);
-        (ahead < u64::from(self.direct_reach)).then_some((floor, bucket))
+        (ahead < self.direct_reach).then_some((floor, bucket))
     }
 
     /// The bucket for `deadline` in any geometry.
@@ -274,6 +248,24 @@ impl Geometry {
             }
             level += 1;
         }
+    }
+
+    /// The slot of the bucket number `bucket` of any level.
+    #[inline]
+    pub(crate) fn slot(&self, bucket: u64) -> u32 {
+        remainder(bucket, self.slots, self.slot_mask)
+    }
+
+    /// The same, where [`direct`](Geometry::direct) has found the bucket.
+    #[inline]
+    pub(crate) fn direct_slot(&self, bucket: u64) -> u32 {
+        bucket as u32 & self.slot_mask
+    }
+
+    /// The number of ticks before `at` at which the last bucket of level 2 started.
+    #[inline]
+    pub(crate) fn since_above(&self, at: Tick) -> u64 {
+        u64::from(remainder(at.get(), self.reach, self.reach_mask))
     }
 
     #[inline]
@@ -326,7 +318,7 @@ impl Geometry {
     /// The bucket of `level` with the number `bucket`.
     #[inline]
     fn numbered(&self, bucket: u64, level: u8) -> Place {
-        let slot = remainder(bucket, self.slots);
+        let slot = self.slot(bucket);
         Place { level, slot, expiration: Tick::new(bucket * self.width(level)) }
     }
 
@@ -340,12 +332,15 @@ impl Geometry {
     }
 }
 
-/// The slot of bucket number `bucket` in a ring of `slots`.
+/// The bits of a number that are its remainder by `divisor`, or zero if that is no power of two.
+pub(crate) const fn mask_of(divisor: u32) -> u32 {
+    if divisor.is_power_of_two() { divisor - 1 } else { 0 }
+}
+
+/// The remainder of `number` by `divisor`, which has that mask and is not 1.
 #[inline]
-pub(crate) const fn remainder(bucket: u64, slots: u32) -> u32 {
-    let slots = slots as u64;
-    let slot = if slots.is_power_of_two() { bucket & (slots - 1) } else { bucket % slots };
-    slot as u32
+pub(crate) const fn remainder(number: u64, divisor: u32, mask: u32) -> u32 {
+    if mask > 0 { number as u32 & mask } else { (number % divisor as u64) as u32 }
 }
 
 /// Of the numbers from `from` to `to`, the one with the most zeros at its end.

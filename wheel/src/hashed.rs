@@ -15,7 +15,7 @@ use core::fmt;
 use crate::{Geometry, GeometryError, Tick};
 
 use super::entry::Entry;
-use super::geometry::remainder;
+use super::geometry::{mask_of, remainder};
 use super::key::{Key, Keys};
 use super::lists::Lists;
 
@@ -224,7 +224,7 @@ impl<T> HashedWheel<T> {
     /// The slot that belongs to the tick `at`.
     #[inline]
     pub(super) fn slot(&self, at: Tick) -> u32 {
-        remainder(at.get(), self.slots)
+        remainder(at.get(), self.slots, mask_of(self.slots))
     }
 
     /// The list of timers whose deadline had been reached when they were filed.

@@ -8,6 +8,7 @@ mod blocks;
 mod check;
 mod drain;
 mod entry;
+mod error;
 mod filing;
 mod geometry;
 mod hashed;
@@ -25,7 +26,8 @@ mod walk;
 mod wheel;
 
 pub use drain::Drain;
-pub use geometry::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place};
+pub use error::GeometryError;
+pub use geometry::{Geometry, MAX_LEVELS, MAX_SLOTS, Place};
 pub use hashed::HashedWheel;
 pub use key::Key;
 pub use tick::Tick;
