@@ -258,7 +258,7 @@ impl<T> ThreadCache<T> {
         }
     }
 
-    /// Binds the thread to a shard; answers what is left to be done.
+    /// Binds the thread to a shard; returns what is left to be done.
     pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
         self.keeper.bind(&self.core.pool, shard)
