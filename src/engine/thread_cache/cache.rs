@@ -7,8 +7,8 @@
 //! stopped engines only where there may be some.
 //!
 //! *Invariants*: only its thread ever sees a `ThreadCache`, and it is never lent twice: no foreign
-//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever may
-//! call foreign code (a hook) is done by `give_back`.
+//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever
+//! may call foreign code (a hook) is done by `give_back`.
 //!
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
@@ -88,8 +88,8 @@ pub(in crate::engine) fn count_stop() {
     STOPS.fetch_add(1, Ordering::Release);
 }
 
-/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines that
-/// are its parent process's.
+/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines
+/// that are its parent process's.
 pub(in crate::engine) fn forget_current() {
     CURRENT.set(NOBODY);
 }
@@ -101,8 +101,8 @@ fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
     if known == number { NonNull::new(cache.cast()) } else { None }
 }
 
-/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep serves
-/// a single call.
+/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep
+/// serves a single call.
 #[cold]
 fn find<T: Send + 'static>(
     number: u32,
