@@ -1,7 +1,8 @@
 //! A debounce: something happens once when a burst of events is over.
 //!
 //! An editor saves when nobody has typed for half a second. Each key moves the timer, which is one
-//! compare-and-swap; the first key after a save finds that it is too late for that, and begins anew.
+//! compare-and-swap; the first key after a save finds that it is too late for that, and begins
+//! anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

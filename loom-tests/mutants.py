@@ -677,7 +677,7 @@ MUTANTS = {
     ),
     "what is stranded is left behind by its handle": (
         "stop",
-        [(HOLDER, [("before.is_stranded().then(", "(before.is_stranded() && before.deadline() > Tick::NEVER).then(")])],
+        [(HOLDER, [("Some(before) if before.is_stranded() =>", "Some(before) if before.is_stranded() && before.deadline() > Tick::NEVER =>")])],
     ),
     # DISMANTLE
     "who files by number is no reader": ("dismantle", [(KEEPER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),

@@ -121,7 +121,7 @@ impl<T> Core<T> {
         self.ending.is_stopping()
     }
 
-    /// Stops without waiting, and answers what was pending: see [`Ending::stop`].
+    /// Stops without waiting, and returns what was pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
         let pending = self.ending.stop(&self.shards, &self.pool);
         thread_cache::count_stop();

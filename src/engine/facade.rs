@@ -1,5 +1,5 @@
-//! The engine's type: how one is made and shared, and how a payload gets its timer. Turns for callers
-//! are in `driving`, the end is in `stopping`.
+//! The engine's type: how one is made and shared, and how a payload gets its timer. Turns for
+//! callers are in `driving`, the end is in `stopping`.
 //!
 //! *Owner*: any thread, through what it keeps of the engine (`thread_cache`); scheduling takes no
 //! lock.
@@ -219,9 +219,9 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Engine<T> {
     /// Schedules `payload` for `when`: a [`Duration`](std::time::Duration) from now, an
-    /// [`Instant`](std::time::Instant), or a [`When`] with a slack. On an [`Engine`] of closures the
-    /// payload is a closure, to be run; on an `Engine<T>` it is a `T`, to be handed to the engine's
-    /// handler.
+    /// [`Instant`](std::time::Instant), or a [`When`] with a slack. On an [`Engine`] of closures
+    /// the payload is a closure, to be run; on an `Engine<T>` it is a `T`, to be handed to the
+    /// engine's handler.
     ///
     /// It is never early, and late by less than a tick (plus the time that the system needs to wake
     /// the reaper, and that other tasks of the shard take). A point in time that has passed is due

@@ -33,7 +33,7 @@ impl Engine {
     ///
     /// # Panics
     /// This is the first use, and its threads could not be started:
-    /// [`try_global`](Engine::try_global) answers the error instead.
+    /// [`try_global`](Engine::try_global) returns the error instead.
     pub fn global() -> &'static Engine {
         match Engine::try_global() {
             Ok(engine) => engine,

@@ -212,14 +212,9 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
+    /// The handle's entry.
     #[inline]
-    pub(super) fn entry(&self) -> NonNull<Entry<T>> {
-        self.entry
-    }
-
-    /// The handle's entry. The handle keeps it allocated.
-    #[inline]
-    fn as_entry(&self) -> &Entry<T> {
+    pub(super) fn as_entry(&self) -> &Entry<T> {
         // SAFETY: the handle keeps the entry allocated.
         unsafe { self.entry.as_ref() }
     }

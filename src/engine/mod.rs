@@ -1,9 +1,9 @@
 //! The engine: what users build, schedule on, and stop.
 //!
-//! - `builder` has an engine's settings; `assembly` puts it together, and `core` is what its threads
-//!   share.
-//! - `facade` is the engine's type, and how payloads get their timers; `when` is the time of a timer
-//!   as callers say it.
+//! - `builder` has an engine's settings; `assembly` puts it together, and `core` is what its
+//!   threads share.
+//! - `facade` is the engine's type, and how payloads get their timers; `when` is the time of a
+//!   timer as callers say it.
 //! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
 //! - `driving` runs turns for callers; `stopping` is how an engine ends.
 //! - `global` is the engine that a process shares; `remote` is an engine by its number.

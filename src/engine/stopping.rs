@@ -58,8 +58,8 @@ impl<T: Send + 'static> Engine<T> {
     /// any more: those that were due and not yet taken come back with the rest. Waits for the tasks
     /// that are running. When this returns, the engine has dropped its handler.
     ///
-    /// A payload is handed over, given back by `cancel`, `reset` or `schedule`, or returned
-    /// here: exactly one of these, however they race. Stopping again returns nothing.
+    /// A payload is handed over, dropped or returned by its handle, given back by `schedule`, or
+    /// returned here: exactly one of these, however they race. Stopping again returns nothing.
     ///
     /// ```
     /// # use std::time::Duration;

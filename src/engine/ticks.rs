@@ -41,13 +41,12 @@ impl<T: Send + 'static> Handle<T> {
     /// before its bucket opens. Calls nothing, allocates nothing, and leaves it to the caller to
     /// [count](Engine::count_reset).
     pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
-        // SAFETY: this is the handle, and it keeps the entry allocated.
-        matches!(unsafe { self.entry().as_ref().reset(deadline) }, Reset::Moved)
+        // SAFETY: this is the handle.
+        matches!(unsafe { self.as_entry().reset(deadline) }, Reset::Moved)
     }
 
     /// When the timer is due, or was.
     pub(crate) fn tick(&self) -> Tick {
-        // SAFETY: the handle keeps the entry allocated.
-        unsafe { self.entry().as_ref() }.word().deadline()
+        self.as_entry().word().deadline()
     }
 }

@@ -58,8 +58,8 @@ impl When {
         When { start: Start::After(delay), slack: Duration::ZERO }
     }
 
-    /// At a point in time, by the engine's clock ([`Engine::now`](crate::Engine::now)). One that has
-    /// passed is due at once.
+    /// At a point in time, by the engine's clock ([`Engine::now`](crate::Engine::now)). One that
+    /// has passed is due at once.
     #[inline(always)]
     pub const fn at(deadline: Instant) -> When {
         When { start: Start::At(deadline), slack: Duration::ZERO }

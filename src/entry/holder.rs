@@ -25,13 +25,14 @@ pub enum Reset {
 }
 
 /// What became of an entry whose handle is gone.
-#[derive(Debug)]
-pub enum LetGo<T> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetGo {
     /// A list still reaches it.
     Listed,
-    /// The list had let go before: the entry is the caller's plain memory now. Here is the payload
-    /// of a timer that was stranded in it.
-    Mine(Option<T>),
+    /// The list had let go before: the entry is the caller's plain memory now.
+    Mine,
+    /// The timer is stranded: the entry is the caller's, with the payload in it.
+    Stranded,
 }
 
 impl<T> Entry<T> {
@@ -121,14 +122,18 @@ impl<T> Entry<T> {
     /// Lets go of the handle of any timer.
     ///
     /// # Safety
-    /// The caller has the handle, and uses it no more (unless the entry is its memory).
+    /// The caller has the handle, uses it no more (unless the entry is its own), and
+    /// [disarms](Entry::disarm) a stranded one.
     #[inline]
-    pub unsafe fn let_go_of_handle(&self) -> LetGo<T> {
-        let Some(before) = self.disown() else { return LetGo::Listed };
-        // SAFETY: a stranded payload is the handle's, and is taken once: the entry is free then.
-        let stranded = before.is_stranded().then(|| unsafe { self.take_payload() });
-        self.set_free();
-        LetGo::Mine(stranded)
+    pub unsafe fn let_go_of_handle(&self) -> LetGo {
+        match self.disown() {
+            None => LetGo::Listed,
+            Some(before) if before.is_stranded() => LetGo::Stranded,
+            Some(_) => {
+                self.set_free();
+                LetGo::Mine
+            }
+        }
     }
 
     /// Clears the owner's bit. `Some`: the list had let go before, when the word was this.

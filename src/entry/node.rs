@@ -189,9 +189,10 @@ impl<T> Entry<T> {
     /// Undoes [`Entry::arm`] after the push was refused: the payload comes back.
     ///
     /// # Safety
-    /// The caller armed the entry and it is in no list.
+    /// The caller armed the entry, or has the handle of the timer that is stranded in it; and it is
+    /// in no list.
     pub unsafe fn disarm(&self) -> T {
-        // SAFETY: the entry never left the caller, nor did its payload.
+        // SAFETY: no list ever reached the entry, so that the payload is the caller's.
         let payload = unsafe { self.take_payload() };
         self.set_free();
         payload

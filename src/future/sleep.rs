@@ -155,8 +155,8 @@ impl Sleep {
     }
 
     /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]: the sleep is ready
-    /// when that has passed, and at no other time, whether it was elapsed or not. Of a [`When`] with
-    /// a slack, the deadline is the time in it that costs the engine least.
+    /// when that has passed, and at no other time, whether it was elapsed or not. Of a [`When`]
+    /// with a slack, the deadline is the time in it that costs the engine least.
     ///
     /// To a later time this is one compare-and-swap, as [`Handle::reset`] is, and takes no lock;
     /// the task that polled last will be woken. A deadline that has passed is ready at the next

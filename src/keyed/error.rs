@@ -97,8 +97,8 @@ pub enum ResetError {
     /// No timer waits under the key: none was scheduled, or it has begun to run or was cancelled.
     Absent,
     /// As many timers are pending on the engine as its `max_pending` allows, and this one needed
-    /// the place of a second for a moment: one that is moved to an earlier time does. It waits as it
-    /// did before.
+    /// the place of a second for a moment: one that is moved to an earlier time does. It waits as
+    /// it did before.
     Full,
     /// The engine has stopped.
     Stopped,

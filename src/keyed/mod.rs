@@ -22,7 +22,7 @@
 //! timers.schedule_keyed("ada", 30 * second, idle("ada"))?;
 //! timers.schedule_keyed("bob", 30 * second, idle("bob"))?;
 //! // Ada sends something: her timer is pushed out.
-//! assert_eq!(timers.reset("ada", 60 * second), Ok(true));
+//! assert_eq!(timers.reset("ada", 60 * second), Ok(()));
 //! // Bob says goodbye: his will never run.
 //! assert!(timers.cancel("bob"));
 //! // Ada does so too, and is given a moment.

@@ -81,36 +81,71 @@ pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> 
 /// As [`cancel`].
 #[inline]
 pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut keepers: impl WithKeeper<T>) {
-    // SAFETY: passed on to the caller.
-    drop(unsafe { let_go_of(entry, &mut keepers) });
+    // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
+    match unsafe { entry.as_ref().let_go_of_handle() } {
+        LetGo::Listed => {}
+        // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
+        LetGo::Mine => unsafe { release(entry, &mut keepers) },
+        // SAFETY: this was its handle.
+        LetGo::Stranded => drop(unsafe { take_stranded(entry, &mut keepers) }),
+    }
 }
 
-/// As [`let_go`]; returns the payload that was stranded.
+/// As [`let_go`], and returns the payload that is stranded there.
 ///
 /// # Safety
-/// As [`let_go`].
+/// As [`cancel`].
 #[inline]
-unsafe fn let_go_of<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
-    // SAFETY: the handle keeps the entry allocated.
-    let this = unsafe { entry.as_ref() };
-    let number = this.engine();
-    // SAFETY: the caller gives the handle up.
-    let LetGo::Mine(stranded) = (unsafe { this.let_go_of_handle() }) else { return None };
+unsafe fn end<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
+    // SAFETY: as in `let_go`.
+    match unsafe { entry.as_ref().let_go_of_handle() } {
+        LetGo::Listed => None,
+        LetGo::Mine => {
+            // SAFETY: as in `let_go`.
+            unsafe { release(entry, keepers) };
+            None
+        }
+        // SAFETY: this was its handle.
+        LetGo::Stranded => Some(unsafe { take_stranded(entry, keepers) }),
+    }
+}
+
+/// Takes the payload of a stranded timer, and releases its entry.
+///
+/// # Safety
+/// The caller had the handle, whose timer is stranded.
+#[cold]
+#[inline(never)]
+unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> T {
+    // SAFETY: no list reaches it, and the caller had its handle.
+    let payload = unsafe { entry.as_ref().disarm() };
+    // SAFETY: as above, and the payload is out.
+    unsafe { release(entry, keepers) };
+    payload
+}
+
+/// Gives memory to the thread or, where the engine is gone, to the allocator.
+///
+/// # Safety
+/// The caller alone holds the entry, whose payload is out, and gives it up.
+#[inline]
+unsafe fn release<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
+    // SAFETY: the caller holds it.
+    let number = unsafe { entry.as_ref() }.engine();
     let is_kept = keepers.with_keeper(number, |keeper, shared| {
-        // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
+        // SAFETY: passed on to the caller.
         unsafe { keeper.take_in(shared, entry) };
         Deferred::NOTHING
     });
     if !is_kept {
         // The engine is gone, and with it every list that could reach the entry.
-        // SAFETY: as above.
+        // SAFETY: passed on to the caller.
         unsafe { release_one(entry) };
     }
-    stranded
 }
 
 /// Ends the handle: cancels, or lets go if it is too late for that, and returns the payload that
-/// was stranded.
+/// is stranded.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -123,7 +158,7 @@ unsafe fn vacate<T, W: WithKeeper<T>>(
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Ok(Vacated { entry, opens, keepers }),
         // SAFETY: passed on to the caller.
-        None => Err(unsafe { let_go_of(entry, &mut keepers) }),
+        None => Err(unsafe { end(entry, &mut keepers) }),
     }
 }
 
@@ -155,8 +190,10 @@ impl<T, W: WithKeeper<T>> Drop for Vacated<T, W> {
         if !is_kept {
             // The engine is gone; an entry that outlived it needs nothing of it.
             // SAFETY: whoever vacated the entry gives it up here.
-            let stranded = unsafe { let_go_of(entry, &mut self.keepers) };
-            debug_assert!(stranded.is_none(), "it is vacant");
+            if unsafe { entry.as_ref().let_go() } {
+                // SAFETY: the list had let go before, so it is held here alone; it is vacant.
+                unsafe { release(entry, &mut self.keepers) };
+            }
         }
     }
 }

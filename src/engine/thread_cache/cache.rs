@@ -7,8 +7,8 @@
 //! stopped engines only where there may be some.
 //!
 //! *Invariants*: only its thread ever sees a `ThreadCache`, and it is never lent twice: no foreign
-//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever may
-//! call foreign code (a hook) is done by `give_back`.
+//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever
+//! may call foreign code (a hook) is done by `give_back`.
 //!
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
@@ -89,8 +89,8 @@ pub(in crate::engine) fn count_stop() {
     STOPS.fetch_add(1, Ordering::Release);
 }
 
-/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines that
-/// are its parent process's.
+/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines
+/// that are its parent process's.
 pub(in crate::engine) fn forget_current() {
     CURRENT.set(NOBODY);
 }
@@ -102,8 +102,8 @@ fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
     if known == number { NonNull::new(cache.cast()) } else { None }
 }
 
-/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep serves
-/// a single call.
+/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep
+/// serves a single call.
 #[cold]
 fn find<T: Send + 'static>(
     number: u32,
@@ -259,7 +259,7 @@ impl<T> ThreadCache<T> {
         }
     }
 
-    /// Binds the thread to a shard; answers what is left to be done.
+    /// Binds the thread to a shard; returns what is left to be done.
     pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
         self.keeper.bind(&self.core.pool, shard)
