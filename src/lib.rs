@@ -18,6 +18,9 @@ pub mod local;
 #[cfg(not(any(loom, shuttle)))]
 pub mod periodic;
 #[cfg(not(any(loom, shuttle)))]
+#[doc = include_str!("../docs/porting.md")]
+pub mod porting {}
+#[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
