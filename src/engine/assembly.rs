@@ -21,10 +21,6 @@ use super::{Builder, Driver, Engine, thread_cache};
 impl Builder {
     /// Builds an engine for closures, which run where the reaper is.
     ///
-    /// ```
-    /// assert!(tickless::Builder::new().shards(0).build().is_err(), "nowhere to put a timer");
-    /// ```
-    ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
     pub fn build(self) -> Result<Engine, BuildError> {

@@ -70,10 +70,6 @@ impl Builder {
 
     /// Defaults: 1 ms ticks, 64 slots of which 32 are reached, a shard per core with a thread
     /// each, no limit, the system's clock.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().build().is_ok(), "as `Engine::new()`");
-    /// ```
     pub fn new() -> Builder {
         Builder {
             tick: Duration::from_millis(1),
@@ -97,10 +93,6 @@ impl Builder {
     /// A shorter tick fires closer to the deadline and wakes up more often while timers fire; it
     /// costs nothing while none do. Deadlines reach 2^54 ticks: 570 years at 1 us, 208 days at
     /// 1 ns; what lies beyond never fires.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().tick(std::time::Duration::from_micros(9)).build().is_ok());
-    /// ```
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -113,10 +105,6 @@ impl Builder {
     /// shard, buckets are made 64 at a time, when a timer first needs one of them: the first of a
     /// million slots takes 16 KiB, and all of a level 256 MiB. A table with 8 bytes for each 64
     /// slots of a level is made at once.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().slots(512).build().is_ok(), "256 of them are reached");
-    /// ```
     pub fn slots(mut self, slots: u32) -> Builder {
         self.slots = slots;
         self
@@ -127,10 +115,6 @@ impl Builder {
     ///
     /// A larger reach cascades less and, under many cancelled timers, wakes up more. With
     /// `reach` below `slots` the rounds of the ring do not collide.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().slots(256).reach(256).build().is_ok(), "classic");
-    /// ```
     pub fn reach(mut self, reach: u32) -> Builder {
         self.reach = Some(reach);
         self
@@ -165,10 +149,6 @@ impl Builder {
 
     /// The name of the reapers' threads; a dash and the shard's number are added. Default
     /// `tickless`. Anything without a NUL; systems may show its beginning only (Linux: 15 bytes).
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().thread_name("timers").build().is_ok(), "timers-0, ..");
-    /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
@@ -176,10 +156,6 @@ impl Builder {
 
     /// Whether the thread of the *n*th shard keeps to the *n*th CPU that the process may use.
     /// Default no. Linux only: elsewhere the build fails.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().pinned(cfg!(target_os = "linux")).build().is_ok());
-    /// ```
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -187,10 +163,6 @@ impl Builder {
 
     /// The clock. Default the system's monotonic one. With one that counts suspended time
     /// ([`Clock::boottime`]), each shard's thread sleeps by that and takes two file descriptors.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().clock(tickless::Clock::instant()).build().is_ok());
-    /// ```
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
@@ -212,10 +184,6 @@ impl Builder {
 
     /// Who runs the turns. Default threads of the engine's own, or the caller if the clock is
     /// moved by hand.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().driver(tickless::Driver::Caller).build().is_ok());
-    /// ```
     pub fn driver(mut self, driver: Driver) -> Builder {
         self.driver = Some(driver);
         self

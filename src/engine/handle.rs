@@ -157,17 +157,6 @@ impl<T: Send + 'static> Handle<T> {
     }
 
     /// What the timer is at the moment; it may be something else right after. One atomic load.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, State};
-    /// let engine = Engine::new()?;
-    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
-    /// assert_eq!(timeout.state(), State::Pending);
-    /// drop(engine);
-    /// assert_eq!(timeout.state(), State::Stopped);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn state(&self) -> State {
         let word = self.as_entry().word();
         match word.phase() {

@@ -120,15 +120,6 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// Whether somebody has stopped the engine: it takes no timers and runs none.
-    ///
-    /// ```
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// assert!(!engine.is_stopped());
-    /// engine.stop()?;
-    /// assert!(engine.is_stopped());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_stopped(&self) -> bool {
         self.core().is_stopping()
     }

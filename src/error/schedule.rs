@@ -61,16 +61,6 @@ impl<T> ScheduleError<T> {
     }
 
     /// Why it was not scheduled.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ScheduleReason};
-    /// let engine = Engine::new()?;
-    /// engine.stop()?;
-    /// let refused = engine.schedule(Duration::from_secs(60), || println!("due")).unwrap_err();
-    /// assert_eq!(refused.reason(), ScheduleReason::Stopped);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn reason(&self) -> ScheduleReason {
         self.reason
     }
@@ -110,34 +100,11 @@ impl<T> ScheduleError<T> {
     }
 
     /// Whether the engine was full: when timers have fired or were cancelled there is room again.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::builder().max_pending(1).build()?;
-    /// let minute = Duration::from_secs(60);
-    /// let first = engine.schedule(minute, || println!("due"))?;
-    /// let refused = engine.schedule(minute, || println!("due too")).unwrap_err();
-    /// assert!(refused.is_full());
-    /// first.cancel();
-    /// engine.schedule_detached(minute, refused.into_payload())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_full(&self) -> bool {
         self.reason == ScheduleReason::Full
     }
 
     /// Whether the engine had stopped: it stays so.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// engine.stop()?;
-    /// let refused = engine.schedule(Duration::from_secs(60), || println!("due")).unwrap_err();
-    /// assert!(refused.is_stopped(), "it would not help to try again");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_stopped(&self) -> bool {
         self.reason == ScheduleReason::Stopped
     }

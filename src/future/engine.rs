@@ -24,14 +24,6 @@ impl Engine {
     }
 
     /// As [`sleep_until`](crate::sleep_until), on this engine: `deadline` is one of its clock's.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// pollster::block_on(engine.sleep_until(engine.now() + Duration::from_millis(2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(EngineRef::new(self), Some(deadline))
     }
@@ -52,15 +44,6 @@ impl Engine {
     }
 
     /// As [`timeout_at`](crate::timeout_at), on this engine: `deadline` is one of its clock's.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let answer = engine.timeout_at(engine.now() + Duration::from_secs(5), async { 7 });
-    /// assert_eq!(pollster::block_on(answer), Ok(7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: Instant,
@@ -92,16 +75,6 @@ impl Engine {
     }
 
     /// As [`interval_at`](crate::interval_at), on this engine: `start` is one of its clock's.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let start = engine.now() + Duration::from_millis(2);
-    /// let mut interval = engine.interval_at(start, Duration::from_secs(10));
-    /// assert_eq!(pollster::block_on(interval.tick()), start);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Panics
     /// The period is zero.

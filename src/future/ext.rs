@@ -19,13 +19,6 @@ use super::Timeout;
 pub trait FutureExt: IntoFuture + Sized {
     /// As [`timeout`](crate::timeout).
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::future::FutureExt;
-    /// let never = std::future::pending::<()>().timeout(Duration::from_millis(2));
-    /// assert!(pollster::block_on(never).is_err());
-    /// ```
-    ///
     /// # Panics
     /// As [`Engine::global`], if this is its first use.
     fn timeout(self, delay: Duration) -> Timeout<Self::IntoFuture> {
@@ -33,13 +26,6 @@ pub trait FutureExt: IntoFuture + Sized {
     }
 
     /// As [`timeout_at`](crate::timeout_at).
-    ///
-    /// ```
-    /// # use std::time::{Duration, Instant};
-    /// # use tickless::future::FutureExt;
-    /// let answer = async { 7 }.timeout_at(Instant::now() + Duration::from_secs(5));
-    /// assert_eq!(pollster::block_on(answer), Ok(7));
-    /// ```
     ///
     /// # Panics
     /// As [`Engine::global`], if this is its first use.
@@ -64,16 +50,6 @@ pub trait FutureExt: IntoFuture + Sized {
 
     /// As [`timeout_at`](FutureExt::timeout_at), on an engine of one's own: `deadline` is one of
     /// its clock's.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::future::FutureExt;
-    /// let engine = Engine::new()?;
-    /// let answer = async { 7 }.timeout_at_on(&engine, engine.now() + Duration::from_secs(5));
-    /// assert_eq!(pollster::block_on(answer), Ok(7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     fn timeout_at_on(self, engine: &Engine, deadline: Instant) -> Timeout<Self::IntoFuture> {
         engine.timeout_at(deadline, self)
     }

@@ -240,25 +240,11 @@ impl Interval {
     }
 
     /// The period.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let period = Duration::from_secs(10);
-    /// assert_eq!(tickless::interval(period).period(), period);
-    /// ```
     pub fn period(&self) -> Duration {
         self.period
     }
 
     /// What it does when a tick was missed. Default [`MissedTickBehavior::Burst`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use tickless::future::MissedTickBehavior;
-    ///
-    /// let interval = tickless::interval(Duration::from_secs(10));
-    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
-    /// ```
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }

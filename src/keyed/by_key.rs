@@ -114,15 +114,6 @@ where
     ///
     /// # Panics
     /// With what `Hash` or `Eq` of a key panics with.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || println!("due"))?;
-    /// assert!(timers.contains_key(&7) && !timers.contains_key(&8));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -163,26 +154,11 @@ where
     K: Eq + Send + Sync + 'static,
 {
     /// How many timers wait. Sums up counts, 64 of them: exact when no thread is inside a call.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || println!("due"))?;
-    /// assert_eq!(timers.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn len(&self) -> usize {
         self.door().waiting()
     }
 
     /// Whether no timer waits: as [`len`](KeyedTimers::len).
-    ///
-    /// ```
-    /// # use tickless::keyed::KeyedTimers;
-    /// assert!(KeyedTimers::<u64>::new()?.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -256,16 +232,6 @@ where
     ///
     /// It counts what it hands over: what is cancelled or replaced between that and its task is one
     /// that `fired` there.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || println!("due"))?;
-    /// let waiting = timers.engine().stop()?;
-    /// assert_eq!(waiting.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn engine(&self) -> &Engine {
         self.door().engine()
     }

@@ -118,46 +118,16 @@ impl IfAbsentError {
     }
 
     /// Why it was not scheduled.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::{IfAbsentReason, KeyedTimers};
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_if_absent("key", Duration::from_secs(1), || ())?;
-    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || ()).unwrap_err();
-    /// assert_eq!(refused.reason(), IfAbsentReason::Occupied);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn reason(&self) -> IfAbsentReason {
         self.reason
     }
 
     /// What was to be scheduled.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.engine().stop()?;
-    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || println!("now"));
-    /// refused.unwrap_err().into_task().run();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn into_task(self) -> Task {
         self.task.into_inner()
     }
 
     /// Whether another timer was waiting under the key.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_if_absent("key", Duration::from_secs(1), || ())?;
-    /// let refused = timers.schedule_if_absent("key", Duration::from_secs(1), || ());
-    /// assert!(refused.unwrap_err().is_occupied());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_occupied(&self) -> bool {
         self.reason == IfAbsentReason::Occupied
     }

@@ -79,13 +79,6 @@ struct Random(u64);
 impl Backoff {
     /// Pauses that begin with `initial`, anything from zero on. Default: each twice as long as the
     /// one before, at most a minute (or `initial`, if that is longer), without jitter.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::Backoff;
-    /// let backoff = Backoff::new(Duration::from_millis(50));
-    /// assert_eq!(backoff.delays().nth(1), Some(Duration::from_millis(100)));
-    /// ```
     pub fn new(initial: Duration) -> Backoff {
         let max = initial.max(Duration::from_secs(60));
         Backoff { initial, factor: 2.0, max, jitter: Jitter::None, seed: None }
@@ -96,13 +89,6 @@ impl Backoff {
     ///
     /// The larger, the sooner a service that is down is left in peace, and the later it is noticed
     /// that it is up again.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::Backoff;
-    /// let backoff = Backoff::new(Duration::from_secs(4)).factor(1.5);
-    /// assert_eq!(backoff.delays().nth(2), Some(Duration::from_secs(9)));
-    /// ```
     pub fn factor(mut self, factor: f64) -> Backoff {
         // Not a number is the smaller of the two.
         self.factor = factor.max(1.0);
@@ -125,13 +111,6 @@ impl Backoff {
 
     /// How random each pause is; the next still grows from what this one would be without. Default
     /// not at all. Where many clients retry the same service they should be random.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::{Backoff, Jitter};
-    /// let backoff = Backoff::new(Duration::from_secs(1)).jitter(Jitter::Full);
-    /// assert!(backoff.delays().next() <= Some(Duration::from_secs(1)));
-    /// ```
     pub fn jitter(mut self, jitter: Jitter) -> Backoff {
         self.jitter = jitter;
         self

@@ -62,17 +62,6 @@ impl<F> StartError<F> {
     }
 
     /// Why it was not started.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::StartReason;
-    /// let engine = Engine::new()?;
-    /// engine.stop()?;
-    /// let refused = engine.every(Duration::from_secs(1), |_| println!("again")).unwrap_err();
-    /// assert_eq!(refused.reason(), StartReason::Stopped);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn reason(&self) -> StartReason {
         self.reason
     }

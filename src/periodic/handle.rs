@@ -101,18 +101,6 @@ impl Periodic {
     }
 
     /// Whether further runs are to come.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::new()?;
-    /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
-    /// assert!(hourly.is_running());
-    /// drop(engine);
-    /// assert!(!hourly.is_running(), "it ends with its engine");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_running(&self) -> bool {
         self.end().is_none()
     }

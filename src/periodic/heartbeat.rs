@@ -177,34 +177,11 @@ impl Heartbeat {
     }
 
     /// Whether beats are still waited for.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Heartbeat;
-    /// let engine = Engine::new()?;
-    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
-    /// assert!(peer.is_alive());
-    /// drop(engine);
-    /// assert!(!peer.is_alive(), "it ends with its engine");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_alive(&self) -> bool {
         self.armed.shared().pulse.is_alive()
     }
 
     /// Whether the beats stopped, and the closure was or is being called.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::Heartbeat;
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
-    /// engine.advance(Duration::from_secs(30))?;
-    /// assert!(peer.has_fired());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn has_fired(&self) -> bool {
         self.armed.shared().pulse.is_silent()
     }
@@ -227,16 +204,6 @@ impl Heartbeat {
     }
 
     /// How long it waits after a beat.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Heartbeat;
-    /// # let engine = Engine::new()?;
-    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
-    /// assert_eq!(peer.timeout(), Duration::from_secs(30));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.armed.shared().timeout_ns)
     }

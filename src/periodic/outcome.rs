@@ -53,12 +53,6 @@ pub enum Outcome<T, E> {
 
 impl<T, E> Outcome<T, E> {
     /// What the attempt that succeeded brought, if one did.
-    ///
-    /// ```
-    /// # use tickless::periodic::Outcome;
-    /// let outcome: Outcome<&str, ()> = Outcome::Succeeded { value: "connected", attempts: 2 };
-    /// assert_eq!(outcome.success(), Some("connected"));
-    /// ```
     pub fn success(self) -> Option<T> {
         match self {
             Outcome::Succeeded { value, .. } => Some(value),
@@ -67,12 +61,6 @@ impl<T, E> Outcome<T, E> {
     }
 
     /// How many attempts had begun.
-    ///
-    /// ```
-    /// # use tickless::periodic::Outcome;
-    /// let outcome: Outcome<(), &str> = Outcome::GaveUp { error: Some("busy"), attempts: 5 };
-    /// assert_eq!(outcome.attempts(), 5);
-    /// ```
     pub fn attempts(&self) -> u32 {
         match self {
             Outcome::Succeeded { attempts, .. }

@@ -61,12 +61,6 @@ where
     }
 
     /// The most attempts, the first included. Default no limit; from 1, and zero counts as 1.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// let once_more = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(2);
-    /// ```
     pub fn attempts(mut self, most: u32) -> Retry<P> {
         self.most = most.max(1);
         self
@@ -75,13 +69,6 @@ where
     /// The time within which attempts begin. Default no limit. Where the next would begin later it
     /// gives up at once, rather than wait for the limit. An attempt that is under way is not
     /// interrupted; for that there is [`attempt_timeout`](Retry::attempt_timeout).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// let backoff = Backoff::new(Duration::from_secs(1));
-    /// let patient = Retry::new(backoff).within(Duration::from_secs(300));
-    /// ```
     pub fn within(mut self, limit: Duration) -> Retry<P> {
         self.within = limit;
         self

@@ -89,56 +89,16 @@ impl Retrying {
     }
 
     /// Whether it has not come out yet.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let attempt = |_| Ok::<_, ()>("connected");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
-    /// let retrying = retry.run(&engine, attempt, drop)?;
-    /// assert!(retrying.is_running());
-    /// engine.advance(Duration::ZERO)?;
-    /// assert!(!retrying.is_running());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_running(&self) -> bool {
         self.end().is_none()
     }
 
     /// Why it is over; `None`: it is not. [`End::Finished`]: it succeeded or gave up.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::{Backoff, End, Retry};
-    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let attempt = |_| Ok::<_, ()>("connected");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
-    /// let retrying = retry.run(&engine, attempt, drop)?;
-    /// engine.advance(Duration::ZERO)?;
-    /// assert_eq!(retrying.end(), Some(End::Finished));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn end(&self) -> Option<End> {
         self.state.end()
     }
 
     /// How many attempts have begun.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let attempt = |_| Err::<(), _>("no route");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9))).attempts(2);
-    /// let retrying = retry.run(&engine, attempt, drop)?;
-    /// engine.advance(Duration::from_secs(60))?;
-    /// assert_eq!(retrying.attempts(), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn attempts(&self) -> u32 {
         self.state.attempts()
     }

@@ -18,65 +18,21 @@ use super::{Snapshot, Stats};
 impl<T: Send + 'static> Engine<T> {
     /// How many timers are pending. Sums up what each thread has counted: exact when no thread
     /// is inside a call. O(threads that have used the engine).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
-    /// for connection in 0..5 {
-    ///     engine.schedule_detached(Duration::from_secs(60), connection)?;
-    /// }
-    /// assert_eq!(engine.len(), 5);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn len(&self) -> usize {
         self.core().pool.tallies.pending() as usize
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), and as dear.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
-    /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
-    /// assert!(!engine.is_empty());
-    /// timeout.cancel();
-    /// assert!(engine.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The engine's time, by its [`Clock`](crate::Clock): what deadlines are reckoned from.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Builder, ManualClock};
-    /// # let clock = ManualClock::new();
-    /// # let handler = |batch: Batch<'_, ()>| drop(batch);
-    /// let engine = Builder::new().manual_clock(&clock).build_with_handler(handler)?;
-    /// let start = engine.now();
-    /// clock.advance(Duration::from_secs(3600));
-    /// assert_eq!(engine.now() - start, Duration::from_secs(3600), "an hour, and no time");
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
     pub fn now(&self) -> Instant {
         self.core().instant_now()
     }
 
     /// How many shards the engine has: they are numbered from zero.
-    ///
-    /// ```
-    /// # use tickless::{Batch, Builder, Driver};
-    /// # let handler = |batch: Batch<'_, ()>| drop(batch);
-    /// let engine = Builder::new().driver(Driver::Caller).shards(4).build_with_handler(handler)?;
-    /// for shard in 0..engine.shards() {
-    ///     assert_eq!(engine.turn(shard)?.fired, 0);
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn shards(&self) -> usize {
         self.core().shards.len()
     }
