@@ -29,7 +29,12 @@ fn bustle(hand: &mut Hand, number: u64) {
     } else {
         hand.cancel(third);
     }
-    hand.detach(second);
+    // What a stop has left in the handle comes back from it.
+    if second.as_ref().is_some_and(|timer| timer.entry().word().is_stranded()) {
+        assert!(hand.cancel(second));
+    } else {
+        hand.detach(second);
+    }
 }
 
 /// Lets `users` threads do `what`, each with a hand of its own and its number.
