@@ -23,9 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
-SEATS, STOCK, SHARED = "src/memory/seats.rs", "src/memory/stock.rs", "src/memory/shared.rs"
+SEATS, FREE_LIST, SHARED = "src/memory/seats.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
 LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
-AHEAD, OS, SCALE = "src/shard/ahead.rs", "src/os/threads.rs", "src/time/scale.rs"
+EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/threads.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
@@ -69,14 +69,14 @@ ABLATIONS = {
         [(SEATS, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
     "a quarter of the room for seats in the depot": ([W1H], [size(SHARED, "SEAT_MAGAZINES", 64, 16)]),
-    "magazines of 16": ([STEADY], [size(STOCK, "MAGAZINE", 64, 16)]),
+    "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),
     "no depot for memory": ([STEADY], [size(SHARED, "MEMORY_MAGAZINES", 32, 0)]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
     "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }")])]),
-    "no cascading ahead": (
+    "no eager cascading": (
         [W2],
-        [(AHEAD, [
+        [(EAGER, [
             (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
             ("shared.living() >= CROWD => ahead", "false && shared.living() >= CROWD => ahead"),
             ("level >= COARSE\n            && shared.living()", "false\n            && level >= COARSE\n            && shared.living()"),
@@ -89,7 +89,7 @@ ABLATIONS = {
             (BUCKET, [("size_of::<Bucket<[usize; 4]>>() == 256", "size_of::<Bucket<[usize; 4]>>() <= 256")]),
         ],
     ),
-    "no prefetch of free entries": ([STEADY], [(STOCK, [("nth_back(AHEAD - 1)", "nth_back(AHEAD * 1000)")])]),
+    "no prefetch of free entries": ([STEADY], [(FREE_LIST, [("nth_back(EAGER - 1)", "nth_back(EAGER * 1000)")])]),
     "slots 64, reach 64": ([W2, W1, WAKEUPS], [wheel(64, 64)]),
     "slots 256, reach 128": ([W2, W1, WAKEUPS], [wheel(256, 128)]),
     "slots 16, reach 8": ([W2, W1, WAKEUPS], [wheel(16, 8)]),

@@ -1,4 +1,4 @@
-//! Throughput of `schedule` where no seat is free: an entry from the stock, one push.
+//! Throughput of `schedule` where no seat is free: an entry from the free list, one push.
 
 #[path = "common/delays.rs"]
 mod delays;

@@ -1,7 +1,7 @@
 //! What it costs to look: statistics, the number of pending timers, a snapshot, and firing while
 //! slow tasks are looked for.
 //!
-//! Each thread that uses an engine at the same time as others counts on a tally of its own, which
+//! Each thread that uses an engine at the same time as others counts on a set of counters of its own, which
 //! a reading adds up.
 
 use std::hint::black_box;

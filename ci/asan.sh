@@ -7,7 +7,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 LEFT_OUT=(alloc backoff citizens corpus engine_oracle errors future_alloc golden_placement golden_trace
-    hashed_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
+    netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
     purgatory_size shard_clocks tables tidy)
 
 need_nextest

@@ -4,7 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Speed does not matter here: what the stages before have built will do.
 no_line_tables
-for bench in schedule cancel reset expire wheel inbox purgatory hashed stats dispatch future heartbeat keyed; do
+for bench in schedule cancel reset expire wheel inbox purgatory netty stats dispatch future heartbeat keyed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
 cargo test --quiet "${QUICK[@]}" --locked --all-features --release --benches

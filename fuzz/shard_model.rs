@@ -17,7 +17,7 @@ use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::local::Geometry;
 use tickless::memory::Shared;
-use tickless::producer::{self, Keeper, Moved};
+use tickless::producer::{self, Moved, Producer};
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::Shard;
 use tickless::sync::AtomicBool;
@@ -38,27 +38,27 @@ pub(crate) struct Case {
     pub(crate) ops: Vec<Op>,
 }
 
-/// One step, by one of two keepers. `skew` is how far its clock is from the shard's, in ticks.
+/// One step, by one of two producers. `skew` is how far its clock is from the shard's, in ticks.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) enum Op {
     Schedule {
-        keeper: bool,
+        producer: bool,
         deadline: When,
         skew: i8,
         owned: bool,
     },
     Cancel {
-        keeper: bool,
+        producer: bool,
         pick: u16,
     },
     Reset {
-        keeper: bool,
+        producer: bool,
         pick: u16,
         deadline: When,
         skew: i8,
     },
     Detach {
-        keeper: bool,
+        producer: bool,
         pick: u16,
     },
     /// A turn at a time that may be before the last one's.
@@ -82,7 +82,7 @@ pub(crate) fn run(case: &Case) {
 struct Pair {
     // The shard goes before the shared: what it gives up in its end goes there.
     shard: Shard<usize>,
-    keepers: [Keeper<usize>; 2],
+    producers: [Producer<usize>; 2],
     shared: Shared<usize>,
     clock: Clock,
     observer: Observer,
@@ -108,7 +108,7 @@ impl Pair {
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), now, &shared);
         Pair {
             shard,
-            keepers: [Keeper::new(&shared), Keeper::new(&shared)],
+            producers: [Producer::new(&shared), Producer::new(&shared)],
             shared,
             clock: Clock::manual(&ManualClock::new()),
             observer: Observer::default(),
@@ -122,17 +122,17 @@ impl Pair {
 
     fn step(&mut self, op: Op) {
         match op {
-            Op::Schedule { keeper, deadline, skew, owned } => {
-                self.schedule(keeper, self.at(deadline), self.skewed(skew), owned);
+            Op::Schedule { producer, deadline, skew, owned } => {
+                self.schedule(producer, self.at(deadline), self.skewed(skew), owned);
             }
-            Op::Cancel { keeper, pick } => self.cancel(keeper, pick),
-            Op::Reset { keeper, pick, deadline, skew } => {
-                self.reset(keeper, pick, self.at(deadline), self.skewed(skew));
+            Op::Cancel { producer, pick } => self.cancel(producer, pick),
+            Op::Reset { producer, pick, deadline, skew } => {
+                self.reset(producer, pick, self.at(deadline), self.skewed(skew));
             }
-            Op::Detach { keeper, pick } => {
+            Op::Detach { producer, pick } => {
                 let Some((_, entry)) = self.pick(pick) else { return };
                 // SAFETY: the handle is given up here.
-                unsafe { producer::let_go(entry, self.lend(keeper.into())) };
+                unsafe { producer::let_go(entry, self.lend(producer.into())) };
             }
             Op::Turn { now, at_most } => self.turn(self.at(now), at_most),
         }
@@ -153,14 +153,14 @@ impl Pair {
         Some(self.handles.swap_remove(at))
     }
 
-    fn lend(&mut self, keeper: usize) -> (&mut Keeper<usize>, &Shared<usize>, &[Shard<usize>]) {
-        (&mut self.keepers[keeper], &self.shared, slice::from_ref(&self.shard))
+    fn lend(&mut self, producer: usize) -> (&mut Producer<usize>, &Shared<usize>, &[Shard<usize>]) {
+        (&mut self.producers[producer], &self.shared, slice::from_ref(&self.shard))
     }
 
-    fn schedule(&mut self, keeper: bool, deadline: Tick, now: Tick, owned: bool) {
-        let (keeper, number) = (&mut self.keepers[usize::from(keeper)], self.scheduled);
+    fn schedule(&mut self, producer: bool, deadline: Tick, now: Tick, owned: bool) {
+        let (producer, number) = (&mut self.producers[usize::from(producer)], self.scheduled);
         let entry =
-            keeper.schedule::<false>(&self.shared, &self.shard, deadline, || now, number, owned);
+            producer.schedule::<false>(&self.shared, &self.shard, deadline, || now, number, owned);
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;
@@ -177,20 +177,20 @@ impl Pair {
         self.pending.insert(number, (deadline, latest));
     }
 
-    fn cancel(&mut self, keeper: bool, pick: u16) {
+    fn cancel(&mut self, producer: bool, pick: u16) {
         let Some((number, entry)) = self.pick(pick) else { return };
-        let keeper = self.lend(keeper.into());
+        let producer = self.lend(producer.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { producer::take(entry, keeper) };
+        let payload = unsafe { producer::take(entry, producer) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }
 
-    fn reset(&mut self, keeper: bool, pick: u16, deadline: Tick, now: Tick) {
+    fn reset(&mut self, producer: bool, pick: u16, deadline: Tick, now: Tick) {
         let Some((number, mut entry)) = self.pick(pick) else { return };
-        let keeper = &mut self.keepers[usize::from(keeper)];
+        let producer = &mut self.producers[usize::from(producer)];
         // SAFETY: the handle is ours; if the timer moved to another entry, so does the handle.
-        match unsafe { keeper.reset(&self.shared, &self.shard, entry, deadline, || now) } {
+        match unsafe { producer.reset(&self.shared, &self.shard, entry, deadline, || now) } {
             Moved::Here => self.moved(number, deadline, now),
             Moved::To { entry: other, .. } => {
                 entry = other;
@@ -247,7 +247,7 @@ impl Pair {
         let counted = self.shard.check(&mut owner, self.latest_now);
         let counted = counted.unwrap_or_else(|violation| panic!("{violation}"));
         assert_eq!(counted.pending, self.pending.len() as u64);
-        assert_eq!(self.shared.tallies.pending(), counted.pending);
+        assert_eq!(self.shared.all_counters.pending(), counted.pending);
     }
 
     fn end(mut self) {
@@ -261,9 +261,9 @@ impl Pair {
             // SAFETY: the handle is given up here.
             unsafe { producer::let_go(entry, self.lend(0)) };
         }
-        for keeper in &mut self.keepers {
-            let _ = keeper.clear(&self.shared);
-            keeper.hand_back(&self.shared);
+        for producer in &mut self.producers {
+            let _ = producer.clear(&self.shared);
+            producer.hand_back(&self.shared);
         }
     }
 }

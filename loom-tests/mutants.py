@@ -31,20 +31,20 @@ WORLDS = {
 SCHEDULED = ("crowd", "suspended")
 
 STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
-SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
-FLUSH, AHEAD, CLOSE = "src/shard/flush.rs", "src/shard/ahead.rs", "src/shard/close.rs"
-KEEPER, STOCK, CENSUS = "src/producer/keeper.rs", "src/memory/stock.rs", "src/shard/census.rs"
-SHARED, TALLIES = "src/memory/shared.rs", "src/memory/tallies.rs"
+SHARD, BUCKET, HELD = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
+FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/close.rs"
+PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
+SHARED, ALL_COUNTERS = "src/memory/shared.rs", "src/memory/all_counters.rs"
 SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
 HOLD, SIGNAL = "src/protocol/hold.rs", "src/protocol/signal.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
-PULSE, GATE, TURNS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/turns.rs"
+PULSE, GATE, TURNS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
-THREAD, RACK = "src/reaper/thread.rs", "src/memory/rack.rs"
+THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = (
@@ -139,7 +139,7 @@ MUTANTS = {
     "clock stored after the swap": (
         "bucket_arm",
         [
-            (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
+            (HELD, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
             (FLUSH, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
                 ("        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n",
@@ -194,7 +194,7 @@ MUTANTS = {
     ),
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
-        [(OWNER, [(
+        [(HELD, [(
             "        owner.note(bucket, place);\n",
             "        if bucket.is_armed_for(place.expiration) {\n            owner.note(bucket, place);\n        }\n",
         )])],
@@ -221,7 +221,7 @@ MUTANTS = {
     ),
     "a notice is let go before it is read": (
         "bucket_arm",
-        [(OWNER, [
+        [(HELD, [
             ("            let place = this.place();\n            next = crate::inbox::next_of(this);\n"
              "            // SAFETY: it was taken out of the list and is not used again.\n"
              "            unsafe { Notice::let_go(notice) };\n",
@@ -236,11 +236,11 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
+        [(HELD, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
     ),
-    "a cascade arms a bucket and leaves it off the agenda": (
+    "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+        [(HELD, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     # DOORBELL
@@ -317,20 +317,20 @@ MUTANTS = {
     "fire by load and store": (
         "cancel_fire",
         [(REAPING, [(
-            "        if !self.exchange(word, word.with_phase(end)) {\n            return None;\n        }",
+            "        if !self.cas(word, word.with_phase(end)) {\n            return None;\n        }",
             "        if self.word() != word {\n            return None;\n        }\n"
             "        self.word.store(word.with_phase(end).0, Ordering::Release);",
         )])],
     ),
     "cancel by load and store": (
         "cancel_fire",
-        [(HOLDER, [("if self.exchange(word, word.with_phase(Phase::Vacant)) {",
+        [(HOLDER, [("if self.cas(word, word.with_phase(Phase::Vacant)) {",
                     "if self.word() == word {\n"
                     "                self.word.store(word.with_phase(Phase::Vacant).0, Ordering::Release);")])],
     ),
     "re-filing by load and store": (
         "cancel_fire",
-        [(REAPING, [("!word.owned() || self.exchange(word, word.refiled())",
+        [(REAPING, [("!word.is_held() || self.cas(word, word.refiled())",
                      "self.word.store(word.refiled().0, Ordering::Release);\n        true")])],
     ),
     # RESET-FIRE
@@ -340,14 +340,14 @@ MUTANTS = {
     ),
     "re-filed place written after the exchange": (
         "reset_fire",
-        [(REAPING, [("        self.set_filed(place);\n        !word.owned() || self.exchange(word, word.refiled())",
-                     "        let done = !word.owned() || self.exchange(word, word.refiled());\n"
+        [(REAPING, [("        self.set_filed(place);\n        !word.is_held() || self.cas(word, word.refiled())",
+                     "        let done = !word.is_held() || self.cas(word, word.refiled());\n"
                      "        if done {\n            self.set_filed(place);\n        }\n        done")])],
     ),
     "pushed before it is official": (
         "reset_fire",
         [(FLUSH, [(
-            "                if unsafe { this.refile(word, next) } {\n                    owner.tally.add(Count::Cascaded, 1);\n"
+            "                if unsafe { this.refile(word, next) } {\n                    owner.counters.add(Count::Cascaded, 1);\n"
             "                    // SAFETY: it was just re-filed there.\n                    unsafe { self.push(owner, entry, next) };\n                    return moved();\n                }",
             "                this.set_filed(next);\n                // SAFETY: a mutant.\n                unsafe { self.push(owner, entry, next) };\n"
             "                // SAFETY: a mutant.\n                if unsafe { this.refile(word, next) } {\n                    return moved();\n                }",
@@ -356,7 +356,7 @@ MUTANTS = {
     ),
     "reset by load and store": (
         "reset_fire",
-        [(HOLDER, [("if self.exchange(word, word.with_deadline(deadline)) {",
+        [(HOLDER, [("if self.cas(word, word.with_deadline(deadline)) {",
                     "if self.word() == word {\n"
                     "                self.word.store(word.with_deadline(deadline).0, Ordering::Release);")])],
     ),
@@ -371,23 +371,23 @@ MUTANTS = {
     "word read Relaxed": ("seat", [(NODE, [("Word(self.word.load(Ordering::Acquire))", "Word(self.word.load(Ordering::Relaxed))")])]),
     "a seat is taken by load and store": (
         "seat",
-        [(HOLDER, [("        word.in_list() && self.exchange(word, word.pending(deadline, owned))",
+        [(HOLDER, [("        word.in_list() && self.cas(word, word.pending(deadline, held))",
                     "        if word.in_list() {\n"
                     "            self.word.store(word.pending(deadline, owned).0, Ordering::Release);\n"
                     "        }\n        word.in_list()")])],
     ),
     "a vacancy is unlinked by load and store": (
         "seat",
-        [(REAPING, [("        self.exchange(word, word.unlisted()).then_some(false)",
+        [(REAPING, [("        self.cas(word, word.unlisted()).then_some(false)",
                      "        self.word.store(word.unlisted().0, Ordering::Release);\n        Some(false)")])],
     ),
     "payload put after the seat is taken": (
         "seat",
-        [(KEEPER, [
+        [(PRODUCER, [
             ("        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n", ""),
-            ("            self.tally.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
+            ("            self.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
              "            // SAFETY: a mutant.\n            unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"
-             "            self.tally.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
+             "            self.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
              "        // SAFETY: a mutant.\n        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"),
         ])],
     ),
@@ -406,7 +406,7 @@ MUTANTS = {
     "the list lets go in the firing exchange": (
         "release",
         [(REAPING, [
-            ("if !self.exchange(word, word.with_phase(end)) {", "if !self.exchange(word, word.with_phase(end).unlisted()) {"),
+            ("if !self.cas(word, word.with_phase(end)) {", "if !self.cas(word, word.with_phase(end).unlisted()) {"),
         ])],
     ),
     "the list bit is cleared before the payload is out": (
@@ -415,8 +415,8 @@ MUTANTS = {
             ("        // SAFETY: this exchange left `Pending`, so the payload is ours, and once.\n"
              "        let payload = unsafe { self.take_payload() };\n        // ORDER(RELEASE): AcqRel",
              "        // ORDER(RELEASE): AcqRel"),
-            ("        let mine = !before.owned();\n",
-             "        // SAFETY: a mutant.\n        let payload = unsafe { self.take_payload() };\n        let mine = !before.owned();\n"),
+            ("        let mine = !before.is_held();\n",
+             "        // SAFETY: a mutant.\n        let payload = unsafe { self.take_payload() };\n        let mine = !before.is_held();\n"),
         ])],
     ),
     "the list bit is cleared without Release": (
@@ -433,33 +433,33 @@ MUTANTS = {
         "release", [(HOLDER, [("            if !word.in_list() {\n                return Some(word);", "            if word.in_list() || !word.in_list() {\n                return Some(word);")])]),
     "both let go by load and store": (
         "release",
-        [(HOLDER, [("            if self.exchange(word, word.disowned()) {\n                return None;",
-                    "            if self.word() == word {\n                self.word.store(word.disowned().0, Ordering::Release);\n                return None;")])],
+        [(HOLDER, [("            if self.cas(word, word.unheld()) {\n                return None;",
+                    "            if self.word() == word {\n                self.word.store(word.unheld().0, Ordering::Release);\n                return None;")])],
     ),
     "nobody takes in what fired without a handle": (
         "release", [(FLUSH, [("        if taken.mine {", "        if taken.mine && deadline > Tick::NEVER {")])]),
     "an unlinked seat is taken for the reaper's memory": (
-        "release", [(REAPING, [("self.exchange(word, word.unlisted()).then_some(false)", "self.exchange(word, word.unlisted()).then_some(true)")])]),
+        "release", [(REAPING, [("self.cas(word, word.unlisted()).then_some(false)", "self.cas(word, word.unlisted()).then_some(true)")])]),
     # DEPOT
-    "put without Release": ("depot", [(RACK, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
-    "take without Acquire (depot)": ("depot", [(RACK, [(
+    "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
+    "take without Acquire (depot)": ("depot", [(SLOTS, [(
         "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
         "            let value = place.swap(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
-    "take by load and store": ("depot", [(RACK, [(
+    "take by load and store": ("depot", [(SLOTS, [(
         "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
         "            let value = place.load(Ordering::Acquire);\n            place.store(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
-    "put by load and store": ("depot", [(RACK, [(
+    "put by load and store": ("depot", [(SLOTS, [(
         "if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {",
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "bucket_read", [(STOCK, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
+        "bucket_read", [(FREE_LIST, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
     "the reader looks without a guard": (
         "bucket_read",
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
     ),
     "the reader's link is read Relaxed": (
-        "bucket_read", [(CENSUS, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
+        "bucket_read", [(SCAN, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's link is read Relaxed in a hand": (
         "bucket_read", [(HAND, [("}.next().load(Ordering::Acquire)", "}.next().load(Ordering::Relaxed)")])]),
     "the reader's first node is read Relaxed": (
@@ -486,16 +486,16 @@ MUTANTS = {
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
-        [(ROLE, [("            if self.exchange(TAKEN, ENDING).is_ok() {\n                return None;",
-                  "            if self.exchange(TAKEN, ENDED).is_ok() {\n                return Some(Queue::new());")])],
+        [(ROLE, [("            if self.cas(TAKEN, ENDING).is_ok() {\n                return None;",
+                  "            if self.cas(TAKEN, ENDED).is_ok() {\n                return Some(Queue::new());")])],
     ),
     "a role that nobody has is not ended": (
         "ending",
-        [(ROLE, [("            if self.exchange(FREE, ENDED).is_ok() {", "            if self.exchange(FREE, FREE).is_ok() {")])],
+        [(ROLE, [("            if self.cas(FREE, ENDED).is_ok() {", "            if self.cas(FREE, FREE).is_ok() {")])],
     ),
     "whoever has a role does not end it": (
         "ending",
-        [(ROLE, [("        let before = self.exchange(ENDING, ENDED);", "        let before = self.exchange(ENDING, FREE);")])],
+        [(ROLE, [("        let before = self.cas(ENDING, ENDED);", "        let before = self.cas(ENDING, FREE);")])],
     ),
     "a role is given back Relaxed": (
         "ending",
@@ -507,7 +507,7 @@ MUTANTS = {
         [(ROLE, [("self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)",
                   "self.state.compare_exchange(from, to, if from == FREE { Ordering::Relaxed } else { Ordering::AcqRel }, Ordering::Relaxed)")])],
     ),
-    "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.exchange(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
+    "a role is taken by two": ("ending", [(ROLE, [("                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),", "                Err(TAKEN) => return true,")])]),
     "the end's flag is read Relaxed": (
         "ending", [(ENDING, [("self.stopping.load(Ordering::Acquire)", "self.stopping.load(Ordering::Relaxed)")])]),
     "the end's flag is raised Relaxed": (
@@ -519,7 +519,7 @@ MUTANTS = {
     ),
     "who waits for a role is not told that it is free": (
         "ending",
-        [(ROLE, [("        if self.exchange(AWAITED, FREE).is_ok() {\n            self.wake();", "        if self.exchange(AWAITED, FREE).is_ok() {")])],
+        [(ROLE, [("        if self.cas(AWAITED, FREE).is_ok() {\n            self.wake();", "        if self.cas(AWAITED, FREE).is_ok() {")])],
     ),
     "who waits for a role is woken past the lock": (
         "ending",
@@ -534,28 +534,28 @@ MUTANTS = {
     ),
     "the handler goes with the first role": ("ending", [(ENDING, [("        let is_last = end.roles == 0;\n", "        let is_last = !end.is_over;\n")])]),
     "a reader looks into no hand": (
-        "bucket_read", [(CENSUS, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
+        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(0) {")])]),
     "a reader looks into the wide hands alone": (
-        "bucket_read", [(CENSUS, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
+        "bucket_read", [(SCAN, [("        for hand in self.hands.iter() {", "        for hand in self.hands.iter().take(2) {")])]),
     "a reader looks into the hands before it looks into the buckets": (
         "bucket_read",
-        [(CENSUS, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
+        [(SCAN, [("        let mut left = steps;\n", "        let mut left = steps;\n        for hand in self.hands.iter() {\n"
                     "            let see = |of, entry| self.see(of, entry, |it| found.push(it));\n"
                     "            // SAFETY: a mutant.\n            unsafe { hand.read(&mut left, see) };\n        }\n        left = steps;\n"),
                    ("        left = steps;\n        for hand in", "        left = 0;\n        for hand in")])]),
     "a reader looks once": (
-        "census", [(CENSUS, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
+        "scan", [(SCAN, [("in (0..looks).rev() {", "in (0..looks.min(1)).rev() {")])]),
     "a reader does not look again after what was on its way": (
-        "census", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
+        "scan", [(HAND, [("        self.moving.load(Ordering::Acquire).is_null()\n", "        true\n")])]),
     "a reader does not see how far a hand was gone through": (
-        "census", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
+        "scan", [(HAND, [("        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));\n",
                                  "        progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize).take(0));\n")])]),
     "what is re-filed is not shown meanwhile": (
-        "census", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
+        "scan", [(FLUSH, [("            if !is_due {\n                hand.set_moving(entry.as_ptr());\n            }\n", "")])]),
     "what is re-filed ahead of time is not shown meanwhile": (
-        "census", [(AHEAD, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
+        "scan", [(EAGER, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
     "what is re-filed moves no more before it is there": (
-        "census", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
+        "scan", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the hand when it is taken": (
         "bucket_read",
         [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),
@@ -581,7 +581,7 @@ MUTANTS = {
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.stock.put(shared, entry);\n")])]),
+        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.free_list.put(shared, entry);\n")])]),
     "a place is written Relaxed": (
         "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED
@@ -621,11 +621,11 @@ MUTANTS = {
         [
             (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
-            (CLOSE, [("        owner.agenda.clear();\n",
+            (CLOSE, [("        owner.heap.clear();\n",
                       "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
                       "                for entry in bucket.close() {\n                    // SAFETY: a mutant.\n"
                       "                    unsafe { settle(owner, shared, entry, &mut returned) };\n"
-                      "                }\n            }\n        }\n        owner.agenda.clear();\n")]),
+                      "                }\n            }\n        }\n        owner.heap.clear();\n")]),
         ],
     ),
     "a turn after the close": (
@@ -633,12 +633,12 @@ MUTANTS = {
         [
             (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
-            (OWNER, [("        self.closed\n", "        false\n")]),
-            (CLOSE, [("        owner.agenda.clear();\n", "")]),
+            (HELD, [("        self.closed\n", "        false\n")]),
+            (CLOSE, [("        owner.heap.clear();\n", "")]),
         ],
     ),
     "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
-    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.agenda.clear();\n", "        self.wheel.close();\n        owner.agenda.clear();\n")])]),
+    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap.clear();\n", "        self.wheel.close();\n        owner.heap.clear();\n")])]),
     "a segment is made by load and store": (
         "stop",
         [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
@@ -657,15 +657,15 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.owned() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
+        [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.is_held() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
     ),
-    "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[None, owner.ahead.take()]")])]),
-    "the errand under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.ahead.take()]", "[owner.due.take(), None]")])]),
+    "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
+    "the background work under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
     "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
     "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
     "a reset's refused payload is lost": (
         "stop",
-        [(KEEPER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
+        [(PRODUCER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
     ),
     "what is stranded still looks filed": (
         "stop",
@@ -680,10 +680,10 @@ MUTANTS = {
         [(HOLDER, [("Some(before) if before.is_stranded() =>", "Some(before) if before.is_stranded() && before.deadline() > Tick::NEVER =>")])],
     ),
     # DISMANTLE
-    "who files by number is no reader": ("dismantle", [(KEEPER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),
+    "who files by number is no reader": ("dismantle", [(PRODUCER, [("PINS.then(read)", "(PINS && shard.index() > 9).then(read)")])]),
     "who moves a timer to an earlier time is no reader": (
         "dismantle",
-        [(KEEPER, [("        let _reader = read();\n        // The new entry", "        // The new entry")])],
+        [(PRODUCER, [("        let _reader = read();\n        // The new entry", "        // The new entry")])],
     ),
     "who ends an announcement is no reader": (
         "dismantle",
@@ -722,7 +722,7 @@ MUTANTS = {
     ),
     "a seat is taken behind a lock of its shard": (
         "suspended",
-        [(KEEPER, [("        if is_seat && unsafe {", "        let _guard = shard.owner().lock().unwrap();\n        if is_seat && unsafe {")])],
+        [(PRODUCER, [("        if is_seat && unsafe {", "        let _guard = shard.owner().lock().unwrap();\n        if is_seat && unsafe {")])],
     ),
     # Crowds
     "the limit is looked at before it is counted": (
@@ -737,7 +737,7 @@ MUTANTS = {
     ),
     "a cancel gives no room back": (
         "crowd",
-        [(KEEPER, [("        shared.discharge(1);\n        self.keep(shared, Seat { entry, opens })\n",
+        [(PRODUCER, [("        shared.discharge(1);\n        self.keep(shared, Seat { entry, opens })\n",
                     "        self.keep(shared, Seat { entry, opens })\n")])],
     ),
     # HOLD
@@ -1016,32 +1016,32 @@ MUTANTS = {
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],
     ),
     "a ticket that came before it counted is not noted": (
-        "keyed", [(TURNS, [("            self.early = self.early.max(turn);\n", "")])],
+        "keyed", [(TURNS, [("            self.early = self.early.max(generation);\n", "")])],
     ),
     "a ticket counts although a later one does": (
-        "keyed", [(TURNS, [("        if turn < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
+        "keyed", [(TURNS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
     ),
     "any ticket is due": (
-        "keyed", [(TURNS, [("        turn == self.current\n", "        turn >= self.current\n")])],
+        "keyed", [(TURNS, [("        generation == self.current\n", "        turn >= self.current\n")])],
     ),
-    # TALLY
-    "a tally is handed back without Release": (
-        "tally", [(TALLIES, [("(word, to, Ordering::Release, Ordering::Relaxed)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
+    # COUNTERS
+    "a set of counters is handed back without Release": (
+        "counters", [(ALL_COUNTERS, [("(word, to, Ordering::Release, Ordering::Relaxed)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
     ),
-    "a tally is claimed without Acquire": (
-        "tally", [(TALLIES, [("let mut word = self.free.load(Ordering::Acquire);", "let mut word = self.free.load(Ordering::Relaxed);"),
+    "a set of counters is claimed without Acquire": (
+        "counters", [(ALL_COUNTERS, [("let mut word = self.free.load(Ordering::Acquire);", "let mut word = self.free.load(Ordering::Relaxed);"),
                              ("(word, to, Ordering::Acquire, Ordering::Acquire)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
     ),
-    "the head of the free tallies keeps its stamp": (
-        "tally", [(TALLIES, [("stamp: self.stamp.wrapping_add(1), first", "stamp: self.stamp, first")])],
+    "the head of the free all_counters keeps its stamp": (
+        "counters", [(ALL_COUNTERS, [("stamp: self.stamp.wrapping_add(1), first", "stamp: self.stamp, first")])],
     ),
-    "a free tally is claimed by load and store": (
-        "tally", [(TALLIES, [(
+    "a free counters is claimed by load and store": (
+        "counters", [(ALL_COUNTERS, [(
             "match self.free.compare_exchange_weak(word, to, Ordering::Acquire, Ordering::Acquire) {",
             "self.free.store(to, Ordering::Release);\n            match Ok::<u64, u64>(word) {")])],
     ),
-    "a segment of tallies is published without Release": (
-        "tally", [(TALLIES, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
+    "a segment of all_counters is published without Release": (
+        "counters", [(ALL_COUNTERS, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
                               "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if done.is_err()")])],
     ),
     # SWEEP
@@ -1056,17 +1056,17 @@ MUTANTS = {
         "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
     ),
     # The whole shard
-    "cascading ahead takes the item off the agenda": (
+    "eager cascading takes the item off the armed heap": (
         "shard",
-        [(AHEAD, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",
+        [(EAGER, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",
                    "        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n"
-                   "        owner.agenda.remove(place);\n")])],
+                   "        owner.heap.remove(place);\n")])],
     ),
     "a sweep unlinks the living": (
-        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.owned();", "let is_dead = word.phase() == Phase::Vacant;")])],
+        "shard", [(SWEEP, [("let is_dead = word.phase() == Phase::Vacant && !word.is_held();", "let is_dead = word.phase() == Phase::Vacant;")])],
     ),
-    "what is cascaded ahead is not flushed with its bucket": (
-        "shard", [(FLUSH, [("        if let Some(mut open) = self.ahead.take_if(is_armed) {", "        if let Some(mut open) = self.ahead.take_if(is_armed).filter(|_| false) {")])],
+    "what is cascaded eagerly is not flushed with its bucket": (
+        "shard", [(FLUSH, [("        if let Some(mut open) = self.eager.take_if(is_armed) {", "        if let Some(mut open) = self.eager.take_if(is_armed).filter(|_| false) {")])],
     ),
     "a sweep goes on in a bucket that was opened": (
         "shard", [(FLUSH, [("        owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));\n", "")])],

@@ -9,12 +9,12 @@ mod engine;
 mod error;
 #[cfg(not(any(loom, shuttle)))]
 pub mod future;
-#[cfg(not(any(loom, shuttle)))]
-pub mod hashed;
 #[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
 pub mod local;
+#[cfg(not(any(loom, shuttle)))]
+pub mod netty;
 #[cfg(not(any(loom, shuttle)))]
 pub mod periodic;
 #[cfg(not(any(loom, shuttle)))]

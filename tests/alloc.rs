@@ -17,7 +17,7 @@ use alone::alone;
 use common::scaled;
 use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
-use tickless::hashed::{HashedWheelTimer, IntoTask, Timeout};
+use tickless::netty::{HashedWheelTimer, IntoTask, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 

@@ -285,7 +285,7 @@ mod frozen {
     }
 
     /// Operations that the producer has before it, so that it is frozen in one of them.
-    const AHEAD: u64 = 5000;
+    const EAGER: u64 = 5000;
 
     fn engine() -> Engine<Item> {
         let builder = Builder::new().tick(AROUND.0).shards(2).thread_name("thawed");
@@ -322,7 +322,7 @@ mod frozen {
         /// Waits until it is in the midst of what it is allowed to do.
         fn moves(&self) {
             let (before, begin) = (self.acts.load(Ordering::SeqCst), Instant::now());
-            self.allowed.store(before + AHEAD, Ordering::SeqCst);
+            self.allowed.store(before + EAGER, Ordering::SeqCst);
             while self.acts.load(Ordering::SeqCst) == before {
                 assert!(begin.elapsed() < PATIENCE, "the producer goes on");
                 thread::yield_now();
@@ -359,7 +359,7 @@ mod frozen {
     fn a_producer_that_is_frozen_at_any_instruction_holds_nobody_up_and_loses_nothing() {
         watched("going on beside a frozen producer", |pulse| {
             let (freezer, engine) = (Freezer::new(), engine());
-            let book = Book::new(rounds() * (AHEAD + others() + 20));
+            let book = Book::new(rounds() * (EAGER + others() + 20));
             let producer = Producer::begin(Actor::new(&book, &engine, AROUND, 1));
             for round in 0..rounds() {
                 producer.moves();
@@ -381,7 +381,7 @@ mod frozen {
         watched("a stop beside a frozen producer", |pulse| {
             let freezer = Freezer::new();
             for seed in 0..scaled(40) {
-                let (engine, book) = (engine(), Book::new(AHEAD));
+                let (engine, book) = (engine(), Book::new(EAGER));
                 let producer = Producer::begin(Actor::new(&book, &engine, AROUND, seed));
                 producer.moves();
                 freezer.freeze(&producer.thread);

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use tickless::hashed::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::local::Geometry;
+use tickless::netty::{Expired, HashedWheelTimer, Rejected, Timeout, TimerTask};
 use tickless::{
     Batch, CancelOnDrop, Engine, Handle, ManualClock, SlowTask, Snapshot, Stats, Task, Tick,
 };

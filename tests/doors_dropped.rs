@@ -9,7 +9,7 @@ use crate::slow::Slow;
 use futures_util::FutureExt;
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::future::SleepError;
-use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 use tickless::periodic::{Attempt, Backoff, End, Heartbeat, Outcome, Retry, Schedule};
 use tickless::purgatory::{Decision, Operation, Purgatory};
 use tickless::sync::Mutex;

@@ -12,7 +12,7 @@ use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
 use tickless::future::{Elapsed, SleepError};
-use tickless::hashed::{self, HashedWheelTimer, RejectReason, Rejected, Timeout};
+use tickless::netty::{self, HashedWheelTimer, RejectReason, Rejected, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
 use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
@@ -91,7 +91,7 @@ fn errors_may_be_sent_and_shared_whatever_their_payload_is() {
     is_error::<SleepError>();
     is_error::<Elapsed>();
     is_error::<Rejected>();
-    is_error::<hashed::StartError>();
+    is_error::<netty::StartError>();
     is_error::<StartError<Unshared>>();
     is_error::<WatchError<Op>>();
     #[cfg(feature = "keyed")]

@@ -23,7 +23,7 @@ use tickless::{Engine, Handle, ManualClock};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// More timers than a thread's stock and the depot of one shard have room for, by far.
+/// More timers than a thread's free list and the depot of one shard have room for, by far.
 const MANY: usize = 10_000;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tickless::dispatch::{Full, Pool};
 use tickless::future::SleepError;
-use tickless::hashed::HashedWheelTimer;
+use tickless::netty::HashedWheelTimer;
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task,
     TurnError,

@@ -17,18 +17,18 @@ use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
-use tickless::producer::{self, Keeper};
+use tickless::producer::{self, Producer};
 use tickless::reaper::{Observer, Reaper, Report};
 use tickless::shard::Shard;
 use tickless::sync::{AtomicBool, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
 
-/// A shard, a thread's keeper of it, and what was scheduled through it.
+/// A shard, a thread's producer of it, and what was scheduled through it.
 struct Bench {
     shared: Shared<u64>,
     shard: Shard<u64>,
-    keeper: Keeper<u64>,
+    producer: Producer<u64>,
     /// Where each pending task is expected.
     places: BTreeMap<u64, Place>,
     entries: BTreeMap<u64, NonNull<Entry<u64>>>,
@@ -40,13 +40,13 @@ impl Bench {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(1, 1, None) };
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), start, &shared);
-        let keeper = Keeper::new(&shared);
-        Bench { shared, shard, keeper, places: BTreeMap::new(), entries: BTreeMap::new() }
+        let producer = Producer::new(&shared);
+        Bench { shared, shard, producer, places: BTreeMap::new(), entries: BTreeMap::new() }
     }
 
     fn insert(&mut self, task: u64, deadline: Tick, now: Tick) -> Filed {
-        let Bench { shared, shard, keeper, .. } = self;
-        let filed = keeper.schedule::<false>(shared, shard, deadline, || now, task, true);
+        let Bench { shared, shard, producer, .. } = self;
+        let filed = producer.schedule::<false>(shared, shard, deadline, || now, task, true);
         let (entry, deferred) = filed.unwrap();
         assert!(deferred.is_nothing(), "there is no hook");
         self.entries.insert(task, entry);
@@ -93,7 +93,7 @@ impl Bench {
     fn queue(&self) -> Vec<(Tick, u8, u32)> {
         let mut owner = self.shard.owner().lock().unwrap();
         self.shard.read_notices(&mut owner);
-        let items = owner.agenda().iter().map(|p| (p.expiration, p.level, p.slot));
+        let items = owner.heap().iter().map(|p| (p.expiration, p.level, p.slot));
         let mut queue: Vec<_> = items.collect();
         queue.sort_unstable();
         queue
@@ -125,9 +125,9 @@ impl Drop for Bench {
         for &entry in self.entries.values() {
             let shards = slice::from_ref(&self.shard);
             // SAFETY: the bench had the handle, and is going.
-            unsafe { producer::let_go(entry, (&mut self.keeper, &self.shared, shards)) };
+            unsafe { producer::let_go(entry, (&mut self.producer, &self.shared, shards)) };
         }
-        assert!(self.keeper.clear(&self.shared).is_nothing());
+        assert!(self.producer.clear(&self.shared).is_nothing());
     }
 }
 

@@ -32,7 +32,7 @@ fn many_rounds_in_one_bucket_are_fired_in_one_turn() {
     }
     let turn = engine.turn(0).expect("the caller drives");
     assert_eq!(turn.fired as u64, ROUNDS * TIMERS);
-    assert_eq!(turn.next, None, "nothing is left on the agenda");
+    assert_eq!(turn.next, None, "nothing is left on the heap");
     assert!(engine.is_empty());
     engine.check().expect("every invariant holds");
 }

@@ -28,7 +28,6 @@ mod token;
 #[path = "common/watchdog.rs"]
 mod watchdog;
 
-mod census;
 mod collisions;
 mod dispatch_channel;
 mod dispatch_ends;
@@ -43,8 +42,6 @@ mod driving_stop;
 mod exactly_once;
 mod faults;
 mod future_races;
-mod hashed_ends;
-mod hashed_races;
 mod heartbeat;
 mod hooks;
 mod inside;
@@ -53,6 +50,8 @@ mod keyed_foreign;
 #[cfg(feature = "keyed")]
 mod keyed_races;
 mod known_races;
+mod netty_ends;
+mod netty_races;
 mod never_early;
 mod outlive;
 mod panics;
@@ -60,6 +59,7 @@ mod periodic_ends;
 mod periodic_races;
 mod purgatory_races;
 mod reset;
+mod scan;
 mod seats;
 mod slow_tasks;
 mod snapshot;

@@ -1,5 +1,5 @@
 //! Several rounds of the ring in one bucket: a reaper that is behind its producers by many rounds
-//! finds them all when it opens one, and neither its agenda nor its work grows by what it finds.
+//! finds them all when it opens one, and neither its armed heap nor its work grows by what it finds.
 //!
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
@@ -15,7 +15,7 @@ use tickless::dispatch::Queue;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;
-use tickless::producer::Keeper;
+use tickless::producer::Producer;
 use tickless::reaper::{Observer, Reaper};
 use tickless::shard::Shard;
 use tickless::time::Scale;
@@ -26,11 +26,11 @@ use tickless::{Batch, Builder, Clock, Engine, Handle, ManualClock, Tick};
 const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (64, 64), (64, 32), (64, 63), (1024, 1024), (1024, 512)];
 
-/// A shard with a thread's keeper, by hand.
+/// A shard with a thread's producer, by hand.
 struct Bench {
     shared: Shared<u64>,
     shard: Shard<u64>,
-    keeper: Keeper<u64>,
+    producer: Producer<u64>,
 }
 
 impl Bench {
@@ -39,15 +39,15 @@ impl Bench {
         let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let keeper = Keeper::new(&shared);
-        Bench { shared, shard, keeper }
+        let producer = Producer::new(&shared);
+        Bench { shared, shard, producer }
     }
 
     /// Schedules a timer by a producer's clock.
     fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { shared, shard, keeper } = self;
+        let Bench { shared, shard, producer } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = keeper.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
+        let _ = producer.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn: the deadlines that fired, in order.
@@ -66,16 +66,13 @@ impl Bench {
         fired.into_inner().unwrap()
     }
 
-    /// How many openings are on the agenda, of which none is there twice.
+    /// How many openings are on the armed heap, of which none is there twice.
     fn openings(&self) -> usize {
         let owner = self.shard.owner().lock().unwrap();
-        let all: Vec<_> = owner
-            .agenda()
-            .iter()
-            .map(|place| (place.level, place.slot, place.expiration))
-            .collect();
+        let all: Vec<_> =
+            owner.heap().iter().map(|place| (place.level, place.slot, place.expiration)).collect();
         let distinct: BTreeSet<_> = all.iter().collect();
-        assert_eq!(all.len(), distinct.len(), "an opening is on the agenda more than once");
+        assert_eq!(all.len(), distinct.len(), "an opening is on the heap more than once");
         all.len()
     }
 
@@ -90,7 +87,7 @@ impl Drop for Bench {
             return;
         }
         self.shard.close(&mut self.shard.owner().lock().unwrap(), &self.shared);
-        let _ = self.keeper.clear(&self.shared);
+        let _ = self.producer.clear(&self.shared);
     }
 }
 

@@ -15,16 +15,16 @@ const STEPS: usize = 80;
 fn op() -> impl Strategy<Value = Op> {
     let turn_at =
         prop_oneof![1 => (0..9_u16).prop_map(When::Ago), 6 => (0..60_u16).prop_map(When::Ahead)];
-    let (keeper, pick, skew) = (any::<bool>(), any::<u16>(), any::<i8>());
+    let (producer, pick, skew) = (any::<bool>(), any::<u16>(), any::<i8>());
     prop_oneof![
-        8 => (keeper, when(), skew, any::<bool>()).prop_map(|(keeper, deadline, skew, owned)| {
-            Op::Schedule { keeper, deadline, skew, owned }
+        8 => (producer, when(), skew, any::<bool>()).prop_map(|(producer, deadline, skew, owned)| {
+            Op::Schedule { producer, deadline, skew, owned }
         }),
-        3 => (keeper, pick).prop_map(|(keeper, pick)| Op::Cancel { keeper, pick }),
+        3 => (producer, pick).prop_map(|(producer, pick)| Op::Cancel { producer, pick }),
         4 => (any::<bool>(), any::<u16>(), when(), any::<i8>()).prop_map(
-            |(keeper, pick, deadline, skew)| Op::Reset { keeper, pick, deadline, skew }
+            |(producer, pick, deadline, skew)| Op::Reset { producer, pick, deadline, skew }
         ),
-        1 => (any::<bool>(), any::<u16>()).prop_map(|(keeper, pick)| Op::Detach { keeper, pick }),
+        1 => (any::<bool>(), any::<u16>()).prop_map(|(producer, pick)| Op::Detach { producer, pick }),
         6 => (turn_at, prop::option::weighted(0.2, 0..4_u8))
             .prop_map(|(now, at_most)| Op::Turn { now, at_most }),
     ]

@@ -260,7 +260,7 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
         let name = std::thread::current().name().map(String::from);
         sender.send((name, slow.shard, slow.took >= slow.threshold)).unwrap();
     };
-    let builder = Engine::builder().shards(2).thread_name("keeper").on_slow_task(MS, tell);
+    let builder = Engine::builder().shards(2).thread_name("producer").on_slow_task(MS, tell);
     let engine = builder.build().unwrap();
     engine.bind_thread(1).unwrap();
     let task = || {
@@ -269,6 +269,6 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
     };
     engine.schedule_detached(MS, task).unwrap();
     let told = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
-    assert_eq!(told, (Some("keeper-1".to_owned()), 1, true));
+    assert_eq!(told, (Some("producer-1".to_owned()), 1, true));
     engine.stop().unwrap();
 }

@@ -10,7 +10,7 @@ use crate::token::{Fates, Token};
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;
-use tickless::producer::{self, Keeper, Moved};
+use tickless::producer::{self, Moved, Producer};
 use tickless::shard::Shard;
 use tickless::{
     Batch, Builder, Driver, Engine, Handle, ManualClock, ResetError, State, StopError, Tick,
@@ -290,9 +290,9 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let shared = unsafe { Shared::new(1, 1, Some(1)) };
     let geometry = Geometry::default();
     let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-    let mut keeper = Keeper::new(&shared);
+    let mut producer = Producer::new(&shared);
     let close = || {
-        // The keeper asks for the time after it has cancelled the old entry and before it files
+        // The producer asks for the time after it has cancelled the old entry and before it files
         // the new one: this is when the shard closes.
         let mut owner = shard.owner().lock().unwrap();
         assert!(shard.close(&mut owner, &shared).is_empty(), "the payload is on its way");
@@ -301,27 +301,27 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let fates = Fates::new(2);
     let far = Tick::new(1_000_000);
     let now = || Tick::ZERO;
-    let filed = keeper.schedule::<false>(&shared, &shard, far, now, fates.token(0), true);
+    let filed = producer.schedule::<false>(&shared, &shard, far, now, fates.token(0), true);
     let (entry, deferred) = filed.unwrap();
     assert!(deferred.is_nothing(), "there is no hook");
     assert!(shard.has_notices(), "no turn has read the first one's");
     // SAFETY: this is the handle of the entry, and after `Stranded` of the other.
-    let moved = unsafe { keeper.reset(&shared, &shard, entry, Tick::new(5), close) };
+    let moved = unsafe { producer.reset(&shared, &shard, entry, Tick::new(5), close) };
     assert!(!shard.has_notices(), "closing reads them too");
     let Moved::Stranded(entry) = moved else { panic!("it moved after all") };
     // It is the handle's now, and can't be moved any more, wherever to.
     for to in [far, Tick::ZERO, Tick::NEVER] {
         // SAFETY: this is the handle of the entry.
-        let moved = unsafe { keeper.reset(&shared, &shard, entry, to, now) };
+        let moved = unsafe { producer.reset(&shared, &shard, entry, to, now) };
         assert!(matches!(moved, Moved::Gone));
     }
-    assert_eq!((fates.of(0), shared.tallies.pending()), ((0, 0), 0));
+    assert_eq!((fates.of(0), shared.all_counters.pending()), ((0, 0), 0));
     // SAFETY: this is the handle of the entry, which is given up.
-    let token = unsafe { producer::take(entry, (&mut keeper, &shared, slice::from_ref(&shard))) };
+    let token = unsafe { producer::take(entry, (&mut producer, &shared, slice::from_ref(&shard))) };
     assert_eq!((token.map(|token| token.number), fates.of(0)), (Some(0), (0, 1)));
     // Its room is free again, so that this is refused for the right reason.
-    let refused = keeper.schedule::<false>(&shared, &shard, far, now, fates.token(1), true);
+    let refused = producer.schedule::<false>(&shared, &shard, far, now, fates.token(1), true);
     assert!(refused.unwrap_err().is_stopped());
-    assert_eq!(shared.tallies.pending(), 0);
-    assert!(keeper.clear(&shared).is_nothing());
+    assert_eq!(shared.all_counters.pending(), 0);
+    assert!(producer.clear(&shared).is_nothing());
 }

@@ -54,12 +54,12 @@ mod waiting;
 #[path = "../fuzz/when.rs"]
 mod when;
 
+mod background;
 mod backoff;
 mod citizens;
 mod corpus;
 mod dispatch_tokio;
 mod engine_oracle;
-mod errands;
 mod errors;
 mod future_ends;
 mod future_hyper;
@@ -69,9 +69,6 @@ mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
 mod golden_trace;
-mod hashed;
-mod hashed_faults;
-mod hashed_oracle;
 #[cfg(feature = "keyed")]
 mod keyed;
 #[cfg(feature = "keyed")]
@@ -88,6 +85,9 @@ mod late_turns;
 mod limits;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod netty;
+mod netty_faults;
+mod netty_oracle;
 mod order;
 mod periodic;
 mod periodic_oracle;

@@ -23,7 +23,7 @@ fn allowed_cpus() -> Vec<usize> {
 
 /// Name and CPUs of each reaper of an engine of `shards` shards.
 fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> {
-    let builder = Engine::builder().shards(shards).thread_name("keeper").pinned(is_pinned);
+    let builder = Engine::builder().shards(shards).thread_name("producer").pinned(is_pinned);
     let engine = builder.build().unwrap();
     let ask = |shard: usize| {
         let (sender, receiver) = mpsc::channel();
@@ -41,7 +41,7 @@ fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> 
 #[test]
 fn reapers_have_the_name_that_was_asked_for_and_the_number_of_their_shard() {
     let names: Vec<_> = reapers(3, false).into_iter().map(|(name, _)| name.unwrap()).collect();
-    assert_eq!(names, ["keeper-0", "keeper-1", "keeper-2"]);
+    assert_eq!(names, ["producer-0", "producer-1", "producer-2"]);
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn saturation_is_told_when_it_begins_and_when_it_ends_and_not_between() {
 
 #[test]
 fn the_name_is_that_of_the_threads_unless_there_is_another() {
-    let names: Vec<_> = [Builder::new(), Builder::new().thread_name("keeper")]
+    let names: Vec<_> = [Builder::new(), Builder::new().thread_name("producer")]
         .map(|builder| {
             let engine = builder.shards(1).manual_clock(&ManualClock::new()).build().unwrap();
             let lines = recorded(|| {
@@ -166,7 +166,7 @@ fn the_name_is_that_of_the_threads_unless_there_is_another() {
         })
         .to_vec();
     let span = |name: &str| format!("span TRACE tickless::batch engine={name:?} shard=0 timers=1");
-    assert_eq!(names, [span("tickless"), span("keeper")]);
+    assert_eq!(names, [span("tickless"), span("producer")]);
 }
 
 #[test]

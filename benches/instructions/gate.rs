@@ -11,7 +11,7 @@
 
 #[path = "../common/delays.rs"]
 mod delays;
-mod hashed;
+mod netty;
 mod stage;
 mod timers;
 
@@ -20,7 +20,7 @@ use gungraun::{
     library_benchmark_group, main,
 };
 
-use hashed::Hashed;
+use netty::Hashed;
 use stage::Stage;
 use timers::{Closures, Numbers, Timers};
 
@@ -104,7 +104,7 @@ macro_rules! operations {
 operations! {
     /// A timer takes the seat of a cancelled one; every 32 of them, seats come from the depot.
     schedule_seated: with_seats, schedule, all_seated;
-    /// No seat is free: an entry from the stock is filed.
+    /// No seat is free: an entry from the free list is filed.
     schedule_fresh: with_memory, schedule, none_seated;
     /// Nothing is free: entries come from the allocator, whose work counts.
     schedule_new_memory: with_nothing, schedule, none_seated;

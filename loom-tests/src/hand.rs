@@ -1,4 +1,4 @@
-//! The hands of the threads that use a world: each has a keeper, and handles.
+//! The hands of the threads that use a world: each has a producer, and handles.
 
 use std::ptr::NonNull;
 use std::slice;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use tickless::Tick;
 use tickless::entry::Entry;
 use tickless::memory::Shared;
-use tickless::producer::{self, Deferred, Keeper, Moved};
+use tickless::producer::{self, Deferred, Moved, Producer};
 use tickless::shard::Shard;
 
 use crate::ledger::{Fate, Payload};
 use crate::world::World;
 
-/// A thread's end of a world: its keeper.
+/// A thread's end of a world: its producer.
 #[derive(Debug)]
 pub struct Hand {
     world: Arc<World>,
-    keeper: Keeper<Payload>,
+    producer: Producer<Payload>,
 }
 
 /// The handle of a timer.
@@ -36,7 +36,7 @@ unsafe impl Send for Timer {}
 impl Hand {
     /// A hand for a thread that begins to use the world.
     pub fn new(world: &Arc<World>) -> Hand {
-        Hand { world: world.clone(), keeper: Keeper::new(&world.shared) }
+        Hand { world: world.clone(), producer: Producer::new(&world.shared) }
     }
 
     /// The world that it reaches into.
@@ -79,7 +79,7 @@ impl Hand {
         // Before it is, so that whoever sees it run knows; a reset that fails is undone.
         let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
-        match unsafe { self.keeper.reset(shared, shard, *entry, to, || Tick::new(now)) } {
+        match unsafe { self.producer.reset(shared, shard, *entry, to, || Tick::new(now)) } {
             Moved::Here => {}
             Moved::To { entry: other, deferred } => {
                 *entry = other;
@@ -106,7 +106,7 @@ impl Hand {
 
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
-        let deferred = self.keeper.clear(&self.world.shared);
+        let deferred = self.producer.clear(&self.world.shared);
         self.finish(deferred);
     }
 
@@ -115,15 +115,15 @@ impl Hand {
         self.file::<true>(deadline, now, true)
     }
 
-    /// Does what the keeper has left to be done.
+    /// Does what the producer has left to be done.
     fn finish(&mut self, deferred: Deferred) {
         if !deferred.is_nothing() {
-            self.keeper.take_chores().run(slice::from_ref(&self.world.shard), &self.world.shared);
+            self.producer.take_chores().run(slice::from_ref(&self.world.shard), &self.world.shared);
         }
     }
 
-    fn lend(&mut self) -> (&mut Keeper<Payload>, &Shared<Payload>, &[Shard<Payload>]) {
-        (&mut self.keeper, &self.world.shared, slice::from_ref(&self.world.shard))
+    fn lend(&mut self) -> (&mut Producer<Payload>, &Shared<Payload>, &[Shard<Payload>]) {
+        (&mut self.producer, &self.world.shared, slice::from_ref(&self.world.shard))
     }
 
     fn file<const PINS: bool>(&mut self, deadline: u64, now: u64, owned: bool) -> Option<Timer> {
@@ -131,7 +131,7 @@ impl Hand {
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         let now = || Tick::new(now);
-        match self.keeper.schedule::<PINS>(shared, shard, due, now, payload, owned) {
+        match self.producer.schedule::<PINS>(shared, shard, due, now, payload, owned) {
             Ok((entry, deferred)) => {
                 self.finish(deferred);
                 Some(Timer { entry, id })
@@ -148,7 +148,7 @@ impl Drop for Hand {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.clear();
-            self.keeper.hand_back(&self.world.shared);
+            self.producer.hand_back(&self.world.shared);
         }
     }
 }

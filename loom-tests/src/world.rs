@@ -201,14 +201,14 @@ impl World {
     }
 
     /// The deadlines that a reader finds who looks once and follows at most so many links.
-    pub fn census(&self, links: u64) -> Vec<Tick> {
+    pub fn scan(&self, links: u64) -> Vec<Tick> {
         self.census_in(1, links)
     }
 
-    /// As `census`, by a reader that looks up to `looks` times.
+    /// As `scan`, by a reader that looks up to `looks` times.
     pub fn census_in(&self, looks: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
-        self.shard.census(&entry::read(), links, looks, |pending| found.push(pending.deadline));
+        self.shard.scan(&entry::read(), links, looks, |pending| found.push(pending.deadline));
         found
     }
 

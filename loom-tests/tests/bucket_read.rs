@@ -25,7 +25,7 @@ fn collect() {
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
-    thread::spawn(move || world.census(9))
+    thread::spawn(move || world.scan(9))
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_reader_finds_what_is_pending_throughout_behind_what_is_being_pushed() {
         hand.schedule_detached(1, 0);
         let found = reader.join().unwrap();
         assert!((1..=3).contains(&found.len()));
-        assert_eq!(world.census(4).len(), 3);
+        assert_eq!(world.scan(4).len(), 3);
     });
 }
 
@@ -109,7 +109,7 @@ fn a_reader_may_find_what_was_not_there_when_it_came_and_is_re_filed() {
         world.turn(2);
         let found = reader.join().unwrap();
         assert!(found.iter().all(|&deadline| deadline == Tick::new(3)));
-        assert_eq!(world.census(4).len(), 2);
+        assert_eq!(world.scan(4).len(), 2);
         world.check(2);
     });
 }
@@ -199,13 +199,13 @@ fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
     }
 }
 
-/// Follows the first lane as a census does, to its end.
+/// Follows the first lane as a scan does, to its end.
 fn read_first_lane(lanes: &Lanes<Entry<()>>) {
     let _reader = entry::read();
     let mut next = lanes.firsts().next().expect("there is a first lane");
     while let Some(entry) = NonNull::new(next) {
         // SAFETY: it was reached under a guard; the checker reports if it was freed.
-        // ORDER(BUCKET-READ): Acquire - as a census does.
+        // ORDER(BUCKET-READ): Acquire - as a scan does.
         next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
     }
 }
@@ -295,7 +295,7 @@ fn a_reader_finds_what_a_bounded_turn_leaves_in_hand() {
         world.turn_at_most(1, 1);
         let found = reader.join().unwrap();
         assert!((1..=2).contains(&due_at(&found, 1)), "{found:?}");
-        assert_eq!(world.census(9).len(), 1);
+        assert_eq!(world.scan(9).len(), 1);
         world.check(1);
         one.detach(first);
         two.detach(second);
@@ -318,7 +318,7 @@ fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
             two.schedule_detached(3, 2);
             two
         });
-        let found = world.census(9);
+        let found = world.scan(9);
         let _two = owner.join().unwrap();
         let lasting = [0, 1, 2].into_iter().filter(|&id| !loom_tests::has_run(id)).count();
         assert!(due_at(&found, 1) >= lasting, "{found:?} of {lasting}");

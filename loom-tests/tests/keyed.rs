@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless::protocol::gate::Gate;
-use tickless::protocol::turns::{Armed, Turns};
+use tickless::protocol::generations::{Armed, Generations};
 use tickless::sync::{Counter, JoinHandle, Mutex, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A timer, as its maker, the map and its tickets know it.
@@ -38,12 +38,12 @@ enum End {
 /// What waits under the key.
 struct Waiting {
     node: Arc<Node>,
-    turns: Turns,
+    generations: Generations,
 }
 
 struct Ticket {
     node: Arc<Node>,
-    turn: u64,
+    generation: u64,
 }
 
 struct Rig {
@@ -92,8 +92,8 @@ impl Rig {
         rig
     }
 
-    fn schedule(&self, node: &Arc<Node>, turn: u64) {
-        self.engine.lock().unwrap().push_back(Ticket { node: node.clone(), turn });
+    fn schedule(&self, node: &Arc<Node>, generation: u64) {
+        self.engine.lock().unwrap().push_back(Ticket { node: node.clone(), generation });
     }
 
     /// As `Door::put`: lets a new timer wait, and answers whether it does.
@@ -107,7 +107,7 @@ impl Rig {
                 return false;
             }
             if node.gate.open() {
-                let waiting = Waiting { node: node.clone(), turns: Turns::default() };
+                let waiting = Waiting { node: node.clone(), generations: Generations::default() };
                 let other = key.replace(waiting);
                 drop(key);
                 if let Some(other) = other {
@@ -129,14 +129,14 @@ impl Rig {
     /// As `Door::reset`, where the timer has to be scheduled anew.
     fn reset(&self) -> bool {
         loop {
-            let (node, turn) = match &mut *self.key.lock().unwrap() {
+            let (node, generation) = match &mut *self.key.lock().unwrap() {
                 None => return false,
-                Some(waiting) => (waiting.node.clone(), waiting.turns.issue()),
+                Some(waiting) => (waiting.node.clone(), waiting.generations.issue()),
             };
-            self.schedule(&node, turn);
+            self.schedule(&node, generation);
             let mut key = self.key.lock().unwrap();
             if let Some(waiting) = key.as_mut().filter(|it| Arc::ptr_eq(&it.node, &node)) {
-                if waiting.turns.arm(turn) != Armed::Early {
+                if waiting.generations.arm(generation) != Armed::Early {
                     return true;
                 }
             }
@@ -146,14 +146,14 @@ impl Rig {
     /// As `Ticket::fire`, for each that is due.
     fn turn(&self) {
         loop {
-            let Some(Ticket { node, turn }) = self.engine.lock().unwrap().pop_front() else {
+            let Some(Ticket { node, generation }) = self.engine.lock().unwrap().pop_front() else {
                 return;
             };
             if !node.gate.arrive() {
                 continue;
             }
             let is_it = |waiting: &mut Waiting| {
-                Arc::ptr_eq(&waiting.node, &node) && waiting.turns.is_due(turn)
+                Arc::ptr_eq(&waiting.node, &node) && waiting.generations.is_due(generation)
             };
             let taken = self.key.lock().unwrap().take_if(is_it);
             if taken.is_some() {

@@ -62,7 +62,7 @@ impl Source for Deal<'_> {
 
     fn settle(&mut self) {
         if let Some(queue) = self.looks {
-            assert!(queue.tally().longest <= 1, "the bound");
+            assert!(queue.counters().longest <= 1, "the bound");
         }
     }
 }
@@ -122,11 +122,11 @@ impl Rig {
 
     /// What was counted, once all have returned: taken, kept and dropped.
     fn sums(&self) -> (u64, u64, u64) {
-        let tally = self.queue.tally();
-        assert_eq!((tally.queued, tally.running, tally.panicked), (0, 0, 0));
-        assert_eq!(tally.done, self.taken.load(Relaxed));
-        assert_eq!(tally.ran_inline, self.kept.load(Relaxed));
-        (tally.done, tally.ran_inline, tally.dropped)
+        let counters = self.queue.counters();
+        assert_eq!((counters.queued, counters.running, counters.panicked), (0, 0, 0));
+        assert_eq!(counters.done, self.taken.load(Relaxed));
+        assert_eq!(counters.ran_inline, self.kept.load(Relaxed));
+        (counters.done, counters.ran_inline, counters.dropped)
     }
 }
 
@@ -246,7 +246,7 @@ fn nobody_waits_for_a_worker_that_waits_for_him() {
         let producer = on_thread(&rig, |rig| rig.produce(3));
         // The only worker waits for the producer, for whom there is no room.
         assert!(rig.work_once(None));
-        rig.queue.step_aside();
+        rig.queue.yield_while();
         assert_eq!(producer.join().unwrap(), Pushed::All);
         rig.queue.come_back();
         rig.queue.close();
@@ -263,7 +263,7 @@ fn two_workers_that_both_wait_for_a_producer_let_it_go() {
         let aside = |end: &Arc<Event>| {
             let end = end.clone();
             move |rig: &Rig| {
-                rig.queue.step_aside();
+                rig.queue.yield_while();
                 end.wait();
                 rig.queue.come_back();
                 rig.work();
@@ -288,7 +288,7 @@ fn a_producer_waits_while_one_worker_is_there() {
         let aside = {
             let end = end.clone();
             on_thread(&rig, move |rig| {
-                rig.queue.step_aside();
+                rig.queue.yield_while();
                 end.wait();
                 rig.queue.come_back();
                 rig.work();
@@ -311,7 +311,7 @@ fn a_worker_that_is_back_is_waited_for_again() {
         let worker = {
             let end = end.clone();
             on_thread(&rig, move |rig| {
-                rig.queue.step_aside();
+                rig.queue.yield_while();
                 rig.queue.come_back();
                 end.comes();
                 rig.work();

@@ -51,7 +51,7 @@ fn to_an_earlier_time_of_the_same_bucket_while_it_cascades() {
 }
 
 #[test]
-fn to_an_earlier_time_of_the_same_bucket_while_it_cascades_ahead() {
+fn to_an_earlier_time_of_the_same_bucket_while_it_cascades_eagerly() {
     reset_while_turning(3, 5, 4, 3, &[3]);
 }
 

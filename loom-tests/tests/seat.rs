@@ -1,4 +1,4 @@
-//! SEAT: the keeper of a vacancy puts the next timer into it, while the reaper unlinks it or
+//! SEAT: the producer of a vacancy puts the next timer into it, while the reaper unlinks it or
 //! moves its neighbours.
 //!
 //! Who races: one thread that cancels and schedules (or two, which pass the seat through the
@@ -72,7 +72,7 @@ fn a_seat_is_taken_for_the_same_deadline_while_its_bucket_cascades() {
 }
 
 #[test]
-fn a_seat_is_taken_while_its_bucket_cascades_ahead() {
+fn a_seat_is_taken_while_its_bucket_cascades_eagerly() {
     reuse_while_turning(3, 6, 5, &[3, 4]);
 }
 

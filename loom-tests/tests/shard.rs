@@ -68,7 +68,7 @@ fn one_schedules_and_another_cancels() {
 }
 
 #[test]
-fn a_bucket_cascades_ahead_while_timers_come_and_go() {
+fn a_bucket_cascades_eagerly_while_timers_come_and_go() {
     check(3, || {
         let world = World::new(wheel(4, 2));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];

@@ -93,7 +93,11 @@ fn reset_while_it_stops() -> (Option<Timer>, bool, Hand) {
     let (moved, again, timer) = thread.join().unwrap();
     assert!(!again && (!moved || returned == 1));
     assert_eq!(fate(0), (returned == 1).then_some(Fate::Returned));
-    assert_eq!(world.shared.tallies.pending(), 0, "it is not counted as pending, wherever it is");
+    assert_eq!(
+        world.shared.all_counters.pending(),
+        0,
+        "it is not counted as pending, wherever it is"
+    );
     (timer, returned == 1, Hand::new(&world))
 }
 

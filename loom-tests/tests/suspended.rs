@@ -203,7 +203,7 @@ fn who_leaves_its_caches_in_the_depot() {
 fn who_reads_the_pending_timers() {
     let schedule = |hand: &mut Hand| assert!(hand.schedule_detached(1, 0).is_some());
     delays_nobody(world, schedule, |hand, ()| {
-        let found = hand.world().census(8);
+        let found = hand.world().scan(8);
         assert!(found.iter().all(|deadline| deadline.get() <= END));
         None
     });

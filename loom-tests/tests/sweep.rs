@@ -39,9 +39,9 @@ fn a_sweep_finds_dead_what_was_let_go_of_before_it_was_asked_for() {
         });
         world.turn_until_idle(0);
         let was_swept = asker.join().map(|_hand| !world.shard.wants_sweep()).unwrap();
-        assert!(!was_swept || world.shared.tallies.dead() == 0, "dead, and passed over");
+        assert!(!was_swept || world.shared.all_counters.dead() == 0, "dead, and passed over");
         world.turn_until_idle(0);
-        assert_eq!(world.shared.tallies.dead(), 0);
+        assert_eq!(world.shared.all_counters.dead(), 0);
     });
 }
 
@@ -63,7 +63,7 @@ fn of_two_who_ask_nobody_is_passed_over() {
         world.turn_until_idle(0);
         let _hands = askers.map(|asker| asker.join().unwrap());
         world.turn_until_idle(0);
-        assert_eq!(world.shared.tallies.dead(), 0);
+        assert_eq!(world.shared.all_counters.dead(), 0);
     });
 }
 
@@ -91,6 +91,6 @@ fn who_lets_go_of_seats_sweeps_while_the_reaper_turns() {
         assert!(has_run(stays));
         world.turn_until_idle(1);
         world.check(1);
-        assert_eq!(world.shared.tallies.dead(), 0);
+        assert_eq!(world.shared.all_counters.dead(), 0);
     });
 }

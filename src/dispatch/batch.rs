@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Lap, Stopwatch};
+use super::{Sample, Stopwatch};
 
 /// Payloads that are due, in order of their deadlines' ticks, each to be taken once. (One that was
 /// scheduled for a time in the past comes anywhere from its deadline's place to that of the time
@@ -216,8 +216,8 @@ impl<'a, T> Batch<'a, T> {
         // Where none is left, the time of the last goes on until the handler returns.
         let next = self.queue.front().map(|&(deadline, _)| deadline);
         if let Some(stopwatch) = self.stopwatch.as_mut().filter(|_| next.is_some()) {
-            let lap = Lap { next, waiting: self.queue.len(), panicked: false };
-            stopwatch.note(self.clock, self.scale, lap);
+            let sample = Sample { next, waiting: self.queue.len(), panicked: false };
+            stopwatch.note(self.clock, self.scale, sample);
         }
     }
 

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, TrySendError};
 
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::dues::Dues;
+use super::due_items::DueItems;
 use super::{Batch, Due, Handler, Monitor};
 
 /// Sends what is due into a channel, in order: a handler for
@@ -216,7 +216,7 @@ impl<T: Send> Handler<T> for Channel<T> {
 
 impl<T: Send> Handler<T> for DueChannel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.0.send_all(Dues(batch));
+        self.0.send_all(DueItems(batch));
     }
 }
 

@@ -14,20 +14,18 @@
 //! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
 //! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
 //!
-//! In here: `batch` is what a handler is given (`dues`: with deadlines), `handler` the trait,
+//! In here: `batch` is what a handler is given (`due_items`: with deadlines), `handler` the trait,
 //! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
 //! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics`
-//! puts one off; `aside` and `waits` keep threads from waiting for each other; `process` knows a
+//! puts one off; `yielding` and `waits` keep threads from waiting for each other; `process` knows a
 //! process from its children.
 
-#[cfg(not(any(loom, shuttle)))]
-mod aside;
 mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod channel;
 mod contained;
 #[cfg(not(any(loom, shuttle)))]
-mod dues;
+mod due_items;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
@@ -46,6 +44,8 @@ mod slow;
 mod task;
 #[cfg(not(any(loom, shuttle)))]
 mod waits;
+#[cfg(not(any(loom, shuttle)))]
+mod yielding;
 
 /// Of the pool, what the models are about: the rest stands on threads of the system.
 #[cfg(any(loom, shuttle))]
@@ -53,8 +53,6 @@ pub mod pool {
     pub mod queue;
 }
 
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use aside::step_aside;
 #[doc(hidden)]
 pub use batch::Queue;
 pub use batch::{Batch, Due};
@@ -80,9 +78,11 @@ pub(crate) use process::Told;
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
 pub use slow::SlowTask;
-pub(crate) use slow::{Lap, Stopwatch};
 #[doc(hidden)]
 pub use slow::{OnSlowTask, SlowRule};
+pub(crate) use slow::{Sample, Stopwatch};
 pub use task::Task;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use waits::{Party, wait_for, work_for, works_for};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use yielding::yield_while;

@@ -82,7 +82,7 @@ struct Running {
 
 /// How a payload's time ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lap {
+pub(crate) struct Sample {
     /// The deadline of the payload that is taken now.
     pub(crate) next: Option<Tick>,
     /// Payloads that were in the batch until now.
@@ -107,22 +107,22 @@ impl Stopwatch {
 
     /// The payload that was taken last is done with, and the next one's time begins. Whoever wants
     /// to know of slow ones is told here.
-    pub(crate) fn lap(&mut self, clock: &Clock, scale: Scale, lap: Lap) {
-        self.note(clock, scale, lap);
+    pub(crate) fn sample(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
+        self.note(clock, scale, sample);
         self.tell(clock);
     }
 
-    /// As `lap`, for one who holds a lock: nobody is told until [`tell`](Stopwatch::tell).
-    pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, lap: Lap) {
+    /// As `sample`, for one who holds a lock: nobody is told until [`tell`](Stopwatch::tell).
+    pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
         let now_ns = clock.now_ns();
         if let Some(running) = self.running.take() {
             let took = Duration::from_nanos(now_ns.saturating_sub(running.taken_ns));
             if took >= self.rule.threshold {
                 self.slow += 1;
-                self.untold.push(self.describe(clock, scale, lap, running, took));
+                self.untold.push(self.describe(clock, scale, sample, running, took));
             }
         }
-        self.running = lap.next.map(|deadline| Running { deadline, taken_ns: now_ns });
+        self.running = sample.next.map(|deadline| Running { deadline, taken_ns: now_ns });
     }
 
     /// Tells of each slow task that was noted. The time that this takes is nobody's.
@@ -147,7 +147,7 @@ impl Stopwatch {
         &self,
         clock: &Clock,
         scale: Scale,
-        lap: Lap,
+        sample: Sample,
         running: Running,
         took: Duration,
     ) -> SlowTask {
@@ -159,8 +159,8 @@ impl Stopwatch {
             lateness: Duration::from_nanos(taken_ns.saturating_sub(due_ns)),
             took,
             threshold: self.rule.threshold,
-            waiting: lap.waiting,
-            panicked: lap.panicked,
+            waiting: sample.waiting,
+            panicked: sample.panicked,
         }
     }
 }

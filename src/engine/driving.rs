@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, step_aside, work_for, works_for};
+use crate::dispatch::{Party, work_for, works_for, yield_while};
 use crate::error::TurnError;
 use crate::time::{Tick, saturating_ns};
 
@@ -232,7 +232,7 @@ fn turn<T: Send + 'static>(
     now: Tick,
     max_fired: usize,
 ) -> Result<(usize, bool, Tick), TurnError> {
-    let mut role = step_aside(|| core.ending.take(index)).ok_or(TurnError::Stopped)?;
+    let mut role = yield_while(|| core.ending.take(index)).ok_or(TurnError::Stopped)?;
     let shard = &core.shards[index];
     let before = shard.doorbell().wakes_at();
     shard.doorbell().retract();

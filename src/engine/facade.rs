@@ -311,7 +311,7 @@ impl<T: Send + 'static> Engine<T> {
         payload: T,
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
-        // As in `Keeper::schedule`: nothing panics until it is in its entry.
+        // As in `Producer::schedule`: nothing panics until it is in its entry.
         let payload = ManuallyDrop::new(payload);
         let Some(mut cache) = thread_cache::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));

@@ -14,7 +14,7 @@ use crate::producer::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::Moment;
 
-use super::thread_cache::{self, Keepers, Lent, ThreadCache};
+use super::thread_cache::{self, Lent, Producers, ThreadCache};
 use super::{CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
@@ -105,8 +105,8 @@ impl<T: Send + 'static> Handle<T> {
     /// ```
     pub fn cancel(self) -> bool {
         let handle = ManuallyDrop::new(self);
-        // SAFETY: this was the handle, and the thread's keepers are by engines.
-        unsafe { producer::cancel(handle.entry, Keepers) }
+        // SAFETY: this was the handle, and the thread's producers are by engines.
+        unsafe { producer::cancel(handle.entry, Producers) }
     }
 
     /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine's
@@ -124,7 +124,7 @@ impl<T: Send + 'static> Handle<T> {
     pub fn take(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        unsafe { producer::take(handle.entry, Keepers) }
+        unsafe { producer::take(handle.entry, Producers) }
     }
 
     /// Moves the timer: it is due at `when` (a [`Duration`](std::time::Duration) from now, an
@@ -217,12 +217,12 @@ impl<T: Send + 'static> Handle<T> {
         let Some(mut cache): Option<Lent<T>> = thread_cache::of_number(number) else {
             return Err(self.refusal());
         };
-        let ThreadCache { core, keeper, watch, shard } = &mut *cache;
+        let ThreadCache { core, producer, watch, shard } = &mut *cache;
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         // SAFETY: this is the handle; what becomes of it is done below.
-        match unsafe { keeper.reset(&core.pool, shard, self.entry, deadline, now) } {
+        match unsafe { producer.reset(&core.pool, shard, self.entry, deadline, now) } {
             Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
                 self.entry = entry;
@@ -265,7 +265,7 @@ impl fmt::Display for State {
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         // SAFETY: the handle is going.
-        unsafe { producer::let_go(self.entry, Keepers) };
+        unsafe { producer::let_go(self.entry, Producers) };
     }
 }
 

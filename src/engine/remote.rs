@@ -22,7 +22,7 @@ pub(crate) struct EngineRef {
 
 /// A time for a timer, as an engine files it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reckoned {
+pub(crate) struct Computed {
     deadline: Tick,
     now_ns: u64,
 }
@@ -87,24 +87,24 @@ impl EngineRef {
     /// clock has got to it. Asks the clock itself only where the thread's watch, which is never
     /// behind it, says that it might have.
     #[inline]
-    pub(crate) fn reckon(self, deadline: Option<Instant>) -> Option<Reckoned> {
+    pub(crate) fn compute(self, deadline: Option<Instant>) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
             // Whoever schedules it is told.
-            return Some(Reckoned { deadline: Tick::NEVER, now_ns: 0 });
+            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
         let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.now_ns(&core.clock);
         let Some(deadline) = deadline else {
-            return Some(Reckoned { deadline: Tick::NEVER, now_ns });
+            return Some(Computed { deadline: Tick::NEVER, now_ns });
         };
         let deadline_ns = core.clock.ns_at(deadline);
         if now_ns >= deadline_ns && core.clock.now_ns() >= deadline_ns {
             return None;
         }
-        Some(Reckoned { deadline: core.scale.ceil(deadline_ns), now_ns })
+        Some(Computed { deadline: core.scale.ceil(deadline_ns), now_ns })
     }
 
-    /// Schedules `task` for what this engine has just reckoned, on the same thread. (That time has
+    /// Schedules `task` for what this engine has just computed, on the same thread. (That time has
     /// moved on since then is nothing new to whom it is filed for.)
     ///
     /// # Errors
@@ -112,11 +112,11 @@ impl EngineRef {
     #[inline]
     pub(crate) fn schedule(
         self,
-        reckoned: Reckoned,
+        computed: Computed,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let Reckoned { deadline, now_ns } = reckoned;
+        let Computed { deadline, now_ns } = computed;
         let scheduled = cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
         finish(cache, scheduled)
     }

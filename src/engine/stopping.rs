@@ -9,7 +9,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, drop_each, step_aside, wait_for};
+use crate::dispatch::{Party, drop_each, wait_for, yield_while};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thread};
 
@@ -162,7 +162,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Waits for the tasks that are running, and for the handler to be dropped.
     fn wait(&self, deadline: Option<Instant>) -> bool {
-        step_aside(|| {
+        yield_while(|| {
             let is_over = self.core.ending.wait(deadline);
             if !is_over {
                 // ORDER: Relaxed - whoever drops the engine has it from all who used it.

@@ -29,7 +29,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Counts a timer that [`Handle::postpone`] has moved.
     pub(crate) fn count_reset(&self) {
         if let Some(mut cache) = thread_cache::of(self.core()) {
-            cache.keeper.count_reset();
+            cache.producer.count_reset();
         }
     }
 }

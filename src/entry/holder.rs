@@ -1,4 +1,4 @@
-//! The side of whoever holds an entry: the handle of a timer, the keeper of a seat.
+//! The side of whoever holds an entry: the handle of a timer, the producer of a seat.
 //!
 //! *Owner*: the thread that has the handle or the seat. Each operation is one exchange of the
 //! state word; it is repeated only when the reaper re-filed the entry in between, which it does
@@ -40,7 +40,7 @@ impl<T> Entry<T> {
     /// its engine stopped; what is stranded is for [`Entry::let_go_of_handle`].
     ///
     /// The payload is the caller's, in place: to be taken or dropped, once. The owner's bit stays
-    /// set: the caller is now the keeper of a vacancy.
+    /// set: the caller is now the producer of a vacancy.
     ///
     /// # Safety
     /// The caller has the handle.
@@ -52,7 +52,7 @@ impl<T> Entry<T> {
                 return None;
             }
             let opens = self.filed().expiration;
-            if self.exchange(word, word.with_phase(Phase::Vacant)) {
+            if self.cas(word, word.with_phase(Phase::Vacant)) {
                 return Some(opens);
             }
         }
@@ -84,7 +84,7 @@ impl<T> Entry<T> {
             if deadline < self.filed().expiration {
                 return Reset::TooEarly;
             }
-            if self.exchange(word, word.with_deadline(deadline)) {
+            if self.cas(word, word.with_deadline(deadline)) {
                 return Reset::Moved;
             }
         }
@@ -97,11 +97,11 @@ impl<T> Entry<T> {
     /// The caller keeps the seat, `deadline` is not before its bucket opens, and the payload is
     /// put.
     #[inline]
-    pub unsafe fn take_seat(&self, deadline: Tick, owned: bool) -> bool {
+    pub unsafe fn take_seat(&self, deadline: Tick, held: bool) -> bool {
         let word = self.word();
         debug_assert_eq!(word.phase(), Phase::Vacant, "a kept seat is vacant");
-        debug_assert!(word.owned(), "a kept seat is owned");
-        word.in_list() && self.exchange(word, word.pending(deadline, owned))
+        debug_assert!(word.is_held(), "a kept seat is held");
+        word.in_list() && self.cas(word, word.pending(deadline, held))
     }
 
     /// Lets go of a seat, or of a handle whose timer is not stranded. `true`: the list had let go
@@ -111,7 +111,7 @@ impl<T> Entry<T> {
     /// The caller has the handle or keeps the seat, and uses it no more (unless `true`).
     #[inline]
     pub unsafe fn let_go(&self) -> bool {
-        let before = self.disown();
+        let before = self.unhold();
         debug_assert!(before.is_none_or(|word| !word.is_stranded()), "{before:?}");
         if before.is_some() {
             self.set_free();
@@ -126,7 +126,7 @@ impl<T> Entry<T> {
     /// [disarms](Entry::disarm) a stranded one.
     #[inline]
     pub unsafe fn let_go_of_handle(&self) -> LetGo {
-        match self.disown() {
+        match self.unhold() {
             None => LetGo::Listed,
             Some(before) if before.is_stranded() => LetGo::Stranded,
             Some(_) => {
@@ -138,14 +138,14 @@ impl<T> Entry<T> {
 
     /// Clears the owner's bit. `Some`: the list had let go before, when the word was this.
     #[inline]
-    fn disown(&self) -> Option<Word> {
+    fn unhold(&self) -> Option<Word> {
         loop {
             let word = self.word();
-            debug_assert!(word.owned(), "{word:?}");
+            debug_assert!(word.is_held(), "{word:?}");
             if !word.in_list() {
                 return Some(word);
             }
-            if self.exchange(word, word.disowned()) {
+            if self.cas(word, word.unheld()) {
                 return None;
             }
         }
@@ -153,10 +153,10 @@ impl<T> Entry<T> {
 
     /// The exchange that decides every race: from exactly `from`, or not at all.
     #[inline]
-    pub(super) fn exchange(&self, from: Word, to: Word) -> bool {
+    pub(super) fn cas(&self, from: Word, to: Word) -> bool {
         // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. Acquire
         // where it fails: a seat that could not be taken was unlinked, and what the reaper wrote
-        // to the entry before (its place) comes before what the keeper writes now.
+        // to the entry before (its place) comes before what the producer writes now.
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the state word tells who may do what (see `word`). The payload belongs to whoever
 //! put the entry into its present phase: readable by the winner of the exchange that leaves
-//! `Pending`, writable by the sole holder of free memory and by the keeper of a vacancy.
+//! `Pending`, writable by the sole holder of free memory and by the producer of a vacancy.
 //!
 //! *Tested by*: `loom-tests/tests/{cancel_fire,reset_fire,seat,release}.rs`.
 
@@ -136,11 +136,11 @@ impl<T> Entry<T> {
     /// Puts a payload into free memory or into a vacancy.
     ///
     /// # Safety
-    /// The caller is the sole holder of the free memory, or the keeper of the vacancy.
+    /// The caller is the sole holder of the free memory, or the producer of the vacancy.
     #[inline]
     pub unsafe fn put_payload(&self, payload: T) {
         self.payload.with_mut(|cell| {
-            // SAFETY: the holder of free memory and the keeper of a vacancy are the only ones
+            // SAFETY: the holder of free memory and the producer of a vacancy are the only ones
             // who may touch the payload in those phases.
             unsafe { (*cell).write(payload) };
         });
@@ -177,13 +177,13 @@ impl<T> Entry<T> {
     /// The caller is the sole holder, has put a payload, and pushes the entry next (or takes
     /// the payload back).
     #[inline]
-    pub unsafe fn arm(&self, deadline: Tick, place: Place, shard: u32, owned: bool) {
+    pub unsafe fn arm(&self, deadline: Tick, place: Place, shard: u32, held: bool) {
         self.set_filed(place);
         // ORDER(BUCKET-PUSH): Relaxed, also for the word below - published by the push.
         self.shard.store(shard, Ordering::Relaxed);
         let before = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(!before.in_list() && before.phase() != Phase::Pending, "{before:?}");
-        self.word.store(before.pending(deadline, owned).0, Ordering::Relaxed);
+        self.word.store(before.pending(deadline, held).0, Ordering::Relaxed);
     }
 
     /// Undoes [`Entry::arm`] after the push was refused: the payload comes back.
@@ -206,7 +206,7 @@ impl<T> Entry<T> {
         // ORDER: Relaxed - the caller alone reaches the entry; who is given the handle has it from
         // the caller.
         let word = Word(self.word.load(Ordering::Relaxed));
-        debug_assert!(word.is_waiting() && word.owned(), "{word:?}");
+        debug_assert!(word.is_waiting() && word.is_held(), "{word:?}");
         self.word.store(word.unlisted().0, Ordering::Relaxed);
     }
 
@@ -225,7 +225,7 @@ impl<T> Entry<T> {
         // ORDER: Relaxed - the sole holder writes it; a reader on the way sees an old phase at
         // worst, and readers promise nothing about entries that change under them.
         let word = Word(self.word.load(Ordering::Relaxed));
-        let free = word.with_phase(Phase::Vacant).unlisted().disowned();
+        let free = word.with_phase(Phase::Vacant).unlisted().unheld();
         self.word.store(free.0, Ordering::Relaxed);
     }
 }

@@ -45,7 +45,7 @@ impl<T> Entry<T> {
         prepare: impl FnOnce(),
     ) -> Option<Taken<T>> {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
-        if !word.owned() {
+        if !word.is_held() {
             prepare();
             // SAFETY: without a handle the list is the only holder: the payload is ours.
             let payload = unsafe { self.take_payload() };
@@ -54,7 +54,7 @@ impl<T> Entry<T> {
         }
         // The list bit stays until the payload is out: a handle dropped in between must not
         // free the entry under us.
-        if !self.exchange(word, word.with_phase(end)) {
+        if !self.cas(word, word.with_phase(end)) {
             return None;
         }
         prepare();
@@ -63,7 +63,7 @@ impl<T> Entry<T> {
         // ORDER(RELEASE): AcqRel - Release: our use of the entry is over before a handle sees
         // the bit cleared and reuses it; Acquire: if the handle let go first, its use is over.
         let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
-        let mine = !before.owned();
+        let mine = !before.is_held();
         if mine {
             self.set_free();
         }
@@ -78,11 +78,11 @@ impl<T> Entry<T> {
     #[inline]
     pub unsafe fn unlink(&self, word: Word) -> Option<bool> {
         debug_assert!(word.phase() == Phase::Vacant && word.in_list(), "{word:?}");
-        if !word.owned() {
+        if !word.is_held() {
             self.set_free();
             return Some(true);
         }
-        self.exchange(word, word.unlisted()).then_some(false)
+        self.cas(word, word.unlisted()).then_some(false)
     }
 
     /// Says that the pending timer is about to be pushed at `place`. `false`: the word is no
@@ -94,7 +94,7 @@ impl<T> Entry<T> {
     pub unsafe fn refile(&self, word: Word, place: Place) -> bool {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
         self.set_filed(place);
-        !word.owned() || self.exchange(word, word.refiled())
+        !word.is_held() || self.cas(word, word.refiled())
     }
 }
 

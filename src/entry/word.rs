@@ -8,14 +8,14 @@
 //! ```
 //!
 //! - `list`: a bucket's list (or the reaper that walks it) still reaches the entry.
-//! - `owner`: somebody else does too: the handle while the timer is pending or fired, the keeper
+//! - `owner`: somebody else does too: the handle while the timer is pending or fired, the producer
 //!   (a thread's cache of seats) while it is vacant. Whoever clears the last of the two bits
 //!   releases the entry.
-//! - A *stranded* timer is pending and owned, and in no list: its engine stopped while it moved to
+//! - A *stranded* timer is pending and held, and in no list: its engine stopped while it moved to
 //!   another entry, so that this entry was never filed. Its payload is the handle's. No other
 //!   thread reaches the entry.
 //! - `version`: bumped by every re-filing and every reuse, so that a word that was read together
-//!   with the entry's place is never mistaken for a later one. While a handle or a keeper is
+//!   with the entry's place is never mistaken for a later one. While a handle or a producer is
 //!   between reading and exchanging, only re-filings of one unchanged deadline can bump it, and
 //!   each of those moves the entry a level down: 6 bits outlast all levels.
 
@@ -24,7 +24,7 @@ use std::fmt;
 use crate::time::{MAX_LEVELS, TICK_BITS, Tick};
 
 const LIST: u64 = 0b01;
-const OWNER: u64 = 0b10;
+const HELD: u64 = 0b10;
 const PHASE_SHIFT: u32 = 2;
 const PHASE: u64 = 0b11 << PHASE_SHIFT;
 const VERSION_SHIFT: u32 = 4;
@@ -60,8 +60,8 @@ impl Word {
 
     /// A pending timer in its list.
     #[inline]
-    pub fn pending(self, deadline: Tick, owned: bool) -> Word {
-        let owner = if owned { OWNER } else { 0 };
+    pub fn pending(self, deadline: Tick, held: bool) -> Word {
+        let owner = if held { HELD } else { 0 };
         let phase = Phase::Pending.bits();
         Word(deadline.get() << DEADLINE_SHIFT | self.next_version() | phase | owner | LIST)
     }
@@ -101,10 +101,10 @@ impl Word {
         self.0 & LIST != 0
     }
 
-    /// Whether a handle or a keeper holds the entry.
+    /// Whether a handle or a producer holds the entry.
     #[inline]
-    pub fn owned(self) -> bool {
-        self.0 & OWNER != 0
+    pub fn is_held(self) -> bool {
+        self.0 & HELD != 0
     }
 
     /// The same in another phase.
@@ -131,10 +131,10 @@ impl Word {
         Word(self.0 & !LIST)
     }
 
-    /// The handle or keeper has let go.
+    /// The handle or producer has let go.
     #[inline]
-    pub fn disowned(self) -> Word {
-        Word(self.0 & !OWNER)
+    pub fn unheld(self) -> Word {
+        Word(self.0 & !HELD)
     }
 
     /// What to `fetch_and` to clear the list's bit.
@@ -151,7 +151,7 @@ impl fmt::Debug for Word {
         let version = (self.0 & VERSION) >> VERSION_SHIFT;
         write!(f, "{:?}@{:?} v{version}", self.phase(), self.deadline())?;
         f.write_str(if self.in_list() { " list" } else { "" })?;
-        f.write_str(if self.owned() { " owner" } else { "" })
+        f.write_str(if self.is_held() { " owner" } else { "" })
     }
 }
 
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn the_fields_do_not_touch_each_other() {
         for deadline in [Tick::ZERO, Tick::new(77), Tick::LAST, Tick::NEVER] {
-            for owned in [false, true] {
-                let word = Word::FREE.pending(deadline, owned);
+            for held in [false, true] {
+                let word = Word::FREE.pending(deadline, held);
                 assert_eq!(word.deadline(), deadline);
                 assert_eq!(word.phase(), Phase::Pending);
                 assert!(word.in_list());
                 assert!(word.is_waiting() && !word.is_stranded());
                 assert!(!word.unlisted().is_waiting() && word.unlisted().is_stranded());
-                assert_eq!(word.owned(), owned);
+                assert_eq!(word.is_held(), held);
                 for phase in [Phase::Pending, Phase::Vacant, Phase::Fired, Phase::Stopped] {
                     let other = word.with_phase(phase);
                     assert_eq!(other.phase(), phase);
@@ -188,8 +188,8 @@ mod tests {
                     assert_eq!(other.with_phase(Phase::Pending), word);
                 }
                 assert_eq!(word.with_deadline(Tick::new(5)).with_deadline(deadline), word);
-                assert!(!word.unlisted().in_list() && word.unlisted().owned() == owned);
-                assert!(!word.disowned().owned() && word.disowned().in_list());
+                assert!(!word.unlisted().in_list() && word.unlisted().is_held() == held);
+                assert!(!word.unheld().is_held() && word.unheld().in_list());
             }
         }
     }

@@ -194,7 +194,7 @@ impl Sleep {
         }
         if mem::take(&mut self.is_moved)
             && self.handle.is_some()
-            && self.engine.reckon(self.deadline).is_none()
+            && self.engine.compute(self.deadline).is_none()
         {
             // As with one that is new: what has passed needs no timer.
             self.cancel();
@@ -264,12 +264,12 @@ impl Sleep {
     /// The poll that finds no timer.
     #[inline]
     fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        let Some(reckoned) = self.engine.reckon(self.deadline) else {
+        let Some(computed) = self.engine.compute(self.deadline) else {
             self.has_elapsed = true;
             return Poll::Ready(Ok(()));
         };
         let ringer = Ringer { signal: Some(self.arm(waker).clone()) };
-        let refused = match self.engine.schedule(reckoned, Task::new(|| drop(ringer))) {
+        let refused = match self.engine.schedule(computed, Task::new(|| drop(ringer))) {
             Ok(handle) => {
                 self.handle = Some(handle);
                 return Poll::Pending;

@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::dispatch::{Panics, Task, contained};
 use crate::engine::{Engine, When};
 use crate::error::ScheduleError;
-use crate::sync::{Anchors, Arc};
+use crate::sync::{Arc, ShardedCount};
 
 use super::ResetError;
 use super::node::{ByKey, Counted, Node};
@@ -32,7 +32,7 @@ where
 {
     table: Arc<Table<K>>,
     /// Nodes hold on to the table by one of these.
-    anchors: Anchors<Counted<K>>,
+    counts: ShardedCount<Counted<K>>,
     engine: Engine,
     hasher: S,
 }
@@ -54,8 +54,8 @@ where
 {
     pub(super) fn new(engine: Engine, hasher: S) -> Door<K, S> {
         let table = Arc::new(Table::new());
-        let anchors = Anchors::new(|| Counted::new(table.clone()));
-        Door { table, anchors, engine, hasher }
+        let counts = ShardedCount::new(|| Counted::new(table.clone()));
+        Door { table, counts, engine, hasher }
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -68,7 +68,7 @@ where
 
     /// How many timers wait.
     pub(super) fn waiting(&self) -> usize {
-        self.anchors.iter().map(|anchor| anchor.waiting()).sum()
+        self.counts.iter().map(|count| count.waiting()).sum()
     }
 
     /// Calls off each waiting timer that `is_meant`, and drops it outside of all locks. A panic of
@@ -112,7 +112,7 @@ where
         if rule == Rule::IfAbsent && self.table.contains(&ByKey { key: &key, hash }) {
             return Err(Refusal::Occupied(task));
         }
-        let mut node = Node::new(key, hash, self.anchors.of(hash).clone());
+        let mut node = Node::new(key, hash, self.counts.of(hash).clone());
         loop {
             let ticket = Ticket::new(node.clone(), 0);
             let timer = match self.engine.schedule(when, move || ticket.fire()) {
@@ -141,23 +141,23 @@ where
         // Here, and not under the lock, the thread gets to know the engine if it does not.
         let deadline = self.engine.tick_of(when);
         loop {
-            let (node, turn) = match self.table.postpone(&key, deadline) {
+            let (node, generation) = match self.table.postpone(&key, deadline) {
                 None => return Err(ResetError::Absent),
                 Some(Move::Done) => {
                     self.engine.count_reset();
                     return Ok(());
                 }
-                Some(Move::Anew(node, turn)) => (node, turn),
+                Some(Move::Anew(node, generation)) => (node, generation),
             };
             // To an earlier time, or too late for the engine but not for us: another timer, whose
             // ticket is the one that counts from then on.
-            let ticket = Ticket::new(node.clone(), turn);
+            let ticket = Ticket::new(node.clone(), generation);
             let handle = match self.engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle,
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
             };
-            let (is_moved, not_needed) = match self.table.rearm(&node, turn, handle) {
+            let (is_moved, not_needed) = match self.table.rearm(&node, generation, handle) {
                 Ok(Rearmed::Counts(handle) | Rearmed::Superseded(handle)) => (true, handle),
                 // It is due again already, or it was taken out: there may be another by now.
                 Ok(Rearmed::Early(handle)) | Err(handle) => (false, handle),

@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use crate::protocol::gate::Gate;
-use crate::sync::{Anchor, Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, CountShard, Ordering};
 
 use super::table::Table;
 
@@ -25,7 +25,7 @@ pub(super) struct Node<K> {
     pub(super) hash: u64,
     pub(super) gate: Gate,
     name: AtomicUsize,
-    anchor: Anchor<Counted<K>>,
+    count: CountShard<Counted<K>>,
 }
 
 /// One of several references to the table, and how many timers wait by this one.
@@ -46,13 +46,13 @@ pub(super) struct ByKey<'a, Q: ?Sized> {
 // === impl Node ===
 
 impl<K> Node<K> {
-    pub(super) fn new(key: K, hash: u64, anchor: Anchor<Counted<K>>) -> Arc<Node<K>> {
+    pub(super) fn new(key: K, hash: u64, count: CountShard<Counted<K>>) -> Arc<Node<K>> {
         let (gate, name) = (Gate::new(), AtomicUsize::new(0));
-        Arc::new(Node { key, hash, gate, name, anchor })
+        Arc::new(Node { key, hash, gate, name, count })
     }
 
     pub(super) fn table(&self) -> &Table<K> {
-        &self.anchor.table
+        &self.count.table
     }
 
     /// The node is being entered under `named`. Called under the lock of the key.
@@ -71,13 +71,13 @@ impl<K> Node<K> {
     /// before it was counted.
     pub(super) fn count_in(&self) {
         // ORDER: Relaxed - a number and nothing else.
-        self.anchor.waiting.fetch_add(1, Ordering::Relaxed);
+        self.count.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The node was taken out.
     pub(super) fn count_out(&self) {
         // ORDER: Relaxed - a number and nothing else.
-        self.anchor.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.count.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

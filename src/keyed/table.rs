@@ -146,9 +146,9 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     }
 
     /// Takes a timer out, if that ticket is the one that counts.
-    pub(super) fn take_turn(&self, node: &Arc<Node<K>>, turn: u64) -> Option<Taken<K>> {
+    pub(super) fn take_generation(&self, node: &Arc<Node<K>>, generation: u64) -> Option<Taken<K>> {
         let (mut part, hash) = self.part(node.hash);
-        part.take(hash, |named| node.is_under(named), |waiting| waiting.is_due(node, turn))
+        part.take(hash, |named| node.is_under(named), |waiting| waiting.is_due(node, generation))
     }
 
     /// Takes a timer out, if it waits.
@@ -177,13 +177,13 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     pub(super) fn rearm(
         &self,
         node: &Arc<Node<K>>,
-        turn: u64,
+        generation: u64,
         handle: Handle,
     ) -> Result<Rearmed, Handle> {
         let (mut part, hash) = self.part(node.hash);
         match part.find(hash, |named| node.is_under(named)) {
             Some(Entry { waiting, .. }) if Arc::ptr_eq(&waiting.node, node) => {
-                Ok(waiting.rearm(turn, handle))
+                Ok(waiting.rearm(generation, handle))
             }
             _ => Err(handle),
         }

@@ -24,14 +24,14 @@ pub(super) struct Ticket<K: Eq + Send + Sync + 'static> {
     /// `None`: it was handed in.
     node: Option<Arc<Node<K>>>,
     /// Which of the node's tickets it is.
-    turn: u64,
+    generation: u64,
 }
 
 // === impl Ticket ===
 
 impl<K: Eq + Send + Sync + 'static> Ticket<K> {
-    pub(super) fn new(node: Arc<Node<K>>, turn: u64) -> Ticket<K> {
-        Ticket { node: Some(node), turn }
+    pub(super) fn new(node: Arc<Node<K>>, generation: u64) -> Ticket<K> {
+        Ticket { node: Some(node), generation }
     }
 
     /// The timer is due: runs its closure, unless something else has become of it.
@@ -54,7 +54,7 @@ impl<K: Eq + Send + Sync + 'static> Ticket<K> {
         if node.gate.is_over() || !node.gate.arrive() {
             return None;
         }
-        let taken = node.table().take_turn(&node, self.turn)?;
+        let taken = node.table().take_generation(&node, self.generation)?;
         Some((taken, node))
     }
 }
@@ -76,6 +76,6 @@ impl<K: Eq + Send + Sync + 'static> Drop for Ticket<K> {
 
 impl<K: Eq + Send + Sync + 'static> fmt::Debug for Ticket<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("turn", &self.turn).finish_non_exhaustive()
+        f.debug_struct("Ticket").field("generation", &self.generation).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, mem};
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::Handle;
-use crate::protocol::turns::{Armed, Turns};
+use crate::protocol::generations::{Armed, Generations};
 use crate::sync::Arc;
 
 use super::node::{Named, Node};
@@ -20,7 +20,7 @@ pub(super) struct Waiting<K> {
     pub(super) node: Arc<Node<K>>,
     pub(super) handle: Handle,
     task: Task,
-    turns: Turns,
+    generations: Generations,
 }
 
 /// What became of a ticket that was to count from now on: see [`Armed`]. With the handle of the
@@ -47,23 +47,23 @@ pub(super) struct Remains<K>(Arc<Node<K>>, Option<Named<K>>);
 impl<K> Waiting<K> {
     /// A timer whose first ticket counts.
     pub(super) fn new(node: Arc<Node<K>>, handle: Handle, task: Task) -> Waiting<K> {
-        Waiting { node, handle, task, turns: Turns::default() }
+        Waiting { node, handle, task, generations: Generations::default() }
     }
 
     /// Whether that ticket of that node is the one that counts. One that comes before it counts is
     /// noted.
-    pub(super) fn is_due(&mut self, node: &Arc<Node<K>>, turn: u64) -> bool {
-        Arc::ptr_eq(&self.node, node) && self.turns.is_due(turn)
+    pub(super) fn is_due(&mut self, node: &Arc<Node<K>>, generation: u64) -> bool {
+        Arc::ptr_eq(&self.node, node) && self.generations.is_due(generation)
     }
 
     /// The number of another ticket, which does not count yet.
     pub(super) fn issue(&mut self) -> u64 {
-        self.turns.issue()
+        self.generations.issue()
     }
 
     /// Lets that ticket be the one that counts, with the handle of its timer.
-    pub(super) fn rearm(&mut self, turn: u64, handle: Handle) -> Rearmed {
-        match self.turns.arm(turn) {
+    pub(super) fn rearm(&mut self, generation: u64, handle: Handle) -> Rearmed {
+        match self.generations.arm(generation) {
             Armed::Counts => Rearmed::Counts(mem::replace(&mut self.handle, handle)),
             Armed::Superseded => Rearmed::Superseded(handle),
             Armed::Early => Rearmed::Early(handle),
@@ -82,7 +82,7 @@ impl<K> Waiting<K> {
 
 impl<K> fmt::Debug for Waiting<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("turns", &self.turns).finish_non_exhaustive()
+        f.debug_struct("Waiting").field("generations", &self.generations).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! How many timers live and how many entries are dead, for decisions: asked in O(1), whatever
 //! number of threads there is and ever was.
 //!
-//! Each writer counts on its tally, and publishes here now and then what changed: a thread after
+//! Each writer counts on its counters, and publishes here now and then what changed: a thread after
 //! each 64 timers that it filed, with each magazine of seats that it fetches or gives away, and in
 //! its end; a shard's owner before each batch that it hands over, and at the end of each turn.
 //!
@@ -26,12 +26,12 @@
 //! each thread, which is what its cache holds of seats, and 256 for each shard that hands a
 //! batch over.
 //!
-//! *Tested by*: the unit tests below, `src/producer/keeper/tests.rs`, and `check`, which holds the
-//! figures against the tallies.
+//! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which holds the
+//! figures against the all_counters.
 
 use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
 
-use super::tally::Tally;
+use super::counters::Counters;
 
 /// There may be as many dead entries as living ones, or as this: so few are not worth a walk.
 /// Sweeping begins at half of that.
@@ -70,8 +70,8 @@ impl Balance {
     }
 
     /// A writer publishes what it has counted: a thread, or the owner of `shard`.
-    pub(super) fn publish(&self, tally: &Tally, shard: Option<u32>) {
-        let untold = tally.take_untold();
+    pub(super) fn publish(&self, counters: &Counters, shard: Option<u32>) {
+        let untold = counters.take_untold();
         if untold.living != 0 {
             // ORDER: Relaxed - a number that says when to look, and no more; so are all here.
             self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
@@ -148,13 +148,13 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{Count, Tallies};
+    use super::super::{AllCounters, Count};
     use super::*;
 
     #[test]
     fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
-        let (balance, tallies) = (Balance::new(2), Tallies::new());
-        let (thread, owner) = (tallies.claim(), tallies.claim());
+        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
+        let (thread, owner) = (all_counters.claim(), all_counters.claim());
         thread.add(Count::Filed, 5);
         assert_eq!(balance.living(), 0);
         (0..2).for_each(|_| balance.publish(&thread, None));
@@ -162,17 +162,17 @@ mod tests {
         thread.add(Count::Seated, 2);
         thread.add(Count::Cancelled, 4);
         owner.add(Count::Fired, 1);
-        assert_eq!(tallies.untold_living(), 3_u64.wrapping_neg());
+        assert_eq!(all_counters.untold_living(), 3_u64.wrapping_neg());
         balance.publish(&thread, None);
         balance.publish(&owner, Some(1));
-        assert_eq!((balance.living(), tallies.untold_living()), (2, 0));
-        assert_eq!(balance.living(), tallies.pending());
+        assert_eq!((balance.living(), all_counters.untold_living()), (2, 0));
+        assert_eq!(balance.living(), all_counters.pending());
     }
 
     #[test]
     fn who_buries_before_the_dead_were_told_of_leaves_no_debt() {
-        let (balance, tallies) = (Balance::new(2), Tallies::new());
-        let owner = tallies.claim();
+        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
+        let owner = all_counters.claim();
         owner.add(Count::Buried, 3);
         balance.publish(&owner, Some(1));
         assert_eq!((balance.dead(), balance.dead_in(1), balance.is_upset()), (0, 0, false));
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn it_is_upset_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
-        let (balance, tallies) = (Balance::new(2), Tallies::new());
-        let (thread, owner) = (tallies.claim(), tallies.claim());
+        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
+        let (thread, owner) = (all_counters.claim(), all_counters.claim());
         balance.leave_dead(0, DEAD_AT_LEAST / 2);
         assert!(!balance.is_upset());
         balance.leave_dead(1, 1);

@@ -2,7 +2,7 @@
 //!
 //! A magazine is an array of items (seats, or pointers to free memory). Handing over whole
 //! arrays costs one exchange per magazine; a linked chain would cost the receiver a memory
-//! latency per item. `rack` is a bounded number of places for magazines; the depot has one rack
+//! latency per item. `slots` is a bounded number of places for magazines; the depot has one set of slots
 //! for full and one for empty magazines, so that a steady exchange allocates nothing.
 //!
 //! *Owner*: anyone. Nobody waits: a depot that is full says no, an empty one has nothing.
@@ -16,15 +16,15 @@ use std::mem;
 
 use crate::sync::{AtomicBool, Ordering};
 
-use super::rack::Rack;
+use super::slots::Slots;
 
 /// A batch of items on its way between threads. Its box is what the depot's slots hold.
 pub type Magazine<I> = Box<Vec<I>>;
 
 /// A bounded number of full magazines, and as many empty ones.
 pub struct Depot<I> {
-    full: Rack<Vec<I>>,
-    empty: Rack<Vec<I>>,
+    full: Slots<Vec<I>>,
+    empty: Slots<Vec<I>>,
     /// Items in a full magazine.
     size: usize,
     closed: AtomicBool,
@@ -36,8 +36,8 @@ impl<I> Depot<I> {
     /// Room for `magazines` of `size` items each.
     pub fn new(magazines: usize, size: usize) -> Depot<I> {
         Depot {
-            full: Rack::new(magazines),
-            empty: Rack::new(magazines),
+            full: Slots::new(magazines),
+            empty: Slots::new(magazines),
             size,
             closed: AtomicBool::new(false),
         }

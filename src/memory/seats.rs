@@ -10,7 +10,7 @@
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
 //! shard therefore keeps the seats of that one only: others go to the outbox.
 //!
-//! *Owner*: one thread, which is the keeper of every seat in it (SEAT).
+//! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 
 use std::mem;
 use std::ptr::NonNull;
@@ -19,10 +19,10 @@ use crate::entry::Entry;
 use crate::sync::{IS_CHECKED, prefetch};
 use crate::time::Tick;
 
+use super::counters::{Count, Counters};
 use super::depot::Magazine;
+use super::free_list::FreeList;
 use super::shared::Shared;
-use super::stock::Stock;
-use super::tally::{Count, Tally};
 
 /// Seats in a cache, and in a magazine of seats.
 pub(crate) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
@@ -37,7 +37,7 @@ pub(crate) struct Seat<T> {
     pub(crate) opens: Tick,
 }
 
-// SAFETY: a seat has no payload, and whoever has the `Seat` is the vacancy's keeper.
+// SAFETY: a seat has no payload, and whoever has the `Seat` is the vacancy's producer.
 unsafe impl<T: Send> Send for Seat<T> {}
 
 /// Whether a call has let go of seats that are filed, which are dead entries of their shards from
@@ -102,14 +102,14 @@ impl<T> Seats<T> {
         &mut self,
         shard: u32,
         shared: &Shared<T>,
-        stock: &mut Stock<T>,
-        tally: &Tally,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
     ) -> LeftDead {
         if self.bound_to == Some(shard) {
             return LeftDead::NONE;
         }
         (self.bound_to, self.at_once) = (Some(shard), 0);
-        self.clear(shared, stock, tally)
+        self.clear(shared, free_list, counters)
     }
 
     /// A seat for `deadline`.
@@ -117,7 +117,7 @@ impl<T> Seats<T> {
     pub(crate) fn pick(
         &mut self,
         shared: &Shared<T>,
-        tally: &Tally,
+        counters: &Counters,
         deadline: Tick,
     ) -> Option<NonNull<Entry<T>>> {
         match self.kept.last() {
@@ -129,7 +129,7 @@ impl<T> Seats<T> {
                 self.patience -= 1;
                 None
             }
-            _ => self.search(shared, tally, deadline),
+            _ => self.search(shared, counters, deadline),
         }
     }
 
@@ -137,10 +137,10 @@ impl<T> Seats<T> {
     fn search(
         &mut self,
         shared: &Shared<T>,
-        tally: &Tally,
+        counters: &Counters,
         deadline: Tick,
     ) -> Option<NonNull<Entry<T>>> {
-        if self.kept.is_empty() && !self.refill(shared, tally) {
+        if self.kept.is_empty() && !self.refill(shared, counters) {
             return None;
         }
         self.is_used = true;
@@ -160,14 +160,14 @@ impl<T> Seats<T> {
         &mut self,
         seat: Seat<T>,
         shared: &Shared<T>,
-        stock: &mut Stock<T>,
-        tally: &Tally,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
     ) -> LeftDead {
         if self.has_room() {
             self.kept.push(seat);
             return LeftDead::NONE;
         }
-        self.keep_with_care(seat, shared, stock, tally)
+        self.keep_with_care(seat, shared, free_list, counters)
     }
 
     #[cold]
@@ -175,15 +175,15 @@ impl<T> Seats<T> {
         &mut self,
         seat: Seat<T>,
         shared: &Shared<T>,
-        stock: &mut Stock<T>,
-        tally: &Tally,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
     ) -> LeftDead {
-        // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
+        // SAFETY: whoever has the seat is the vacancy's producer, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
-            return self.pass_on(seat, shared, stock, tally);
+            return self.pass_on(seat, shared, free_list, counters);
         }
         let dead = match self.kept.len() {
-            SEATS => self.make_room(shared, stock, tally),
+            SEATS => self.make_room(shared, free_list, counters),
             _ => LeftDead::NONE,
         };
         self.kept.push(seat);
@@ -194,15 +194,15 @@ impl<T> Seats<T> {
     pub(crate) fn clear(
         &mut self,
         shared: &Shared<T>,
-        stock: &mut Stock<T>,
-        tally: &Tally,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
     ) -> LeftDead {
-        let kept = give_away(&mut self.kept, shared, stock, tally);
-        let outbox = give_away(&mut self.outbox, shared, stock, tally);
+        let kept = give_away(&mut self.kept, shared, free_list, counters);
+        let outbox = give_away(&mut self.outbox, shared, free_list, counters);
         kept.or(outbox)
     }
 
-    fn refill(&mut self, shared: &Shared<T>, tally: &Tally) -> bool {
+    fn refill(&mut self, shared: &Shared<T>, counters: &Counters) -> bool {
         if !self.outbox.is_empty() && self.bound_to.is_none() {
             mem::swap(&mut self.kept, &mut self.outbox);
             return true;
@@ -211,7 +211,7 @@ impl<T> Seats<T> {
         let has_room = self.outbox.is_empty() || shared.seats.leave(&mut self.outbox);
         if has_room && shared.seats.fetch(&mut self.kept) {
             // The timers that come to these seats are told of with the next.
-            shared.publish(tally);
+            shared.publish(counters);
             // They come from another core: let all come at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
             self.pass_on_foreign();
@@ -230,21 +230,26 @@ impl<T> Seats<T> {
         let Some(home) = self.bound_to else { return };
         debug_assert!(self.outbox.is_empty());
         for at in (0..self.kept.len()).rev() {
-            // SAFETY: whoever has the seat is the vacancy's keeper, so the entry is there.
+            // SAFETY: whoever has the seat is the vacancy's producer, so the entry is there.
             if unsafe { self.kept[at].entry.as_ref() }.shard() != home {
                 self.outbox.push(self.kept.swap_remove(at));
             }
         }
     }
 
-    fn make_room(&mut self, shared: &Shared<T>, stock: &mut Stock<T>, tally: &Tally) -> LeftDead {
+    fn make_room(
+        &mut self,
+        shared: &Shared<T>,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
+    ) -> LeftDead {
         if !mem::take(&mut self.is_used) {
             // This thread cancels and does not schedule: others have more use for them all.
-            return give_away(&mut self.kept, shared, stock, tally);
+            return give_away(&mut self.kept, shared, free_list, counters);
         }
         let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
         let latest = self.kept.swap_remove(latest.expect("a full cache has seats"));
-        self.pass_on(latest, shared, stock, tally)
+        self.pass_on(latest, shared, free_list, counters)
     }
 
     /// Puts a seat on its way to other threads.
@@ -252,11 +257,11 @@ impl<T> Seats<T> {
         &mut self,
         seat: Seat<T>,
         shared: &Shared<T>,
-        stock: &mut Stock<T>,
-        tally: &Tally,
+        free_list: &mut FreeList<T>,
+        counters: &Counters,
     ) -> LeftDead {
         let dead = match self.outbox.len() {
-            SEATS => give_away(&mut self.outbox, shared, stock, tally),
+            SEATS => give_away(&mut self.outbox, shared, free_list, counters),
             _ => LeftDead::NONE,
         };
         self.outbox.push(seat);
@@ -268,13 +273,13 @@ impl<T> Seats<T> {
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
-    stock: &mut Stock<T>,
-    tally: &Tally,
+    free_list: &mut FreeList<T>,
+    counters: &Counters,
 ) -> LeftDead {
     if seats.is_empty() {
         return LeftDead::NONE;
     }
-    shared.publish(tally);
+    shared.publish(counters);
     if shared.seats.leave(seats) {
         return LeftDead::NONE;
     }
@@ -288,10 +293,10 @@ fn give_away<T>(
         // SAFETY: this thread keeps the seat and forgets it here.
         if unsafe { this.let_go() } {
             // SAFETY: the list had let go before, so it is held here alone; a seat has no payload.
-            unsafe { stock.put(shared, entry) };
+            unsafe { free_list.put(shared, entry) };
             continue;
         }
-        tally.add(Count::Dead, 1);
+        counters.add(Count::Dead, 1);
         if let Some(before) = shard.replace(home).filter(|&before| before != home) {
             shared.leave_dead(before, mem::take(&mut run));
         }
@@ -317,15 +322,15 @@ mod tests {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(0, 1, None) };
         let mut seats = Seats::new(&shared);
-        let tally = shared.tallies.claim();
+        let counters = shared.all_counters.claim();
         for _ in 0..found_empty {
             while seats.patience > 0 {
-                assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
+                assert!(seats.pick(&shared, &counters, Tick::NEVER).is_none());
             }
-            assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
+            assert!(seats.pick(&shared, &counters, Tick::NEVER).is_none());
         }
         assert!(shared.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
-        let served = (0..).find_map(|n| Some((n, seats.pick(&shared, &tally, Tick::NEVER)?)));
+        let served = (0..).find_map(|n| Some((n, seats.pick(&shared, &counters, Tick::NEVER)?)));
         let (unserved, entry) = served.expect("sooner or later it asks again");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
@@ -344,14 +349,14 @@ mod tests {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(0, 1, None) };
         let mut seats = Seats::new(&shared);
-        let tally = shared.tallies.claim();
+        let counters = shared.all_counters.claim();
         for _ in 0..100 {
-            assert!(seats.pick(&shared, &tally, Tick::NEVER).is_none());
+            assert!(seats.pick(&shared, &counters, Tick::NEVER).is_none());
         }
         assert!(seats.next_patience > LEAST_PATIENCE);
         seats.patience = 0;
         assert!(shared.seats.leave(&mut Box::new(vec![seat(1)])));
-        let entry = seats.pick(&shared, &tally, Tick::NEVER).expect("it was left there");
+        let entry = seats.pick(&shared, &counters, Tick::NEVER).expect("it was left there");
         // SAFETY: it is in no list, and ours.
         unsafe { Entry::free(entry) };
         assert_eq!(seats.next_patience, LEAST_PATIENCE);
@@ -361,13 +366,16 @@ mod tests {
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(0, 1, None) };
-        let (mut seats, mut stock) = (Seats::new(&shared), Stock::new(&shared));
-        let tally = shared.tallies.claim();
+        let (mut seats, mut free_list) = (Seats::new(&shared), FreeList::new(&shared));
+        let counters = shared.all_counters.claim();
         let mut kept = 0;
         // In no order: 37 generates the numbers below 101.
         for i in 0..SEATS as u64 + 8 {
             seats.is_used = true;
-            assert_eq!(seats.keep(seat(i * 37 % 101), &shared, &mut stock, &tally), LeftDead::NONE);
+            assert_eq!(
+                seats.keep(seat(i * 37 % 101), &shared, &mut free_list, &counters),
+                LeftDead::NONE
+            );
             kept += 1;
             assert_eq!(seats.kept.len() + seats.outbox.len(), kept);
             assert!(seats.outbox.is_empty() || seats.kept.len() == SEATS);
@@ -376,7 +384,11 @@ mod tests {
         assert_eq!(newest.opens, Tick::new((SEATS as u64 + 7) * 37 % 101));
         let passed_on = seats.outbox.last().expect("there were too many").opens;
         assert!(others.iter().all(|seat| seat.opens < passed_on));
-        assert_eq!(seats.clear(&shared, &mut stock, &tally), LeftDead::NONE, "the depot has room");
+        assert_eq!(
+            seats.clear(&shared, &mut free_list, &counters),
+            LeftDead::NONE,
+            "the depot has room"
+        );
         assert_eq!(seats.kept.len() + seats.outbox.len(), 0);
     }
 
@@ -384,10 +396,10 @@ mod tests {
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(0, 1, None) };
-        let (mut seats, mut stock) = (Seats::new(&shared), Stock::new(&shared));
-        let tally = shared.tallies.claim();
+        let (mut seats, mut free_list) = (Seats::new(&shared), FreeList::new(&shared));
+        let counters = shared.all_counters.claim();
         for i in 0..=SEATS as u64 {
-            assert_eq!(seats.keep(seat(i), &shared, &mut stock, &tally), LeftDead::NONE);
+            assert_eq!(seats.keep(seat(i), &shared, &mut free_list, &counters), LeftDead::NONE);
         }
         assert_eq!((seats.kept.len(), seats.outbox.len()), (1, 0), "the last came after");
         let mut fetched = shared.seats.magazine();

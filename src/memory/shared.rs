@@ -6,12 +6,12 @@ use std::ptr::NonNull;
 use crate::entry::Entry;
 use crate::sync::{AtomicU64, IS_CHECKED, Ordering, Padded};
 
+use super::all_counters::AllCounters;
 use super::balance::Balance;
+use super::counters::Counters;
 use super::depot::Depot;
+use super::free_list::{MAGAZINE, release};
 use super::seats::{SEATS, Seat};
-use super::stock::{MAGAZINE, release};
-use super::tallies::Tallies;
-use super::tally::Tally;
 
 /// Magazines of seats that wait in the depot at most, per shard.
 const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
@@ -24,7 +24,7 @@ pub struct Shared<T> {
     /// The engine's number.
     pub engine: u32,
     /// Every writer's counters.
-    pub tallies: Tallies,
+    pub all_counters: AllCounters,
     pub(crate) seats: Depot<Seat<T>>,
     pub(crate) memory: Depot<Memory<T>>,
     balance: Balance,
@@ -49,14 +49,14 @@ impl<T> Shared<T> {
     /// What `shards` shards of engine number `engine` share.
     ///
     /// # Safety
-    /// The caller answers for everything that is built on this value. Shards, keepers and owners
+    /// The caller answers for everything that is built on this value. Shards, producers and owners
     /// are used with the one that they were made with and with no other, and an owner with the
     /// shard whose lock it is behind. Only that shard takes from its buckets and closes them. All
     /// shards are closed when this is dropped.
     pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Shared<T> {
         Shared {
             engine,
-            tallies: Tallies::new(),
+            all_counters: AllCounters::new(),
             seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
             balance: Balance::new(shards),
@@ -100,13 +100,13 @@ impl<T> Shared<T> {
     }
 
     /// A thread publishes what it has counted: see [`Balance`].
-    pub(crate) fn publish(&self, tally: &Tally) {
-        self.balance.publish(tally, None);
+    pub(crate) fn publish(&self, counters: &Counters) {
+        self.balance.publish(counters, None);
     }
 
     /// The owner of `shard` publishes what it has counted: see [`Balance`].
-    pub(crate) fn publish_owner(&self, tally: &Tally, shard: u32) {
-        self.balance.publish(tally, Some(shard));
+    pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
+        self.balance.publish(counters, Some(shard));
     }
 
     /// Counts dead entries that are left in `shard`.
@@ -149,7 +149,7 @@ impl<T> Shared<T> {
     /// The living as they were published and are yet to be, for checks: nobody is inside a call.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
     pub(crate) fn balanced_living(&self) -> u64 {
-        self.balance.published_living().wrapping_add(self.tallies.untold_living())
+        self.balance.published_living().wrapping_add(self.all_counters.untold_living())
     }
 }
 

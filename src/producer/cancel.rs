@@ -1,7 +1,7 @@
 //! Cancelling: how a handle ends, and what becomes of its payload, its seat and its memory.
 //!
 //! The payload goes first, where nothing is lent: its destructor is foreign code, and may use the
-//! engine. Only then the thread's keeper is asked for, to keep the seat. If the destructor panics,
+//! engine. Only then the thread's producer is asked for, to keep the seat. If the destructor panics,
 //! the seat is kept all the same. The payload of a stranded timer goes last: its entry is let go of
 //! first.
 //!
@@ -19,37 +19,37 @@ use crate::shard::Shard;
 use crate::sync::assert_outside;
 use crate::time::Tick;
 
-use super::{Deferred, Keeper};
+use super::{Deferred, Producer};
 
-/// A way to the calling thread's keepers.
-pub trait WithKeeper<T> {
-    /// Calls `f` with the thread's keeper of engine number `engine`, and does what `f` leaves to be
-    /// done once the keeper was given back. `false`: the engine is gone, and `f` was not called.
-    fn with_keeper(
+/// A way to the calling thread's producers.
+pub trait WithProducer<T> {
+    /// Calls `f` with the thread's producer of engine number `engine`, and does what `f` leaves to be
+    /// done once the producer was given back. `false`: the engine is gone, and `f` was not called.
+    fn with_producer(
         &mut self,
         engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
+        f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
     ) -> bool;
 }
 
 /// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
-struct Vacated<T, W: WithKeeper<T>> {
+struct Vacated<T, W: WithProducer<T>> {
     entry: NonNull<Entry<T>>,
     opens: Tick,
-    keepers: W,
+    producers: W,
 }
 
 /// Cancels the timer of a handle and drops its payload, also one that is stranded. `false`: it
 /// fired, or its engine returned it.
 ///
 /// # Safety
-/// The caller has the handle of `entry` and gives it up, and `keepers` leads to keepers of the
+/// The caller has the handle of `entry` and gives it up, and `producers` leads to producers of the
 /// entry's engine.
 #[inline]
-pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> bool {
+pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> bool {
     assert_outside();
     // SAFETY: passed on to the caller.
-    let vacated = match unsafe { vacate(entry, keepers) } {
+    let vacated = match unsafe { vacate(entry, producers) } {
         Ok(vacated) => vacated,
         Err(stranded) => return stranded.is_some(),
     };
@@ -65,9 +65,9 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> Option<T> {
+pub unsafe fn take<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> Option<T> {
     // SAFETY: passed on to the caller.
-    match unsafe { vacate(entry, keepers) } {
+    match unsafe { vacate(entry, producers) } {
         // SAFETY: vacating made the payload ours, and it is taken once.
         Ok(vacated) => Some(unsafe { vacated.entry.as_ref().take_payload() }),
         Err(stranded) => stranded,
@@ -80,14 +80,14 @@ pub unsafe fn take<T>(entry: NonNull<Entry<T>>, keepers: impl WithKeeper<T>) -> 
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut keepers: impl WithKeeper<T>) {
+pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut producers: impl WithProducer<T>) {
     // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
     match unsafe { entry.as_ref().let_go_of_handle() } {
         LetGo::Listed => {}
         // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
-        LetGo::Mine => unsafe { release(entry, &mut keepers) },
+        LetGo::Mine => unsafe { release(entry, &mut producers) },
         // SAFETY: this was its handle.
-        LetGo::Stranded => drop(unsafe { take_stranded(entry, &mut keepers) }),
+        LetGo::Stranded => drop(unsafe { take_stranded(entry, &mut producers) }),
     }
 }
 
@@ -96,17 +96,17 @@ pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut keepers: impl WithKeeper<T
 /// # Safety
 /// As [`cancel`].
 #[inline]
-unsafe fn end<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> Option<T> {
+unsafe fn end<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> Option<T> {
     // SAFETY: as in `let_go`.
     match unsafe { entry.as_ref().let_go_of_handle() } {
         LetGo::Listed => None,
         LetGo::Mine => {
             // SAFETY: as in `let_go`.
-            unsafe { release(entry, keepers) };
+            unsafe { release(entry, producers) };
             None
         }
         // SAFETY: this was its handle.
-        LetGo::Stranded => Some(unsafe { take_stranded(entry, keepers) }),
+        LetGo::Stranded => Some(unsafe { take_stranded(entry, producers) }),
     }
 }
 
@@ -116,11 +116,11 @@ unsafe fn end<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> 
 /// The caller had the handle, whose timer is stranded.
 #[cold]
 #[inline(never)]
-unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) -> T {
+unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> T {
     // SAFETY: no list reaches it, and the caller had its handle.
     let payload = unsafe { entry.as_ref().disarm() };
     // SAFETY: as above, and the payload is out.
-    unsafe { release(entry, keepers) };
+    unsafe { release(entry, producers) };
     payload
 }
 
@@ -129,12 +129,12 @@ unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeep
 /// # Safety
 /// The caller alone holds the entry, whose payload is out, and gives it up.
 #[inline]
-unsafe fn release<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>) {
+unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) {
     // SAFETY: the caller holds it.
     let number = unsafe { entry.as_ref() }.engine();
-    let is_kept = keepers.with_keeper(number, |keeper, shared| {
+    let is_kept = producers.with_producer(number, |producer, shared| {
         // SAFETY: passed on to the caller.
-        unsafe { keeper.take_in(shared, entry) };
+        unsafe { producer.take_in(shared, entry) };
         Deferred::NOTHING
     });
     if !is_kept {
@@ -150,49 +150,49 @@ unsafe fn release<T>(entry: NonNull<Entry<T>>, keepers: &mut impl WithKeeper<T>)
 /// # Safety
 /// As [`cancel`].
 #[inline]
-unsafe fn vacate<T, W: WithKeeper<T>>(
+unsafe fn vacate<T, W: WithProducer<T>>(
     entry: NonNull<Entry<T>>,
-    mut keepers: W,
+    mut producers: W,
 ) -> Result<Vacated<T, W>, Option<T>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
-        Some(opens) => Ok(Vacated { entry, opens, keepers }),
+        Some(opens) => Ok(Vacated { entry, opens, producers }),
         // SAFETY: passed on to the caller.
-        None => Err(unsafe { end(entry, &mut keepers) }),
+        None => Err(unsafe { end(entry, &mut producers) }),
     }
 }
 
 /// Whoever has all of an engine at hand: a model or a test.
-impl<T> WithKeeper<T> for (&mut Keeper<T>, &Shared<T>, &[Shard<T>]) {
-    fn with_keeper(
+impl<T> WithProducer<T> for (&mut Producer<T>, &Shared<T>, &[Shard<T>]) {
+    fn with_producer(
         &mut self,
         _engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
+        f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
     ) -> bool {
-        let (keeper, shared, shards) = self;
-        if !f(keeper, shared).is_nothing() {
-            keeper.take_chores().run(shards, shared);
+        let (producer, shared, shards) = self;
+        if !f(producer, shared).is_nothing() {
+            producer.take_chores().run(shards, shared);
         }
         true
     }
 }
 
-impl<T, W: WithKeeper<T>> Drop for Vacated<T, W> {
+impl<T, W: WithProducer<T>> Drop for Vacated<T, W> {
     #[inline]
     fn drop(&mut self) {
         let Vacated { entry, opens, .. } = *self;
         // SAFETY: whoever vacated the entry holds it.
         let number = unsafe { entry.as_ref() }.engine();
-        let is_kept = self.keepers.with_keeper(number, |keeper, shared| {
+        let is_kept = self.producers.with_producer(number, |producer, shared| {
             // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-            unsafe { keeper.keep_vacated(shared, entry, opens) }
+            unsafe { producer.keep_vacated(shared, entry, opens) }
         });
         if !is_kept {
             // The engine is gone; an entry that outlived it needs nothing of it.
             // SAFETY: whoever vacated the entry gives it up here.
             if unsafe { entry.as_ref().let_go() } {
                 // SAFETY: the list had let go before, so it is held here alone; it is vacant.
-                unsafe { release(entry, &mut self.keepers) };
+                unsafe { release(entry, &mut self.producers) };
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What a call leaves to be done when nothing is lent any more: whatever may call a hook.
 //!
-//! A keeper is lent for the time of a call, and a hook is foreign code. So a keeper writes down
+//! A producer is lent for the time of a call, and a hook is foreign code. So a producer writes down
 //! what is left to do (`Chores`), and its calls say whether there is something (`Deferred`).
-//! Whoever lent the keeper takes the chores, gives the keeper back, and then does them. Until then
+//! Whoever lent the producer takes the chores, gives the producer back, and then does them. Until then
 //! what was filed stays announced by its notice alone: nobody relies on its bucket.
 //!
 //! *Orderings*: BUCKET-ARM, DOORBELL.
@@ -14,7 +14,7 @@ use crate::shard::Shard;
 use crate::sync::IS_CHECKED;
 use crate::time::Place;
 
-/// Whether a call has left something to be done: then the keeper's chores are to be taken, and run
+/// Whether a call has left something to be done: then the producer's chores are to be taken, and run
 /// when it was given back.
 #[must_use = "a hook waits to be called"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

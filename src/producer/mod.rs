@@ -1,13 +1,13 @@
 //! The producers' side of a shard: what a thread does there without being its owner.
 //!
-//! A thread has a [`Keeper`] of each engine: seats, free entries and counters. `keeper` schedules
+//! A thread has a [`Producer`] of each engine: seats, free entries and counters. `scheduling` schedules
 //! and resets with it, `cancel` is the end of a handle, `deferred` is what a call leaves to be done
-//! when the keeper is not lent any more. The other actor over a shard is its owner: see `reaper`.
+//! when the producer is not lent any more. The other actor over a shard is its owner: see `reaper`.
 
 mod cancel;
 mod deferred;
-mod keeper;
+mod scheduling;
 
-pub use cancel::{WithKeeper, cancel, let_go, take};
+pub use cancel::{WithProducer, cancel, let_go, take};
 pub use deferred::{Chores, Deferred};
-pub use keeper::{Keeper, Moved};
+pub use scheduling::{Moved, Producer};

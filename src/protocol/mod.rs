@@ -5,14 +5,14 @@
 //! - [`hold`]: who may touch an operation of the purgatory or a thing that repeats, and how it
 //!   ended (HOLD); [`ending`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
-//! - [`gate`] and [`turns`]: between the thread that schedules a keyed timer and the one that finds
+//! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the one that finds
 //!   it due (KEYED).
 
 pub mod ending;
 pub mod gate;
+pub mod generations;
 pub mod hold;
 pub mod pulse;
 pub mod signal;
-pub mod turns;
 
 pub use ending::{Decision, End};

@@ -8,7 +8,7 @@ use std::iter;
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, When};
 use crate::error::BuildError;
-use crate::sync::{Anchors, Arc};
+use crate::sync::{Arc, ShardedCount};
 
 use super::expiry::Expiry;
 use super::node::{COMPLETED, Hold, Lists, Node};
@@ -83,7 +83,7 @@ where
 {
     pub(super) lists: Arc<Lists<K, O>>,
     /// Operations hold on to the lists by one of these.
-    anchors: Anchors<Arc<Lists<K, O>>>,
+    counts: ShardedCount<Arc<Lists<K, O>>>,
     pub(super) engine: Engine,
     pub(super) hasher: S,
 }
@@ -183,8 +183,8 @@ where
     /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> Purgatory<K, O, S> {
         let lists = Arc::new(Lists::new());
-        let anchors = Anchors::new(|| lists.clone());
-        Purgatory { inner: Arc::new(Inner { lists, anchors, engine: engine.clone(), hasher }) }
+        let counts = ShardedCount::new(|| lists.clone());
+        Purgatory { inner: Arc::new(Inner { lists, counts, engine: engine.clone(), hasher }) }
     }
 
     /// Completes `operation` if it can, else lets it wait under each of `keys`, until a check of
@@ -232,7 +232,7 @@ where
         timeout: impl Into<When>,
     ) -> Result<Arrival<K, O>, WatchError<O>> {
         let timeout = timeout.into();
-        let Inner { lists, anchors, engine, hasher } = &*self.inner;
+        let Inner { lists, counts, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
         let Some(first) = keys.next() else {
             return Err(WatchError::new(WatchReason::NoKeys, operation));
@@ -245,7 +245,7 @@ where
         }
 
         let hash = hasher.hash_one(&first);
-        let node = Node::new_held(operation, anchors.of(hash).clone());
+        let node = Node::new_held(operation, counts.of(hash).clone());
         let mut hold = Hold::of_new(&node);
         let others = keys.map(|key| (hasher.hash_one(&key), key));
         for (hash, key) in iter::once((hash, first)).chain(others) {

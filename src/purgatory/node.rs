@@ -15,7 +15,7 @@ use std::mem;
 
 use crate::engine::Handle;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
-use crate::sync::{Anchor, Arc, Nesting, UnsafeCell};
+use crate::sync::{Arc, CountShard, Nesting, UnsafeCell};
 
 use super::lists::WatchLists;
 use super::places::Places;
@@ -29,7 +29,7 @@ pub(super) struct Node<K, O> {
     word: HoldWord<Decision>,
     kept: UnsafeCell<Kept>,
     operation: Arc<O>,
-    anchor: Anchor<Arc<Lists<K, O>>>,
+    count: CountShard<Arc<Lists<K, O>>>,
 }
 
 /// What the holder alone touches.
@@ -71,9 +71,12 @@ where
     O: Operation,
 {
     /// A node that its maker [holds](Hold::of_new).
-    pub(super) fn new_held(operation: Arc<O>, anchor: Anchor<Arc<Lists<K, O>>>) -> Arc<Node<K, O>> {
+    pub(super) fn new_held(
+        operation: Arc<O>,
+        count: CountShard<Arc<Lists<K, O>>>,
+    ) -> Arc<Node<K, O>> {
         let kept = UnsafeCell::new(Kept::default());
-        Arc::new(Node { word: HoldWord::new_held(), kept, operation, anchor })
+        Arc::new(Node { word: HoldWord::new_held(), kept, operation, count })
     }
 
     pub(super) fn operation(&self) -> &Arc<O> {
@@ -107,7 +110,7 @@ where
     }
 
     fn lists(&self) -> &Lists<K, O> {
-        &self.anchor.0
+        &self.count.0
     }
 
     fn try_complete(&self) -> bool {

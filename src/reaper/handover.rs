@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crate::dispatch::{Batch, Lap, Queue, Stopwatch, contained, contained_or};
+use crate::dispatch::{Batch, Queue, Sample, Stopwatch, contained, contained_or};
 use crate::sync::{Counter, add_alone};
 use crate::time::Tick;
 
@@ -56,8 +56,8 @@ fn hand_all_over<T>(
         let fire = || events::in_batch(reaper.observer, before, || reaper.handler.fire(rest));
         let returned = contained_or(fire, |panic| reaper.observer.panicked(panic));
         if let Some(stopwatch) = stopwatch.as_deref_mut() {
-            let lap = Lap { next: None, waiting: batch.len(), panicked: !returned };
-            stopwatch.lap(reaper.clock, reaper.scale, lap);
+            let sample = Sample { next: None, waiting: batch.len(), panicked: !returned };
+            stopwatch.sample(reaper.clock, reaper.scale, sample);
         }
         if returned {
             return panicked + drop_all(reaper, batch, fired);

@@ -58,17 +58,17 @@ impl<T> Role<T> {
     /// Takes the role; waits while somebody else has it. `false`: it has ended, or is about to.
     #[inline]
     pub(super) fn take(&self) -> bool {
-        self.exchange(FREE, TAKEN).is_ok() || self.wait_and_take()
+        self.cas(FREE, TAKEN).is_ok() || self.wait_and_take()
     }
 
     #[cold]
     fn wait_and_take(&self) -> bool {
         let mut guard = self.waiting.lock().expect("nothing panics under this lock");
         loop {
-            match self.exchange(FREE, TAKEN) {
+            match self.cas(FREE, TAKEN) {
                 Ok(_) => return true,
                 Err(ENDING | ENDED) => return false,
-                Err(TAKEN) => _ = self.exchange(TAKEN, AWAITED),
+                Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
                 Err(_) => guard = wait(&self.changed, &self.waiting, guard),
             }
         }
@@ -86,7 +86,7 @@ impl<T> Role<T> {
     /// The caller has the role, and has it no more.
     #[inline]
     pub(super) unsafe fn give_back(&self) -> Option<Queue<T>> {
-        if self.exchange(TAKEN, FREE).is_ok() {
+        if self.cas(TAKEN, FREE).is_ok() {
             return None;
         }
         // SAFETY: as the caller promises.
@@ -97,13 +97,13 @@ impl<T> Role<T> {
     /// As for `give_back`.
     #[cold]
     unsafe fn give_back_to_others(&self) -> Option<Queue<T>> {
-        if self.exchange(AWAITED, FREE).is_ok() {
+        if self.cas(AWAITED, FREE).is_ok() {
             self.wake();
             return None;
         }
         // SAFETY: the caller has the role. It is ending, so nobody takes it any more.
         let in_hand = unsafe { self.take_queue() };
-        let before = self.exchange(ENDING, ENDED);
+        let before = self.cas(ENDING, ENDED);
         debug_assert_eq!(before, Ok(ENDING), "a role that is taken ends but by its holder");
         Some(in_hand)
     }
@@ -112,14 +112,14 @@ impl<T> Role<T> {
     /// in hand.
     pub(super) fn end(&self) -> Option<Queue<T>> {
         loop {
-            if self.exchange(FREE, ENDED).is_ok() {
+            if self.cas(FREE, ENDED).is_ok() {
                 // SAFETY: nobody had it, and nobody gets it any more.
                 return Some(unsafe { self.take_queue() });
             }
-            if self.exchange(TAKEN, ENDING).is_ok() {
+            if self.cas(TAKEN, ENDING).is_ok() {
                 return None;
             }
-            match self.exchange(AWAITED, ENDING) {
+            match self.cas(AWAITED, ENDING) {
                 Ok(_) => {
                     self.wake();
                     return None;
@@ -139,7 +139,7 @@ impl<T> Role<T> {
     }
 
     #[inline]
-    fn exchange(&self, from: u32, to: u32) -> Result<u32, u32> {
+    fn cas(&self, from: u32, to: u32) -> Result<u32, u32> {
         // ORDER(STOP): AcqRel - each exchange comes after all before it: who takes the role sees
         // what its last holder did, who ends it as well. Acquire: who finds it ended comes after
         // the stop.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! begin(now)        the shard's clock moves on, before any bucket is opened
-//! read_notices      buckets that producers armed go on the agenda
+//! read_notices      buckets that producers armed go on the armed heap
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
 //! hand_over         what fired, in batches
-//! run_errand        nothing is due: cascade ahead or sweep, a chunk of it; else a share of that
-//! collect           nor is there an errand: memory that no reader sees any more, a few batches
+//! run_background        nothing is due: cascade eagerly or sweep, a chunk of it; else a share of that
+//! collect           nor is there background work: memory that no reader sees any more, a few batches
 //! next_wake         when to come back
 //! ```
 //!
@@ -128,7 +128,7 @@ impl<'a, T> Reaper<'a, T> {
         self.shard.owner().lock().expect("nothing panics under this lock")
     }
 
-    /// What is left after a turn: more that is due, an errand, or a sleep.
+    /// What is left after a turn: more that is due, background work, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner);
         self.shard.publish(&owner, self.shared);
@@ -137,7 +137,7 @@ impl<'a, T> Reaper<'a, T> {
             self.shard.work_a_share(&mut owner, self.shared);
             true
         } else {
-            self.shard.run_errand(&mut owner, self.shared, now)
+            self.shard.run_background(&mut owner, self.shared, now)
         };
         let next = if busy { now } else { self.shard.next_wake(&owner, self.shared) };
         let is_quiet = !is_due && self.observer.is_saturated();
@@ -167,10 +167,11 @@ impl<'a, T> Reaper<'a, T> {
         }
         debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
         mem::swap(owner.batch(), queue);
-        let tally = owner.tally().clone();
+        let counters = owner.counters().clone();
         drop(owner);
         self.shared.discharge(fired as u64);
-        let handed = super::handover::hand_over(self, queue, tally.counter(Count::Fired), opened);
+        let handed =
+            super::handover::hand_over(self, queue, counters.counter(Count::Fired), opened);
         let mut owner = self.lock();
         if fired == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.shared);

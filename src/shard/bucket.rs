@@ -105,7 +105,7 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: whether that is the round that it remembers, of those for which the agenda has
+    /// Owner only: whether that is the round that it remembers, of those for which the armed heap has
     /// it.
     #[inline]
     pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {

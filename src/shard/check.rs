@@ -78,16 +78,16 @@ impl<T> Shard<T> {
     pub fn check(&self, owner: &mut Owner<T>, now: Tick) -> Result<Counted, Violation> {
         let now = now.max(self.clock());
         self.read_notices(owner);
-        let agenda: HashSet<(u8, u32, Tick)> =
-            owner.agenda.iter().map(|p| (p.level, p.slot, p.expiration)).collect();
+        let heap: HashSet<(u8, u32, Tick)> =
+            owner.heap.iter().map(|p| (p.level, p.slot, p.expiration)).collect();
         ensure!(
-            agenda.len() == owner.agenda.iter().count(),
-            "an opening is on the agenda more than once"
+            heap.len() == owner.heap.iter().count(),
+            "an opening is on the heap more than once"
         );
-        for place in owner.agenda.iter() {
+        for place in owner.heap.iter() {
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
-            ensure!(aligned == place, "{place:?} on the agenda is not a bucket: {aligned:?}");
+            ensure!(aligned == place, "{place:?} on the heap is not a bucket: {aligned:?}");
         }
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
@@ -114,8 +114,8 @@ impl<T> Shard<T> {
                     let place = self.check_entry(entry, now, &mut counted)?;
                     let here = place.level == level && place.slot == slot;
                     ensure!(here, "{entry:?} is in level {level} slot {slot}");
-                    let covered = agenda.contains(&(place.level, place.slot, place.expiration));
-                    ensure!(covered, "{entry:?} is not covered by the agenda");
+                    let covered = heap.contains(&(place.level, place.slot, place.expiration));
+                    ensure!(covered, "{entry:?} is not covered by the heap");
                     // ORDER: Relaxed - nobody else is there.
                     next = entry.next().load(Ordering::Relaxed);
                 }
@@ -133,7 +133,7 @@ impl<T> Shard<T> {
         let (word, filed) = (entry.word(), entry.filed());
         ensure!(word.in_list(), "{entry:?} is in a list and does not know");
         ensure!(entry.shard() == self.index, "{entry:?} is in shard {}", self.index);
-        match (word.phase(), word.owned()) {
+        match (word.phase(), word.is_held()) {
             (Phase::Pending, _) => counted.pending += 1,
             (Phase::Vacant, true) => counted.kept += 1,
             (Phase::Vacant, false) => counted.dead += 1,
@@ -153,7 +153,7 @@ impl<T> Shard<T> {
 impl<T> Owner<T> {
     /// What was taken out of its bucket and is gone through.
     fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        self.due.iter().chain(&self.ahead).flat_map(|open| open.hand.rest())
+        self.due.iter().chain(&self.eager).flat_map(|open| open.hand.rest())
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn an_entry_of_which_nobody_told_the_reaper_is_found() {
         let found = verdict(0, |shard, entry| misplace(entry, shard, [9, 9, 9]));
-        assert!(found.contains("is not covered by the agenda"), "{found}");
+        assert!(found.contains("is not covered by the heap"), "{found}");
     }
 
     #[test]
@@ -284,11 +284,11 @@ mod tests {
     fn an_item_of_the_agenda_that_names_no_bucket_is_found() {
         let (shard, _pool) = shard();
         let far = place(&shard, 9);
-        shard.owner().lock().unwrap().agenda.add(far);
+        shard.owner().lock().unwrap().heap.add(far);
         assert!(check(&shard, 0).unwrap_err().to_string().contains("no such bucket"));
         bucket(&shard, 9);
         assert_eq!(check(&shard, 0), Ok(Counted::default()));
-        shard.owner().lock().unwrap().agenda.add(Place { slot: far.slot + 1, ..far });
+        shard.owner().lock().unwrap().heap.add(Place { slot: far.slot + 1, ..far });
         assert!(check(&shard, 0).unwrap_err().to_string().contains("is not a bucket"));
     }
 

@@ -30,7 +30,7 @@ use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 
 use super::owner::Open;
-use super::{Agenda, Notice, Owner, Shard};
+use super::{ArmedHeap, Notice, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
@@ -45,7 +45,7 @@ impl<T> Shard<T> {
         self.close_notices();
         owner.sweep = None;
         let open: Vec<Open<T>> =
-            [owner.due.take(), owner.ahead.take()].into_iter().flatten().collect();
+            [owner.due.take(), owner.eager.take()].into_iter().flatten().collect();
         for open in open {
             // SAFETY: what is in a hand is held by the owner, by its list bit.
             unsafe { settle_all(owner, shared, open, &mut returned) };
@@ -60,9 +60,9 @@ impl<T> Shard<T> {
                 unsafe { settle(owner, shared, entry, &mut returned) };
             }
         }
-        owner.agenda.clear();
-        owner.stock.clear(shared);
-        owner.tally.add(Count::Returned, returned.len() as u64);
+        owner.heap.clear();
+        owner.free_list.clear(shared);
+        owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge(returned.len() as u64);
         self.publish(owner, shared);
         returned
@@ -89,7 +89,7 @@ impl<T> Shard<T> {
         }
         // SAFETY: passed on to the caller.
         unsafe { self.wheel.dismantle() };
-        owner.agenda = Agenda::new();
+        owner.heap = ArmedHeap::new();
         owner.batch.shrink_to_fit();
     }
 }
@@ -141,7 +141,7 @@ unsafe fn settle<T>(
             returned.push(taken.payload);
             if taken.mine {
                 // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-                unsafe { owner.stock.put(shared, entry) };
+                unsafe { owner.free_list.put(shared, entry) };
             }
             return;
         }

@@ -31,13 +31,13 @@ impl<T> Shard<T> {
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
-        let armed = owner.agenda.first().filter(|place| place.expiration <= now);
+        let armed = owner.heap.first().filter(|place| place.expiration <= now);
         if owner.has_at_hand() {
             owner.due = owner.take_due_at_hand(armed, now);
         }
         if owner.due.is_none() {
             let Some(place) = armed else { return false };
-            let bucket = self.wheel.bucket(place).expect("what is on the agenda exists");
+            let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
             owner.cross_off(bucket, place);
             owner.due = Some(Self::open_bucket(owner, bucket, place));
         }
@@ -145,7 +145,7 @@ impl<T> Shard<T> {
                 let next = self.wheel.geometry().place(deadline, place.expiration);
                 // SAFETY: the owner holds it; `word` is pending.
                 if unsafe { this.refile(word, next) } {
-                    owner.tally.add(Count::Cascaded, 1);
+                    owner.counters.add(Count::Cascaded, 1);
                     // SAFETY: it was just re-filed there.
                     unsafe { self.push(owner, entry, next) };
                     return moved();
@@ -179,7 +179,7 @@ impl<T> Shard<T> {
         unsafe { hand.pass(&mut at, entry) };
         loop {
             let word = this.word();
-            if word.phase() == Phase::Vacant && !word.owned() {
+            if word.phase() == Phase::Vacant && !word.is_held() {
                 // Nobody else holds it: it stays so.
                 gone();
                 // SAFETY: the owner holds it; `word` is vacant.
@@ -226,7 +226,7 @@ impl<T> Owner<T> {
         self.batch.push_back((deadline, taken.payload));
         if taken.mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-            unsafe { self.stock.put(shared, entry) };
+            unsafe { self.free_list.put(shared, entry) };
         }
     }
 
@@ -236,9 +236,9 @@ impl<T> Owner<T> {
     /// The caller alone holds it, and leaves it here.
     #[inline]
     pub(super) unsafe fn bury(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
-        self.tally.add(Count::Buried, 1);
+        self.counters.add(Count::Buried, 1);
         // SAFETY: passed on to the caller; a dead entry has no payload.
-        unsafe { self.stock.put(shared, entry) };
+        unsafe { self.free_list.put(shared, entry) };
     }
 
     /// Takes what is at hand, if that is due before the bucket that is armed first and due, or
@@ -250,21 +250,21 @@ impl<T> Owner<T> {
             open.hand.is_wide() && (from.level, from.slot) == (place.level, place.slot)
         };
         let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
-        if let Some(mut open) = self.ahead.take_if(is_armed) {
+        if let Some(mut open) = self.eager.take_if(is_armed) {
             // It may hold what is filed for this opening, though it was taken for a later one.
             let armed = armed.map_or(now, |place| place.expiration);
             open.place.expiration = open.place.expiration.min(armed);
             return Some(open);
         }
         let limit = armed.map_or(now, |place| place.expiration);
-        let ahead = self.ahead.as_ref().map(|open| open.place);
+        let ahead = self.eager.as_ref().map(|open| open.place);
         let candidates = [ahead, self.rounds.first()].into_iter().flatten();
         let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
         if first.expiration > limit {
             return None;
         }
         if ahead == Some(first) {
-            return self.ahead.take();
+            return self.eager.take();
         }
         self.open_round(first)
     }

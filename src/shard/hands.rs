@@ -18,7 +18,7 @@ use crate::sync::{Arc, AtomicPtr, Ordering};
 
 /// All hands of a shard.
 pub(super) struct Hands<T> {
-    /// For what a bucket held: one is due, one is cascaded ahead.
+    /// For what a bucket held: one is due, one is cascaded eagerly.
     wide: [Arc<Hand<Entry<T>>>; 2],
     /// For the rounds at hand: a list that only grows.
     narrow: AtomicPtr<Link<T>>,

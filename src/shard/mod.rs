@@ -1,12 +1,12 @@
 //! The shard: a wheel, its notices, its doorbell, and the core that its one owner works on.
 //!
 //! Two sides. The *shared face* (this file): any thread files an entry, by `producer`. The
-//! *owner's core* (`owner`, `flush`, `ahead`, `close`): one thread at a time opens buckets; which
+//! *owner's core* (`owner`, `flush`, `eager`, `close`): one thread at a time opens buckets; which
 //! one, a lock decides that no scheduling, cancelling or resetting thread ever takes.
 //!
 //! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
-//! the agenda exists that is not later than the entry's deadline, or whose own producer has not
-//! returned yet; or it is at hand, where the owner looks before it looks at the agenda.
+//! the armed heap exists that is not later than the entry's deadline, or whose own producer has not
+//! returned yet; or it is at hand, where the owner looks before it looks at the armed heap.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
 //! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
@@ -16,27 +16,27 @@
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_arm,shard}.rs`, `tests/golden_trace.rs`.
 
-mod agenda;
-mod ahead;
+mod armed_heap;
 mod bucket;
-mod census;
 mod check;
 mod close;
+mod eager;
 mod flush;
 mod hands;
 mod notice;
 mod owner;
 mod rounds;
+mod scan;
 mod sweep;
 
-pub use agenda::Agenda;
-pub(crate) use ahead::LOOK_OUT;
+pub use armed_heap::ArmedHeap;
 pub use bucket::Bucket;
-pub use census::Pending;
 pub use check::{Counted, Violation};
+pub(crate) use eager::LOOK_OUT;
 pub use flush::BATCH;
 pub use notice::Notice;
 pub use owner::Owner;
+pub use scan::Pending;
 pub use sweep::Swept;
 
 use std::fmt;
@@ -187,7 +187,7 @@ impl<T> Shard<T> {
 
     /// The owner publishes what it has counted.
     pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
-        shared.publish_owner(&owner.tally, self.index);
+        shared.publish_owner(&owner.counters, self.index);
     }
 
     /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.

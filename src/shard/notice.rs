@@ -76,7 +76,7 @@ impl Notice {
         Place { level: self.level, slot: self.slot, expiration }
     }
 
-    /// Ends the notice's errand.
+    /// Ends the notice's way.
     ///
     /// # Safety
     /// The caller took it out of the list (or failed to push it) and does not use it again.

@@ -10,36 +10,36 @@ use crate::dispatch::Queue;
 use crate::entry::Entry;
 use crate::inbox::{At, Hand};
 use crate::memory::depot::Magazine;
-use crate::memory::{Count, Memory, Shared, Stock, Tally};
+use crate::memory::{Count, Counters, FreeList, Memory, Shared};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
 use super::hands::Hands;
 use super::rounds::Rounds;
 use super::sweep::{Spot, Sweep};
-use super::{Agenda, Bucket, Notice, Shard};
+use super::{ArmedHeap, Bucket, Notice, Shard};
 
 /// The part of a shard that its owner alone sees.
 pub struct Owner<T> {
-    pub(super) agenda: Agenda,
+    pub(super) heap: ArmedHeap,
     /// The due bucket or round that is being flushed.
     pub(super) due: Option<Open<T>>,
-    /// The bucket or round that is being cascaded ahead of its time.
-    pub(super) ahead: Option<Open<T>>,
+    /// The bucket or round that is being cascaded eagerly.
+    pub(super) eager: Option<Open<T>>,
     /// Wide hands with nothing in them: in all there are two.
     spare: Vec<Arc<Hand<Entry<T>>>>,
     /// What was found in buckets that belongs to other rounds.
     pub(super) rounds: Rounds<T>,
     /// When the bucket was to be opened that was opened last.
     pub(super) opened: Option<Tick>,
-    /// Per level: the last bucket that was cascaded ahead of its time.
+    /// Per level: the last bucket that was cascaded eagerly.
     pub(super) cascaded: Vec<Tick>,
     /// The sweep under way.
     pub(super) sweep: Option<Box<Sweep<T>>>,
     /// What it unlinked and did not give back yet.
     pub(super) swept: Magazine<Memory<T>>,
-    pub(super) stock: Stock<T>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) free_list: FreeList<T>,
+    pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
     pub(super) batch: Queue<T>,
     pub(super) closed: bool,
@@ -62,9 +62,9 @@ pub(super) struct Open<T> {
 impl<T> Owner<T> {
     pub(super) fn new(geometry: &Geometry, shared: &Shared<T>, hands: &Hands<T>) -> Owner<T> {
         Owner {
-            agenda: Agenda::new(),
+            heap: ArmedHeap::new(),
             due: None,
-            ahead: None,
+            eager: None,
             spare: hands.wide().into(),
             rounds: Rounds::new(),
             opened: None,
@@ -72,8 +72,8 @@ impl<T> Owner<T> {
             sweep: None,
             swept: shared.memory.magazine(),
             closed: false,
-            stock: Stock::new(shared),
-            tally: shared.tallies.claim(),
+            free_list: FreeList::new(shared),
+            counters: shared.all_counters.claim(),
             batch: Queue::new(),
             turn: 0,
             #[cfg(test)]
@@ -101,36 +101,36 @@ impl<T> Owner<T> {
     /// past its time. [`Tick::NEVER`]: none does.
     #[inline]
     pub fn next_opening(&self) -> Tick {
-        let armed = self.agenda.first().map_or(Tick::NEVER, |place| place.expiration);
+        let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);
         if self.has_at_hand() { armed.min(self.next_at_hand()) } else { armed }
     }
 
     /// Whether something at hand opens in its time.
     #[inline]
     pub(super) fn has_at_hand(&self) -> bool {
-        self.ahead.is_some() || !self.rounds.is_empty()
+        self.eager.is_some() || !self.rounds.is_empty()
     }
 
     #[cold]
     fn next_at_hand(&self) -> Tick {
-        let ahead = self.ahead.as_ref().map(|open| open.place);
+        let ahead = self.eager.as_ref().map(|open| open.place);
         let firsts = [ahead, self.rounds.first()].into_iter().flatten();
         firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
     /// The owner's counters.
-    pub fn tally(&self) -> &Arc<Tally> {
-        &self.tally
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// Counts something that the reaper did.
     pub fn count(&self, count: Count, n: u64) {
-        self.tally.add(count, n);
+        self.counters.add(count, n);
     }
 
     /// The armed buckets, for tests and checks.
-    pub fn agenda(&self) -> &Agenda {
-        &self.agenda
+    pub fn heap(&self) -> &ArmedHeap {
+        &self.heap
     }
 
     /// Counts an entry that is looked at, in tests.
@@ -142,7 +142,7 @@ impl<T> Owner<T> {
         }
     }
 
-    /// A wide hand with nothing in it. Two are enough: one is due, one is cascaded ahead.
+    /// A wide hand with nothing in it. Two are enough: one is due, one is cascaded eagerly.
     #[inline]
     pub(super) fn spare_hand(&mut self) -> Arc<Hand<Entry<T>>> {
         self.spare.pop().expect("no more than two buckets are open")
@@ -187,7 +187,7 @@ impl<T> Shard<T> {
         now
     }
 
-    /// Reads all notices into the agenda.
+    /// Reads all notices into the armed heap.
     pub fn read_notices(&self, owner: &mut Owner<T>) {
         if !self.has_notices() {
             return;
@@ -204,7 +204,7 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Puts a bucket on the agenda, unless the very same item is there.
+    /// Puts a bucket on the armed heap, unless the very same item is there.
     fn note(&self, owner: &mut Owner<T>, place: Place) {
         let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
         owner.note(bucket, place);
@@ -220,51 +220,51 @@ impl<T> Shard<T> {
         // SAFETY: passed on to the caller.
         unsafe { bucket.own.push(entry, owner.turn) };
         if owner.note(bucket, place) && self.clock() < place.expiration {
-            // The agenda covers it: producers may rely on the bucket.
+            // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);
         }
     }
 }
 
 impl<T> Owner<T> {
-    /// Puts a bucket on the agenda. `false`: the very same item is there.
+    /// Puts a bucket on the armed heap. `false`: the very same item is there.
     #[inline]
     fn note(&mut self, bucket: &Bucket<T>, place: Place) -> bool {
         if bucket.is_queued_for(place.expiration) {
             return false;
         }
         let is_free = !bucket.is_queued();
-        if is_free && self.agenda.has_no_others() {
+        if is_free && self.heap.has_no_others() {
             bucket.set_queued(Some(place.expiration));
-            self.agenda.add(place);
+            self.heap.add(place);
             return true;
         }
         self.note_other(bucket, place, is_free)
     }
 
-    /// The same for a bucket that is on the agenda for another round, or may be.
+    /// The same for a bucket that is on the armed heap for another round, or may be.
     #[cold]
     fn note_other(&mut self, bucket: &Bucket<T>, place: Place, is_free: bool) -> bool {
-        if self.agenda.has_other(place) {
+        if self.heap.has_other(place) {
             return false;
         }
         if is_free {
             bucket.set_queued(Some(place.expiration));
-            self.agenda.add(place);
+            self.heap.add(place);
         } else {
-            self.agenda.add_other(place);
+            self.heap.add_other(place);
         }
         true
     }
 
-    /// Takes a bucket off the agenda, which is the first on it.
+    /// Takes a bucket off the armed heap, which is the first on it.
     #[inline]
     pub(super) fn cross_off(&mut self, bucket: &Bucket<T>, first: Place) {
-        self.agenda.remove(first);
+        self.heap.remove(first);
         if bucket.is_queued_for(first.expiration) {
             bucket.set_queued(None);
         } else {
-            self.agenda.forget_other(first);
+            self.heap.forget_other(first);
         }
     }
 }
@@ -273,7 +273,7 @@ impl<T> Owner<T> {
 mod tests {
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
-    use crate::producer::Keeper;
+    use crate::producer::Producer;
 
     #[test]
     fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
@@ -281,10 +281,10 @@ mod tests {
         let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
-        let mut keeper = Keeper::new(&shared);
+        let mut producer = Producer::new(&shared);
         let mut schedule = |now: Tick| {
             let due = Tick::new(1100);
-            let filed = keeper.schedule::<false>(&shared, &shard, due, || now, (), false);
+            let filed = producer.schedule::<false>(&shared, &shard, due, || now, (), false);
             assert!(filed.unwrap().1.is_nothing());
         };
         let owner = &mut *shard.owner().lock().unwrap();
@@ -296,6 +296,6 @@ mod tests {
         schedule(now);
         assert!(!shard.has_notices(), "that of level 2 is, since the first was re-filed");
         assert_eq!(shard.close(owner, &shared).len(), 2);
-        assert!(keeper.clear(&shared).is_nothing());
+        assert!(producer.clear(&shared).is_nothing());
     }
 }

@@ -24,9 +24,9 @@ use crate::time::{Place, Tick};
 use super::hands::Hands;
 
 /// Entries by the opening of the bucket that they are filed in. (Everything in it keeps its room:
-/// cascading ahead files rounds of level 1 that are put aside, all the time.)
+/// eager cascading files rounds of level 1 that are put aside, all the time.)
 pub(super) struct Rounds<T> {
-    /// Per level, as on the agenda: what opens when.
+    /// Per level, as on the armed heap: what opens when.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
     hands: HashMap<Key, Arc<Hand<Entry<T>>>>,
     /// Hands with nothing in them.

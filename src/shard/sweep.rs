@@ -14,7 +14,7 @@
 //!
 //! *Orderings*: BUCKET-READ, SEAT, RELEASE.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/census.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/scan.rs`.
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -217,7 +217,7 @@ impl<T> Shard<T> {
         prefetch(next);
         owner.visited();
         let word = this.word();
-        let is_dead = word.phase() == Phase::Vacant && !word.owned();
+        let is_dead = word.phase() == Phase::Vacant && !word.is_held();
         if is_dead && self.lead_past(sweep, list, next) {
             // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
             let mine = unsafe { this.unlink(word) };
@@ -254,7 +254,7 @@ impl<T> Shard<T> {
 impl<T> Owner<T> {
     /// Takes in the memory of a dead entry on which readers may stand.
     fn bury_swept(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
-        self.tally.add(Count::Buried, 1);
+        self.counters.add(Count::Buried, 1);
         self.swept.push(Memory(entry));
         if self.swept.len() == MAGAZINE {
             self.release_swept(shared);

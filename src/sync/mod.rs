@@ -7,16 +7,16 @@
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
 
-mod anchors;
 mod cache;
 mod nesting;
 mod section;
+mod sharded_count;
 mod waiting;
 
-pub use anchors::{Anchor, Anchors, spread};
 pub use cache::{Padded, prefetch};
 pub use nesting::Nesting;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
+pub use sharded_count::{CountShard, ShardedCount, spread};
 pub use waiting::{wait, wait_until};
 
 /// Whether a checker runs the engine. Its constants are small then: enough for every race, few

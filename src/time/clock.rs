@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::os;
 
 use super::manual::ManualClock;
-use super::watch::{Moment, READ_CYCLES};
+use super::thread_clock::{Moment, READ_CYCLES};
 use super::{cycles, saturating_ns};
 
 /// Where an engine reads the time: from the system, or from a hand that moves it.
@@ -105,7 +105,7 @@ impl Clock {
     ///
     /// [`Instant`]s do not count suspended time. So an instant that is given to an engine is
     /// taken for the time that is left until then *now*, as if the machine were never suspended;
-    /// and an instant that an engine answers (the deadline of a handle, say) is reckoned from the
+    /// and an instant that an engine answers (the deadline of a handle, say) is computed from the
     /// time that is left when it is asked for. After a suspension the same timer therefore has an
     /// earlier deadline, and two answers may differ by the time between two
     /// readings (nanoseconds, unless the thread is interrupted).
@@ -224,7 +224,7 @@ fn boot_ns(boot_start: Duration) -> u64 {
 
 /// The present by the one clock and then by the other, read close together if the thread is not
 /// interrupted each time. That the one that counts suspended time comes second makes a deadline
-/// that is reckoned from it later; and who asks when a timer was due that has just fired never
+/// that is computed from it later; and who asks when a timer was due that has just fired never
 /// hears of a time to come.
 fn both_now(boot_start: Duration) -> (Instant, u64) {
     let read = || (Instant::now(), boot_ns(boot_start));

@@ -1,6 +1,6 @@
 //! The processor's cycle counter, for systems that keep their own time by it.
 //!
-//! *Tested by*: its own tests, and those of `time/watch.rs`, which is its user.
+//! *Tested by*: its own tests, and those of `time/thread_clock.rs`, which is its user.
 
 pub(super) use counter::{keep_time, peek, read, still_keep_time};
 

@@ -4,16 +4,16 @@ mod clock;
 mod cycles;
 mod manual;
 mod scale;
-mod watch;
+mod thread_clock;
 
 pub use clock::Clock;
 pub use manual::ManualClock;
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};
+pub use thread_clock::{Moment, ThreadClock};
 #[doc(inline)]
 pub use tickless_wheel::{Geometry, GeometryError, MAX_LEVELS, MAX_SLOTS, Place, Tick};
-pub use watch::{Moment, Watch};
 
 /// Bits that a deadline has in an entry's state word.
 pub const TICK_BITS: u32 = Tick::BITS;

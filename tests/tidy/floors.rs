@@ -17,7 +17,7 @@ const HOUSE: [(&str, u8, From); 21] = [
     ("periodic", 6, From::Below),
     ("keyed", 6, From::Below),
     ("purgatory", 6, From::Below),
-    ("hashed", 6, From::Below),
+    ("netty", 6, From::Below),
     ("engine", 5, From::Below),
     ("reaper", 4, From::Below),
     ("producer", 4, From::Below),

@@ -18,7 +18,7 @@ const HANDSHAKES: [&str; 18] = [
     "PUBLISHED",
     "STOP",
     "SWEEP",
-    "TALLY",
+    "COUNTERS",
     "DISMANTLE",
     "HOLD",
     "WAKER",

@@ -41,7 +41,7 @@ fn wait_for(flag: &AtomicBool) {
 }
 
 /// A payload is taken without the exchange of the state word that would make it one's own, while
-/// its keeper puts another.
+/// its producer puts another.
 pub(crate) fn plain_access() {
     let entry = entry_with(1);
     let (seen, has_taken) = (Sent(entry.0), Arc::new(AtomicBool::new(false)));

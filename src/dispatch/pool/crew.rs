@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::dispatch::aside::{self, Post};
+use crate::dispatch::yielding::{self, Post};
 use crate::dispatch::{Party, contained, work_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Crew<T> {
                 before = Some(self.run(payload));
             }
         };
-        work_for(self.party(), || aside::serve(self.clone(), serve));
+        work_for(self.party(), || yielding::serve(self.clone(), serve));
         // It may be the last owner of what the closure captured, whose drop may panic.
         contained(|| drop(self));
     }
@@ -81,7 +81,7 @@ impl<T: Send + 'static> Crew<T> {
 
 impl<T: Send + 'static> Post for Crew<T> {
     fn leave(&self) {
-        self.queue.step_aside();
+        self.queue.yield_while();
     }
 
     fn resume(&self) {

@@ -17,10 +17,10 @@ use std::{fmt, mem};
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
-use super::aside::step_aside;
-use super::dues::Dues;
+use super::due_items::DueItems;
 use super::process::Process;
 use super::waits::wait_for;
+use super::yielding::yield_while;
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
@@ -82,7 +82,7 @@ pub use stats::PoolStats;
 /// ```
 /// use std::time::Duration;
 /// use tickless::dispatch::{Full, Pool};
-/// use tickless::hashed::{Expired, HashedWheelTimer, Timeout};
+/// use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 ///
 /// let pool = Pool::builder(Full::Block).build_typed(Expired::run)?;
 /// let timer = HashedWheelTimer::builder()
@@ -237,7 +237,7 @@ impl<T: Send + 'static> Pool<T> {
     /// # Ok::<(), tickless::dispatch::PoolError>(())
     /// ```
     pub fn stats(&self) -> PoolStats {
-        self.inner.crew.queue.tally().into()
+        self.inner.crew.queue.counters().into()
     }
 
     /// A view of the same that does not keep the pool going.
@@ -255,7 +255,7 @@ impl<T: Send + 'static> Pool<T> {
     /// ```
     pub fn monitor(&self) -> Monitor<PoolStats> {
         let queue = self.inner.crew.queue.clone();
-        Monitor::new(move || queue.tally().into())
+        Monitor::new(move || queue.counters().into())
     }
 }
 
@@ -267,7 +267,7 @@ impl<T: Send + 'static> Handler<T> for Pool<T> {
 
 impl<T: Send + 'static> Handler<T> for Pool<Due<T>> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.inner.take_all(&mut Dues(batch));
+        self.inner.take_all(&mut DueItems(batch));
     }
 }
 
@@ -307,7 +307,7 @@ impl<T: Send + 'static> Inner<T> {
             let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
                 // It may be a worker of another pool, whose reapers wait for this one.
-                pushed = step_aside(|| self.crew.queue.push(payloads, Patience::Waits));
+                pushed = yield_while(|| self.crew.queue.push(payloads, Patience::Waits));
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;
@@ -326,7 +326,7 @@ impl<T: Send + 'static> Inner<T> {
         };
         self.crew.queue.close();
         // A second one waits here until the first is done.
-        step_aside(|| {
+        yield_while(|| {
             let mut workers = workers.lock().expect("nothing panics under this lock");
             for worker in workers.drain(..) {
                 worker.join().expect("a worker does not panic");

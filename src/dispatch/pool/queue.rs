@@ -40,7 +40,7 @@ struct State<T> {
     present: usize,
     /// Producers that wait for room.
     waiting: usize,
-    tally: Tally,
+    counters: Counters,
 }
 
 /// Where payloads come from.
@@ -90,7 +90,7 @@ pub enum Done {
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counters {
     /// Payloads in the queue.
     pub queued: usize,
     /// Payloads that workers have taken and not done with.
@@ -118,7 +118,7 @@ impl<T> Queue<T> {
             idle: 0,
             present: workers,
             waiting: 0,
-            tally: Tally::default(),
+            counters: Counters::default(),
         };
         Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
@@ -143,7 +143,7 @@ impl<T> Queue<T> {
             let others_first = state.waiting > 0 && !has_waited && !self.has_half(&state);
             let pushed = if others_first { 0 } else { room.min(source.left()) };
             state.items.extend((0..pushed).filter_map(|_| source.pull()));
-            state.tally.longest = state.tally.longest.max(state.items.len());
+            state.counters.longest = state.counters.longest.max(state.items.len());
             let is_left = source.left() > 0;
             let waits = is_left && patience == Patience::Waits && state.present > 0;
             let sleepers = state.idle.min(pushed);
@@ -165,13 +165,13 @@ impl<T> Queue<T> {
     pub fn take(&self, before: Option<Done>) -> Option<T> {
         let mut state = self.lock();
         if let Some(done) = before {
-            state.tally.running -= 1;
-            state.tally.done += 1;
-            state.tally.panicked += u64::from(done == Done::Panicked);
+            state.counters.running -= 1;
+            state.counters.done += 1;
+            state.counters.panicked += u64::from(done == Done::Panicked);
         }
         loop {
             if let Some(item) = state.items.pop_front() {
-                state.tally.running += 1;
+                state.counters.running += 1;
                 let is_half = state.waiting > 0 && state.items.len() == self.bound / 2;
                 drop(state);
                 if is_half {
@@ -190,7 +190,7 @@ impl<T> Queue<T> {
     }
 
     /// A worker is going to wait for a producer: until it comes back, nobody waits for it.
-    pub fn step_aside(&self) {
+    pub fn yield_while(&self) {
         let mut state = self.lock();
         state.present -= 1;
         let is_last = state.present == 0;
@@ -214,20 +214,20 @@ impl<T> Queue<T> {
 
     /// Counts a payload that its producer ran itself.
     pub fn count_inline(&self, done: Done) {
-        let tally = &mut self.lock().tally;
-        tally.ran_inline += 1;
-        tally.panicked += u64::from(done == Done::Panicked);
+        let counters = &mut self.lock().counters;
+        counters.ran_inline += 1;
+        counters.panicked += u64::from(done == Done::Panicked);
     }
 
     /// Counts payloads that were not taken.
     pub fn count_dropped(&self, n: usize) {
-        self.lock().tally.dropped += n as u64;
+        self.lock().counters.dropped += n as u64;
     }
 
     /// What was counted so far, all at one moment.
-    pub fn tally(&self) -> Tally {
+    pub fn counters(&self) -> Counters {
         let state = self.lock();
-        Tally { queued: state.items.len(), ..state.tally }
+        Counters { queued: state.items.len(), ..state.counters }
     }
 
     /// Whether at least half of the queue is free.

@@ -7,7 +7,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/queue.rs` (the queue's side), `tests/dispatch_inside.rs`.
 
-use crate::dispatch::dues::Dues;
+use crate::dispatch::due_items::DueItems;
 use crate::dispatch::{Batch, Due};
 
 use super::queue::Source;
@@ -30,7 +30,7 @@ impl<T> Source for Batch<'_, T> {
     }
 }
 
-impl<T> Source for Dues<'_, T> {
+impl<T> Source for DueItems<'_, T> {
     type Item = Due<T>;
 
     fn left(&self) -> usize {

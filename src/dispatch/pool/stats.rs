@@ -1,6 +1,6 @@
 //! What a pool has counted.
 
-use super::queue::Tally;
+use super::queue::Counters;
 
 /// What a pool has counted since it was built.
 ///
@@ -43,9 +43,9 @@ pub struct PoolStats {
 
 // === impl PoolStats ===
 
-impl From<Tally> for PoolStats {
-    fn from(tally: Tally) -> PoolStats {
-        let Tally { queued, running, done, ran_inline, dropped, panicked, longest } = tally;
+impl From<Counters> for PoolStats {
+    fn from(counters: Counters) -> PoolStats {
+        let Counters { queued, running, done, ran_inline, dropped, panicked, longest } = counters;
         PoolStats {
             queued,
             running,

@@ -162,11 +162,12 @@ const DUE_TIMES: usize = SPANS.len() + 3;
 impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         // A chain that changes under the reader may lead it on; this is where it stops.
-        let steps = 2 * core.pool.tallies.pending() + 2 * core.pool.tallies.dead() + (1 << 16);
+        let steps =
+            2 * core.pool.all_counters.pending() + 2 * core.pool.all_counters.dead() + (1 << 16);
         let taken_at = core.instant_now();
         let mut timers = Vec::new();
         for shard in &core.shards {
-            shard.census(reader, steps, shard.looks(), |found| {
+            shard.scan(reader, steps, shard.looks(), |found| {
                 timers.push(PendingTimer {
                     deadline: core.instant_of(found.deadline),
                     level: found.level,

@@ -19,7 +19,7 @@ impl<T: Send + 'static> Engine<T> {
     /// How many timers are pending. Sums up what each thread has counted: exact when no thread
     /// is inside a call. O(threads that have used the engine).
     pub fn len(&self) -> usize {
-        self.core().pool.tallies.pending() as usize
+        self.core().pool.all_counters.pending() as usize
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), and as dear.
@@ -27,7 +27,7 @@ impl<T: Send + 'static> Engine<T> {
         self.len() == 0
     }
 
-    /// The engine's time, by its [`Clock`](crate::Clock): what deadlines are reckoned from.
+    /// The engine's time, by its [`Clock`](crate::Clock): what deadlines are computed from.
     pub fn now(&self) -> Instant {
         self.core().instant_now()
     }
@@ -121,7 +121,7 @@ impl<T: Send + 'static> Engine<T> {
         }
         if !is_closed {
             Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
-            Violation::unless_equal("dead entries", sum.dead, core.pool.tallies.dead())?;
+            Violation::unless_equal("dead entries", sum.dead, core.pool.all_counters.dead())?;
             Violation::unless_equal("living timers", sum.pending, core.pool.balanced_living())?;
         }
         Ok(())
@@ -144,8 +144,8 @@ mod tests {
             let timer = move || assert!(engine.schedule(hour, || ()).unwrap().cancel());
             thread::spawn(timer).join().unwrap();
         }
-        let tallies = engine.core().pool.tallies.len();
-        assert!(tallies <= 32, "{tallies} for one thread at a time");
+        let all_counters = engine.core().pool.all_counters.len();
+        assert!(all_counters <= 32, "{all_counters} for one thread at a time");
         assert_eq!(engine.stats().cancelled, 10_000);
         engine.check().unwrap();
     }

@@ -23,9 +23,9 @@ use crate::engine::core::Core;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::memory::Shared;
-use crate::producer::{Deferred, Keeper, WithKeeper};
+use crate::producer::{Deferred, Producer, WithProducer};
 use crate::sync::{Arc, AtomicU64, Ordering, Section};
-use crate::time::{Tick, Watch};
+use crate::time::{ThreadClock, Tick};
 
 use super::kept::{AnyCache, Caches, Kept};
 use super::registry::{ENGINES, is_inherited};
@@ -33,8 +33,8 @@ use super::registry::{ENGINES, is_inherited};
 /// One thread's part of one engine.
 pub(in crate::engine) struct ThreadCache<T> {
     pub(in crate::engine) core: Arc<Core<T>>,
-    pub(in crate::engine) keeper: Keeper<T>,
-    pub(in crate::engine) watch: Watch,
+    pub(in crate::engine) producer: Producer<T>,
+    pub(in crate::engine) watch: ThreadClock,
     /// The shard that the thread files on.
     pub(in crate::engine) shard: u32,
 }
@@ -48,8 +48,8 @@ pub(in crate::engine) struct Lent<T> {
     spare: Option<Box<ThreadCache<T>>>,
 }
 
-/// The thread's keepers, for who ends a handle.
-pub(in crate::engine) struct Keepers;
+/// The thread's producers, for who ends a handle.
+pub(in crate::engine) struct Producers;
 
 /// How many engines were told to stop.
 static STOPS: AtomicU64 = AtomicU64::new(0);
@@ -169,11 +169,11 @@ impl<T> Lent<T> {
         self.spare.is_some()
     }
 
-    /// Calls `f` with the keeper, gives it back, and does what `f` has left to be done.
+    /// Calls `f` with the producer, gives it back, and does what `f` has left to be done.
     #[inline(always)]
-    fn with_keeper(mut self, f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred) {
-        let ThreadCache { core, keeper, .. } = &mut *self;
-        let deferred = f(keeper, &core.pool);
+    fn with_producer(mut self, f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred) {
+        let ThreadCache { core, producer, .. } = &mut *self;
+        let deferred = f(producer, &core.pool);
         self.give_back(deferred);
     }
 
@@ -190,7 +190,7 @@ impl<T> Lent<T> {
     #[cold]
     #[inline(never)]
     fn give_back_and_run(mut self) {
-        let chores = self.keeper.take_chores();
+        let chores = self.producer.take_chores();
         // A hook may drop the engine, and what the thread keeps of it with that.
         let core = self.core.clone();
         drop(self);
@@ -199,16 +199,16 @@ impl<T> Lent<T> {
     }
 }
 
-impl<T: Send + 'static> WithKeeper<T> for Keepers {
+impl<T: Send + 'static> WithProducer<T> for Producers {
     #[inline(always)]
-    fn with_keeper(
+    fn with_producer(
         &mut self,
         engine: u32,
-        f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
+        f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
     ) -> bool {
         match current(engine) {
             Some(cache) => {
-                Lent::kept(cache).with_keeper(f);
+                Lent::kept(cache).with_producer(f);
                 true
             }
             None => with_found(engine, f),
@@ -216,14 +216,14 @@ impl<T: Send + 'static> WithKeeper<T> for Keepers {
     }
 }
 
-/// As [`Keepers::with_keeper`], for an engine that the thread did not use last.
+/// As [`Producers::with_producer`], for an engine that the thread did not use last.
 #[cold]
 #[inline(never)]
 fn with_found<T: Send + 'static>(
     engine: u32,
-    f: impl FnOnce(&mut Keeper<T>, &Shared<T>) -> Deferred,
+    f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
 ) -> bool {
-    find(engine, || ENGINES.find(engine)).map(|cache| cache.with_keeper(f)).is_some()
+    find(engine, || ENGINES.find(engine)).map(|cache| cache.with_producer(f)).is_some()
 }
 
 impl<T> Deref for Lent<T> {
@@ -252,8 +252,8 @@ impl<T> DerefMut for Lent<T> {
 impl<T> ThreadCache<T> {
     fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
         ThreadCache {
-            keeper: Keeper::new(&core.pool),
-            watch: Watch::new(),
+            producer: Producer::new(&core.pool),
+            watch: ThreadClock::new(),
             shard: core.route(),
             core,
         }
@@ -262,11 +262,11 @@ impl<T> ThreadCache<T> {
     /// Binds the thread to a shard; returns what is left to be done.
     pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
-        self.keeper.bind(&self.core.pool, shard)
+        self.producer.bind(&self.core.pool, shard)
     }
 
     /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers
-    /// as [`Keeper::schedule`]; `PINS` is for who does not hold the engine.
+    /// as [`Producer::schedule`]; `PINS` is for who does not hold the engine.
     #[inline(always)]
     pub(in crate::engine) fn schedule<const PINS: bool>(
         &mut self,
@@ -275,11 +275,11 @@ impl<T> ThreadCache<T> {
         payload: ManuallyDrop<T>,
         owned: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        let ThreadCache { core, keeper, shard, .. } = self;
+        let ThreadCache { core, producer, shard, .. } = self;
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
         let payload = ManuallyDrop::into_inner(payload);
-        keeper.schedule::<PINS>(&core.pool, shard, deadline, now, payload, owned)
+        producer.schedule::<PINS>(&core.pool, shard, deadline, now, payload, owned)
     }
 }
 
@@ -299,10 +299,10 @@ impl<T> Drop for ThreadCache<T> {
             // As in `stopping`: it stays as it was when the process was forked.
             return mem::forget(self.core.clone());
         }
-        let deferred = self.keeper.clear(&self.core.pool);
-        self.keeper.hand_back(&self.core.pool);
+        let deferred = self.producer.clear(&self.core.pool);
+        self.producer.hand_back(&self.core.pool);
         if !deferred.is_nothing() {
-            self.keeper.take_chores().run(&self.core.shards, &self.core.pool);
+            self.producer.take_chores().run(&self.core.shards, &self.core.pool);
         }
     }
 }

@@ -9,6 +9,6 @@ mod cache;
 mod kept;
 mod registry;
 
-pub(super) use cache::{Keepers, Lent, ThreadCache, count_stop, of, of_number};
+pub(super) use cache::{Lent, Producers, ThreadCache, count_stop, of, of_number};
 pub(crate) use registry::Registry;
 pub(super) use registry::{ENGINES, is_inherited, new_number};

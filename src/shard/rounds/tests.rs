@@ -5,7 +5,7 @@ use super::super::Shard;
 use super::*;
 use crate::doorbell::{Bell, Doorbell};
 use crate::memory::{Count, Shared};
-use crate::producer::Keeper;
+use crate::producer::Producer;
 use crate::time::Geometry;
 
 /// Slots and reach: all of the slots, as in the classic wheel, and fewer.
@@ -15,7 +15,7 @@ const SHAPES: [(u32, u32); 8] =
 struct Bench {
     shared: Shared<u64>,
     shard: Shard<u64>,
-    keeper: Keeper<u64>,
+    producer: Producer<u64>,
 }
 
 impl Bench {
@@ -24,17 +24,17 @@ impl Bench {
         let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let keeper = Keeper::new(&shared);
-        Bench { shared, shard, keeper }
+        let producer = Producer::new(&shared);
+        Bench { shared, shard, producer }
     }
 
     fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { shared, shard, keeper } = self;
+        let Bench { shared, shard, producer } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = keeper.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
+        let _ = producer.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
     }
 
-    /// Runs a turn and the errands after it; what fires goes to `fired`.
+    /// Runs a turn and background work after it; what fires goes to `fired`.
     fn turn(&self, now: u64, fired: &mut Vec<u64>) {
         let owner = &mut *self.shard.owner().lock().unwrap();
         let now = self.shard.begin(Tick::new(now));
@@ -45,16 +45,16 @@ impl Bench {
             }
         }
         fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
-        while self.shard.run_errand(owner, &self.shared, now) {}
-        assert_eq!(owner.agenda().iter().count(), owner.agenda().iter().collect_distinct());
+        while self.shard.run_background(owner, &self.shared, now) {}
+        assert_eq!(owner.heap().iter().count(), owner.heap().iter().collect_distinct());
         self.shard.check(owner, now).unwrap();
     }
 
     /// Entries looked at, and entries filed: scheduled, or moved down a level.
     fn work(&self) -> (u64, u64) {
         let owner = self.shard.owner().lock().unwrap();
-        let tallies = &self.shared.tallies;
-        (owner.visits, tallies.sum(Count::Filed) + tallies.sum(Count::Cascaded))
+        let all_counters = &self.shared.all_counters;
+        (owner.visits, all_counters.sum(Count::Filed) + all_counters.sum(Count::Cascaded))
     }
 }
 
@@ -74,7 +74,7 @@ impl Drop for Bench {
         if let Ok(mut owner) = self.shard.owner().lock() {
             self.shard.close(&mut owner, &self.shared);
         }
-        let _ = self.keeper.clear(&self.shared);
+        let _ = self.producer.clear(&self.shared);
     }
 }
 

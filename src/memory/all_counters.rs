@@ -1,0 +1,400 @@
+//! All all_counters of an engine, summed when somebody asks.
+//!
+//! Each thread counts on a set of counters of its own, and each reaper on one. When a thread ends, its counters
+//! stays with what it counted and serves the next new thread: there are as many as there were
+//! threads at a time (or twice that, since they are made in segments that double).
+//!
+//! *Owner*: anyone claims a set of counters and hands it back; anyone sums up, in O(all_counters). Nothing that a
+//! timer waits for does: decisions go by [`Balance`](super::balance::Balance).
+//!
+//! *Invariants*: a segment is never removed while the list lives, so a number always leads to a
+//! counters. A counters is on the list of the free or has one writer.
+//!
+//! *Orderings*: COUNTERS. The free are a stack of numbers. Its head carries a stamp that each exchange
+//! changes: who was held up between looking at the first and exchanging the head does not put back
+//! what was second then. (A stamp comes again after 2^32 exchanges during that one.)
+//!
+//! *Tested by*: `loom-tests/tests/counters.rs`.
+
+use std::array;
+use std::fmt;
+use std::ptr;
+
+use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
+
+use super::counters::{COUNTS, Count, Counters};
+
+/// AllCounters of the first segment; each further one has twice as many as the one before.
+const FIRST: usize = if IS_CHECKED { 2 } else { 8 };
+
+/// Enough for nearly 2^28 writers at a time; models have few.
+const SEGMENTS: usize = if IS_CHECKED { 3 } else { 25 };
+
+/// What begins something that another count ends.
+const BEGINNINGS: [Count; 3] = [Count::Filed, Count::Seated, Count::Dead];
+
+/// The sums over all writers, as they stood at about one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sums {
+    sums: [u64; COUNTS],
+}
+
+/// All all_counters of an engine.
+pub struct AllCounters {
+    /// First places of the segments; null: not needed yet.
+    segments: [AtomicPtr<Place>; SEGMENTS],
+    /// Numbers that were ever given out.
+    given_out: AtomicU32,
+    /// A [`Head`].
+    free: AtomicU64,
+}
+
+/// A counters, and which is the next free one.
+struct Place {
+    counters: Arc<Counters>,
+    /// A number and one, or zero: the last. Only of meaning while the counters is free.
+    next: AtomicU32,
+}
+
+/// The head of the stack of free all_counters.
+#[derive(Clone, Copy)]
+struct Head {
+    /// Changes with each exchange.
+    stamp: u32,
+    /// A number and one, or zero: none is free.
+    first: u32,
+}
+
+// SAFETY: a segment is published once, its places hold what may be shared, and it lives as long as
+// the list.
+unsafe impl Send for AllCounters {}
+// SAFETY: as above.
+unsafe impl Sync for AllCounters {}
+
+// === impl Head ===
+
+impl Head {
+    fn of(word: u64) -> Head {
+        Head { stamp: (word >> 32) as u32, first: word as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.stamp) << 32 | u64::from(self.first)
+    }
+
+    /// The head after an exchange.
+    fn then(self, first: u32) -> Head {
+        Head { stamp: self.stamp.wrapping_add(1), first }
+    }
+}
+
+// === impl AllCounters ===
+
+impl AllCounters {
+    /// No writer yet.
+    pub fn new() -> AllCounters {
+        AllCounters {
+            segments: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            given_out: AtomicU32::new(0),
+            free: AtomicU64::new(Head { stamp: 0, first: 0 }.word()),
+        }
+    }
+
+    /// A counters for a new writer. O(1), however many there are, but for the one in so many that
+    /// makes a segment.
+    pub fn claim(&self) -> Arc<Counters> {
+        let counters = match self.claim_free() {
+            Some(counters) => counters,
+            None => {
+                // ORDER(COUNTERS): Relaxed - a number that nobody else gets.
+                let number = self.given_out.fetch_add(1, Ordering::Relaxed);
+                let (segment, at) = segment_of(number);
+                &self.make_segment(segment)[at].counters
+            }
+        };
+        counters.change_writer();
+        counters.clone()
+    }
+
+    /// Ends the writer's use of a set of counters; what it counted stays counted.
+    pub fn hand_back(&self, counters: &Counters) {
+        counters.change_writer();
+        let place = self.place(counters.number);
+        // ORDER(COUNTERS): Relaxed - the head that comes back is exchanged for, and only then used.
+        let mut word = self.free.load(Ordering::Relaxed);
+        loop {
+            let head = Head::of(word);
+            // ORDER(COUNTERS): Relaxed - published by the exchange.
+            place.next.store(head.first, Ordering::Relaxed);
+            let to = head.then(counters.number + 1).word();
+            // ORDER(COUNTERS): Release - pairs with the Acquire in `claim_free`: the next writer goes
+            // on from our last values, and the place says which counters is next.
+            match self.free.compare_exchange_weak(word, to, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    fn claim_free(&self) -> Option<&Arc<Counters>> {
+        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`. Exchanges in between
+        // carry it on.
+        let mut word = self.free.load(Ordering::Acquire);
+        loop {
+            let head = Head::of(word);
+            let place = self.place(head.first.checked_sub(1)?);
+            // ORDER(COUNTERS): Relaxed - if the counters is free no longer this may be anything, and the
+            // stamp makes the exchange fail.
+            let next = place.next.load(Ordering::Relaxed);
+            let to = head.then(next).word();
+            // ORDER(COUNTERS): Acquire - as above.
+            match self.free.compare_exchange_weak(word, to, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(&place.counters),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The place of a set of counters that was claimed.
+    fn place(&self, number: u32) -> &Place {
+        let (segment, at) = segment_of(number);
+        &self.segment(segment).expect("a number leads to a counters")[at]
+    }
+
+    fn segment(&self, index: usize) -> Option<&[Place]> {
+        // ORDER(COUNTERS): Acquire - pairs with the exchange in `make_segment`: its all_counters are made.
+        let first = self.segments[index].load(Ordering::Acquire);
+        // SAFETY: what is not null is the first place of a boxed segment of that length, which
+        // lives until the list is dropped.
+        (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << index) })
+    }
+
+    fn make_segment(&self, index: usize) -> &[Place] {
+        if let Some(segment) = self.segment(index) {
+            return segment;
+        }
+        let place = |number: usize| Place {
+            counters: Arc::new(Counters::new(number as u32)),
+            next: AtomicU32::new(0),
+        };
+        let numbers = first_of(index)..first_of(index + 1);
+        let made = Box::into_raw(numbers.map(place).collect::<Box<[Place]>>());
+        // ORDER(COUNTERS): AcqRel - Release publishes the all_counters; Acquire: if another thread was
+        // faster, its are visible to us.
+        let done = self.segments[index].compare_exchange(
+            ptr::null_mut(),
+            made.cast::<Place>(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if done.is_err() {
+            // SAFETY: it came from `into_raw` and nobody else has seen it.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.segment(index).expect("one was just published")
+    }
+
+    /// How many all_counters there are.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sum over all writers.
+    pub fn sum(&self, count: Count) -> u64 {
+        self.add_up([count])[0]
+    }
+
+    /// All sums, in two passes over the writers: what ended a timer before what began it, as in
+    /// [`AllCounters::pending`].
+    pub fn sums(&self) -> Sums {
+        let mut sums = [0_u64; COUNTS];
+        for counters in self.iter() {
+            for (sum, count) in sums.iter_mut().zip(Count::ALL) {
+                *sum = sum.wrapping_add(counters.get(count));
+            }
+        }
+        for (count, sum) in BEGINNINGS.iter().zip(self.add_up(BEGINNINGS)) {
+            sums[*count as usize] = sum;
+        }
+        Sums { sums }
+    }
+
+    /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
+    ///
+    /// What ended a timer is read before what began it, so that a timer that comes and goes
+    /// between the two readings is never counted as ended only.
+    pub fn pending(&self) -> u64 {
+        let ended = self.add_up([Count::Cancelled, Count::Fired, Count::Returned]);
+        self.scheduled().saturating_sub(ended.iter().sum())
+    }
+
+    /// Timers that were scheduled.
+    pub fn scheduled(&self) -> u64 {
+        let [filed, seated] = self.add_up([Count::Filed, Count::Seated]);
+        filed.wrapping_add(seated)
+    }
+
+    /// Dead entries that nobody has buried yet.
+    pub fn dead(&self) -> u64 {
+        let buried = self.sum(Count::Buried);
+        self.sum(Count::Dead).saturating_sub(buried)
+    }
+
+    /// What all writers have not published yet of their living timers, for checks. It wraps.
+    pub(super) fn untold_living(&self) -> u64 {
+        self.iter().fold(0, |sum, counters| sum.wrapping_add(counters.untold().living))
+    }
+
+    /// The sums of several counts over all writers, in one pass.
+    fn add_up<const N: usize>(&self, counts: [Count; N]) -> [u64; N] {
+        self.iter().fold([0; N], |sums, counters| {
+            array::from_fn(|i| sums[i].wrapping_add(counters.get(counts[i])))
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<Counters>> {
+        #[cfg(test)]
+        visits::begin();
+        // A segment may be missing below one that is there, while somebody makes it.
+        let segments = (0..SEGMENTS).filter_map(|index| self.segment(index));
+        segments.flatten().map(|place| &place.counters)
+    }
+}
+
+/// In which segment a set of counters is, and where in it.
+fn segment_of(number: u32) -> (usize, usize) {
+    let segment = (number as usize / FIRST + 1).ilog2() as usize;
+    (segment, number as usize - first_of(segment))
+}
+
+/// The number of a segment's first counters.
+fn first_of(segment: usize) -> usize {
+    FIRST * ((1 << segment) - 1)
+}
+
+impl Default for AllCounters {
+    fn default() -> AllCounters {
+        AllCounters::new()
+    }
+}
+
+impl Drop for AllCounters {
+    fn drop(&mut self) {
+        for (index, segment) in self.segments.iter().enumerate() {
+            // ORDER(COUNTERS): Acquire - as in `segment`; nobody else is left.
+            let first = segment.load(Ordering::Acquire);
+            if !first.is_null() {
+                let places = ptr::slice_from_raw_parts_mut(first, FIRST << index);
+                // SAFETY: as in `segment`; the list is going, so nobody borrows it.
+                drop(unsafe { Box::from_raw(places) });
+            }
+        }
+    }
+}
+
+impl fmt::Debug for AllCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AllCounters").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+// === impl Sums ===
+
+impl Sums {
+    /// One of them.
+    pub fn get(&self, count: Count) -> u64 {
+        self.sums[count as usize]
+    }
+
+    /// As [`AllCounters::pending`].
+    pub fn pending(&self) -> u64 {
+        let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
+        self.scheduled().saturating_sub(ended.iter().sum())
+    }
+
+    /// As [`AllCounters::scheduled`].
+    pub fn scheduled(&self) -> u64 {
+        self.get(Count::Filed).wrapping_add(self.get(Count::Seated))
+    }
+
+    /// As [`AllCounters::dead`].
+    pub fn dead(&self) -> u64 {
+        self.get(Count::Dead).saturating_sub(self.get(Count::Buried))
+    }
+}
+
+/// How often the calling thread went through all all_counters.
+#[cfg(test)]
+pub(crate) mod visits {
+    use std::cell::Cell;
+
+    thread_local!(static VISITS: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn begin() {
+        VISITS.set(VISITS.get() + 1);
+    }
+
+    pub(crate) fn count() -> usize {
+        VISITS.get()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_that_was_handed_back_serves_the_next_writer_and_keeps_its_sums() {
+        let all_counters = AllCounters::new();
+        let first = all_counters.claim();
+        first.add(Count::Filed, 3);
+        let second = all_counters.claim();
+        second.add(Count::Cancelled, 1);
+        assert!(!Arc::ptr_eq(&first, &second));
+        all_counters.hand_back(&first);
+        let third = all_counters.claim();
+        assert!(Arc::ptr_eq(&first, &third));
+        third.add(Count::Seated, 2);
+        assert_eq!(all_counters.scheduled(), 5);
+        assert_eq!(all_counters.pending(), 4);
+        let sums = all_counters.sums();
+        assert_eq!((sums.scheduled(), sums.pending(), sums.get(Count::Cancelled)), (5, 4, 1));
+    }
+
+    #[test]
+    fn there_are_as_many_as_there_were_writers_at_a_time_or_twice_that() {
+        let all_counters = AllCounters::new();
+        for writers in [1, FIRST, FIRST + 1, 1000, 3] {
+            for _ in 0..3 {
+                let claimed: Vec<Arc<Counters>> =
+                    (0..writers).map(|_| all_counters.claim()).collect();
+                let mut numbers: Vec<u32> =
+                    claimed.iter().map(|counters| counters.number).collect();
+                numbers.sort_unstable();
+                numbers.dedup();
+                assert_eq!(numbers.len(), writers, "each writer has one of its own");
+                claimed.iter().for_each(|counters| all_counters.hand_back(counters));
+            }
+            let most = writers.max(if writers == 3 { 1000 } else { 0 });
+            assert!(all_counters.len() <= 2 * most + FIRST, "{} for {most}", all_counters.len());
+        }
+    }
+
+    #[test]
+    fn numbers_lead_through_segments_that_double_without_a_gap() {
+        let mut next = (0, 0);
+        for number in 0..1000 {
+            assert_eq!(segment_of(number), next);
+            next.1 += 1;
+            if next.1 == FIRST << next.0 {
+                next = (next.0 + 1, 0);
+            }
+        }
+        assert_eq!(segment_of((1 << 28) - FIRST as u32 - 1).0, SEGMENTS - 1);
+    }
+}

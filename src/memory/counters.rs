@@ -1,0 +1,153 @@
+//! Counters with one writer, who is a thread or a reaper.
+//!
+//! *Owner*: whoever claimed a set of counters writes it; anyone reads.
+//!
+//! *Tested by*: `loom-tests/tests/counters.rs`, `tests/stats.rs`.
+
+use std::array;
+
+use crate::sync::{Counter, Ordering, Padded, UnsafeCell, add_alone};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    /// Timers scheduled in an entry of their own.
+    Filed,
+    /// Timers scheduled in the seat of a cancelled one.
+    Seated,
+    /// Timers cancelled before they fired.
+    Cancelled,
+    /// Timers moved to another time.
+    Reset,
+    /// Timers fired.
+    Fired,
+    /// Payloads given back when the engine stopped.
+    Returned,
+    /// Vacancies that nobody keeps: dead until their bucket opens or is swept.
+    Dead,
+    /// Dead entries that the reaper found and reused.
+    Buried,
+    /// Entries moved to a lower level.
+    Cascaded,
+    /// Payloads whose handler panicked.
+    Panicked,
+    /// Times that the reaper's sleep ended.
+    WokeUp,
+    /// Payloads that kept the reaper for too long.
+    Slow,
+    /// Times that the reaper fell too far behind.
+    Saturated,
+}
+
+pub(super) const COUNTS: usize = Count::Saturated as usize + 1;
+
+impl Count {
+    /// All of them, in their order.
+    pub(super) const ALL: [Count; COUNTS] = [
+        Count::Filed,
+        Count::Seated,
+        Count::Cancelled,
+        Count::Reset,
+        Count::Fired,
+        Count::Returned,
+        Count::Dead,
+        Count::Buried,
+        Count::Cascaded,
+        Count::Panicked,
+        Count::WokeUp,
+        Count::Slow,
+        Count::Saturated,
+    ];
+}
+
+/// One writer's counters.
+#[derive(Debug)]
+pub struct Counters {
+    written: Padded<Written>,
+    /// Where it stands among the others.
+    pub(super) number: u32,
+    /// Empty: the writer writes here when it comes and when it goes, so that a model checker
+    /// reports two writers at a time, and a writer that did not wait for the one before.
+    writer: UnsafeCell<()>,
+}
+
+#[derive(Debug)]
+struct Written {
+    counts: [Counter; COUNTS],
+    /// What the writer has published of its counts: see [`Counters::take_untold`].
+    told: Changes<Counter>,
+}
+
+/// What was counted, and matters to whoever decides about dead entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes<N = u64> {
+    /// Timers that began, less those that ended. It wraps below zero.
+    pub(super) living: N,
+    /// Dead entries that were buried.
+    pub(super) buried: N,
+}
+
+// SAFETY: all but `writer` are atomics, and what is in `writer` has no bytes: it is there for a
+// checker.
+unsafe impl Sync for Counters {}
+
+// === impl Counters ===
+
+impl Counters {
+    pub(super) fn new(number: u32) -> Counters {
+        let counts = array::from_fn(|_| Counter::new(0));
+        let told = Changes { living: Counter::new(0), buried: Counter::new(0) };
+        let written = Padded(Written { counts, told });
+        Counters { written, number, writer: UnsafeCell::new(()) }
+    }
+
+    /// Adds to a counter. Only the counters's one writer may call this.
+    #[inline]
+    pub fn add(&self, count: Count, n: u64) {
+        add_alone(&self.written.counts[count as usize], n);
+    }
+
+    /// A counter, for its one writer.
+    pub fn counter(&self, count: Count) -> &Counter {
+        &self.written.0.counts[count as usize]
+    }
+
+    /// Reads a counter.
+    #[inline]
+    pub fn get(&self, count: Count) -> u64 {
+        // ORDER: Relaxed - as in `add_alone`.
+        self.written.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    /// What the writer has counted and not published yet.
+    pub(super) fn untold(&self) -> Changes {
+        let begun = self.get(Count::Filed).wrapping_add(self.get(Count::Seated));
+        let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
+        let living = ended.into_iter().fold(begun, u64::wrapping_sub);
+        let told = &self.written.told;
+        Changes {
+            // ORDER: Relaxed - as in `add_alone`.
+            living: living.wrapping_sub(told.living.load(Ordering::Relaxed)),
+            buried: self.get(Count::Buried).wrapping_sub(told.buried.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The same, for the writer, who publishes it next.
+    pub(super) fn take_untold(&self) -> Changes {
+        let untold = self.untold();
+        let take = |told: &Counter, n: u64| {
+            if n != 0 {
+                add_alone(told, n);
+            }
+        };
+        take(&self.written.told.living, untold.living);
+        take(&self.written.told.buried, untold.buried);
+        untold
+    }
+
+    /// A writer comes or goes.
+    pub(super) fn change_writer(&self) {
+        self.writer.with_mut(|_| ());
+    }
+}

@@ -1,0 +1,133 @@
+//! A thread's free list: up to two magazines of memory that nobody else holds.
+//!
+//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot,
+//! and what the depot has no room for back to the allocator, a magazine at a time and after all
+//! readers.
+
+use std::fmt;
+use std::mem;
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, after_readers};
+use crate::sync::{IS_CHECKED, prefetch};
+
+use super::depot::Magazine;
+use super::shared::{Memory, Shared};
+
+/// Entries in a full magazine of memory.
+pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
+
+/// Entries that a thread asks the allocator for at a time.
+const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
+
+/// How many entries ahead of its use the cache line of one is asked for: it was last written by
+/// the core that fired it.
+const EAGER: usize = 6;
+
+/// Free entries at hand.
+pub(crate) struct FreeList<T> {
+    /// The magazine in use.
+    open: Magazine<Memory<T>>,
+    /// Full or empty.
+    spare: Magazine<Memory<T>>,
+}
+
+// === impl FreeList ===
+
+impl<T> FreeList<T> {
+    /// Nothing at hand.
+    pub(crate) fn new(shared: &Shared<T>) -> FreeList<T> {
+        FreeList { open: shared.memory.magazine(), spare: shared.memory.magazine() }
+    }
+
+    /// A free entry: from the free list, from the depot, or fresh from the allocator.
+    #[inline]
+    pub(crate) fn get(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
+        match self.open.pop() {
+            Some(Memory(entry)) => {
+                if let Some(Memory(soon)) = self.open.iter().nth_back(EAGER - 1) {
+                    prefetch(soon.as_ptr());
+                }
+                entry
+            }
+            None => self.refill(shared),
+        }
+    }
+
+    /// Takes in memory.
+    ///
+    /// # Safety
+    /// The entry came from [`Entry::allocate`], the caller alone holds it, and leaves it here. No
+    /// payload is in it that somebody still needs.
+    #[inline]
+    pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+        if self.open.len() == MAGAZINE {
+            self.make_room(shared);
+        }
+        self.open.push(Memory(entry));
+    }
+
+    /// Gives everything to the depot or to the allocator.
+    pub(crate) fn clear(&mut self, shared: &Shared<T>) {
+        give_away(shared, &mut self.open);
+        give_away(shared, &mut self.spare);
+    }
+
+    #[cold]
+    fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
+        mem::swap(&mut self.open, &mut self.spare);
+        if self.open.is_empty() && !shared.memory.fetch(&mut self.open) {
+            // A few at a time: they lie side by side, and the depot is not asked for each.
+            self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(shared.engine))));
+        }
+        for Memory(soon) in self.open.iter().rev().take(EAGER) {
+            prefetch(soon.as_ptr());
+        }
+        let Memory(entry) = self.open.pop().expect("a magazine that was filled");
+        entry
+    }
+
+    #[cold]
+    fn make_room(&mut self, shared: &Shared<T>) {
+        if !self.spare.is_empty() {
+            give_away(shared, &mut self.spare);
+        }
+        mem::swap(&mut self.open, &mut self.spare);
+    }
+}
+
+/// Leaves a magazine in the depot, or its entries to the allocator; it is empty afterwards.
+fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
+    if !magazine.is_empty() && !shared.memory.leave(magazine) {
+        release(mem::replace(magazine, shared.memory.magazine()));
+    }
+}
+
+/// Gives entries that nobody holds back to the allocator, once no reader can see them. (Whoever has
+/// a `Memory` holds it alone.)
+pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
+    let free = move || {
+        for Memory(entry) in *entries {
+            // SAFETY: nobody holds it, and every reader that could have seen it is gone.
+            unsafe { Entry::free(entry) };
+        }
+    };
+    // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that
+    // it touches, and freeing memory without a payload is fine on any thread and runs no code of
+    // a user.
+    unsafe { after_readers(free) };
+}
+
+/// Gives one entry back to the allocator.
+///
+/// # Safety
+/// As [`FreeList::put`].
+pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
+    release(Box::new(vec![Memory(entry)]));
+}
+
+impl<T> fmt::Debug for FreeList<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FreeList").field("free", &(self.open.len() + self.spare.len())).finish()
+    }
+}

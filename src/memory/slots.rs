@@ -1,0 +1,145 @@
+//! A bounded number of places, each for one box.
+//!
+//! *Invariant*: as long as one thread at a time puts and takes, what it has put are neighbours: a
+//! put looks upwards from where something happened last, a take downwards. So a thread that leaves
+//! many boxes finds a place for each, and finds each again.
+
+use std::ptr;
+
+use crate::sync::{AtomicPtr, Hint, Ordering, Padded};
+
+/// Places that one put or take looks at before it gives up: it never takes long.
+const LOOK: usize = 8;
+
+/// Places for boxes that threads leave for each other, in no particular order.
+pub(super) struct Slots<V> {
+    places: Box<[AtomicPtr<V>]>,
+    /// Where to look first: the place where something happened last.
+    hint: Padded<Hint>,
+}
+
+// SAFETY: the slots owns the boxes in it, and every access to a place is an atomic exchange that
+// hands over a whole box.
+unsafe impl<V: Send> Send for Slots<V> {}
+// SAFETY: as above: a shared slots only ever moves boxes, which `V: Send` permits.
+unsafe impl<V: Send> Sync for Slots<V> {}
+
+// === impl Slots ===
+
+impl<V> Slots<V> {
+    pub(super) fn new(places: usize) -> Slots<V> {
+        Slots {
+            places: (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            hint: Padded(Hint::new(0)),
+        }
+    }
+
+    /// Leaves `value`, or gives it back where no place near by is free.
+    pub(super) fn put(&self, value: Box<V>) -> Result<(), Box<V>> {
+        let value = Box::into_raw(value);
+        for at in self.upwards() {
+            let (free, place) = (ptr::null_mut(), &self.places[at]);
+            // ORDER(DEPOT): Release - pairs with the Acquire in `take`: what the box holds is
+            // visible to whoever takes it. Relaxed - a failure says "not here" and no more.
+            if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {
+                self.aim(at);
+                return Ok(());
+            }
+        }
+        // SAFETY: it came from `into_raw` above and no place took it.
+        Err(unsafe { Box::from_raw(value) })
+    }
+
+    /// Takes what somebody left near by.
+    pub(super) fn take(&self) -> Option<Box<V>> {
+        for at in self.downwards() {
+            let place = &self.places[at];
+            // ORDER(DEPOT): Relaxed - a look that saves the exchange where nothing is.
+            if place.load(Ordering::Relaxed).is_null() {
+                continue;
+            }
+            // ORDER(DEPOT): Acquire - pairs with the Release in `put`.
+            let value = place.swap(ptr::null_mut(), Ordering::Acquire);
+            if !value.is_null() {
+                self.aim(at);
+                // SAFETY: `put` left it and the swap made it ours alone.
+                return Some(unsafe { Box::from_raw(value) });
+            }
+        }
+        if let Some(last) = self.downwards().last() {
+            self.aim(last);
+        }
+        None
+    }
+
+    /// Takes everything that is there now.
+    pub(super) fn drain(&self) -> impl Iterator<Item = Box<V>> {
+        self.places.iter().filter_map(|place| {
+            // ORDER(DEPOT): Acquire - as in `take`.
+            let value = place.swap(ptr::null_mut(), Ordering::Acquire);
+            // SAFETY: as in `take`.
+            (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
+        })
+    }
+
+    /// Where to look for a free place.
+    fn upwards(&self) -> impl Iterator<Item = usize> + use<V> {
+        let (start, places) = (self.hint(), self.places.len());
+        (0..places.min(LOOK)).map(move |i| (start + i) % places)
+    }
+
+    /// Where to look for a box.
+    fn downwards(&self) -> impl Iterator<Item = usize> + use<V> {
+        let (start, places) = (self.hint(), self.places.len());
+        (0..places.min(LOOK)).map(move |i| (start + places - i) % places)
+    }
+
+    fn hint(&self) -> usize {
+        // ORDER: Relaxed - a hint.
+        self.hint.load(Ordering::Relaxed)
+    }
+
+    fn aim(&self, at: usize) {
+        // ORDER: Relaxed - a hint; written only when it changes, because its line is shared.
+        if self.hint() != at {
+            self.hint.store(at, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<V> Drop for Slots<V> {
+    fn drop(&mut self) {
+        self.drain().for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_finds_places_and_boxes_however_many_it_leaves_and_takes() {
+        let places = 5 * LOOK;
+        let slots = Slots::new(places);
+        for held in [1, LOOK + 1, 3 * LOOK, places - 1, places] {
+            for _ in 0..3 {
+                (0..held).for_each(|i| assert_eq!(slots.put(Box::new(i)), Ok(())));
+                let taken: Vec<usize> = (0..held).map(|_| *slots.take().unwrap()).collect();
+                assert!(taken.iter().rev().copied().eq(0..held), "{taken:?}");
+            }
+            assert_eq!(slots.take(), None);
+        }
+    }
+
+    #[test]
+    fn a_few_are_left_and_taken_on_top_of_many() {
+        let slots = Slots::new(5 * LOOK);
+        (0..2 * LOOK).for_each(|i| slots.put(Box::new(i)).unwrap());
+        for few in [1, LOOK, 2 * LOOK] {
+            (0..few).for_each(|i| slots.put(Box::new(i)).unwrap());
+            (0..few).for_each(|_| drop(slots.take().unwrap()));
+        }
+        (0..2 * LOOK).for_each(|_| drop(slots.take().unwrap()));
+        assert_eq!(slots.take(), None);
+    }
+}

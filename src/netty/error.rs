@@ -1,0 +1,186 @@
+//! Why a timeout was not made, and why a timer was not started.
+
+use std::fmt;
+
+use crate::error::Exclusive;
+use crate::sync::Arc;
+
+use super::TimerTask;
+
+/// Why a timeout was not made, with its task.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::netty::{HashedWheelTimer, RejectReason, Timeout};
+///
+/// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+/// let hour = Duration::from_secs(3600);
+/// let first = timer.new_timeout(|_: &Timeout| println!("an hour later"), hour)?;
+/// let rejected = timer.new_timeout(|_: &Timeout| println!("too many"), hour).unwrap_err();
+/// match rejected.reason() {
+///     RejectReason::Full { max } => {
+///         assert_eq!(max, 1);
+///         assert!(first.cancel(), "which makes room at once");
+///         timer.new_timeout(rejected.into_task(), hour)?;
+///     }
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Rejected {
+    reason: RejectReason,
+    task: Exclusive<Arc<dyn TimerTask>>,
+}
+
+/// Why a timeout was not made.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::netty::{HashedWheelTimer, RejectReason, Timeout};
+///
+/// let timer = HashedWheelTimer::new()?;
+/// timer.stop()?;
+/// let late = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(60));
+/// assert_eq!(late.unwrap_err().reason(), RejectReason::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// As many timeouts are waiting as
+    /// [`max_pending_timeouts`](super::Builder::max_pending_timeouts) allows.
+    Full {
+        /// How many that is.
+        max: u64,
+    },
+    /// The timer has stopped, or is just stopping.
+    Stopped,
+}
+
+/// Why a timer was not started.
+///
+/// ```
+/// use tickless::netty::{HashedWheelTimer, StartError};
+///
+/// let timer = HashedWheelTimer::new()?;
+/// timer.stop()?;
+/// assert_eq!(timer.start(), Err(StartError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The timer has stopped, and stays so.
+    Stopped,
+}
+
+// === impl Rejected ===
+
+impl Rejected {
+    pub(super) fn new(reason: RejectReason, task: Arc<dyn TimerTask>) -> Rejected {
+        Rejected { reason, task: Exclusive::new(task) }
+    }
+
+    /// Why the timeout was not made.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::netty::{HashedWheelTimer, RejectReason, Timeout};
+    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
+    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
+    /// assert_eq!(second.unwrap_err().reason(), RejectReason::Full { max: 1 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
+    /// What was to run.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// let (old, new) = (HashedWheelTimer::new()?, HashedWheelTimer::new()?);
+    /// old.stop()?;
+    /// let minute = Duration::from_secs(60);
+    /// let rejected = old.new_timeout(|_: &Timeout| println!("due"), minute).unwrap_err();
+    /// let timeout = new.new_timeout(rejected.into_task(), minute)?;
+    /// assert!(!timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_task(self) -> Arc<dyn TimerTask> {
+        self.task.into_inner()
+    }
+
+    /// Whether the timer was full.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
+    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
+    /// assert!(second.is_err_and(|rejected| rejected.is_full()), "later there may be room");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_full(&self) -> bool {
+        matches!(self.reason, RejectReason::Full { .. })
+    }
+
+    /// Whether the timer had stopped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::netty::{HashedWheelTimer, Timeout};
+    /// let timer = HashedWheelTimer::new()?;
+    /// timer.stop()?;
+    /// let late = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(60));
+    /// assert!(late.is_err_and(|rejected| rejected.is_stopped()), "and it stays so");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_stopped(&self) -> bool {
+        self.reason == RejectReason::Stopped
+    }
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+// === impl RejectReason ===
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RejectReason::Full { max } => {
+                write!(f, "as many timeouts as allowed are waiting ({max})")
+            }
+            RejectReason::Stopped => f.write_str("the timer has stopped"),
+        }
+    }
+}
+
+// === impl StartError ===
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Stopped => f.write_str("a timer that has stopped cannot be started"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

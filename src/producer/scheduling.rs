@@ -1,0 +1,377 @@
+//! The producer: what a thread has of an engine, and how it schedules, cancels and resets.
+//!
+//! *Owner*: one thread (by `&mut`). Nothing here waits for another.
+//!
+//! The way of a schedule: a seat that opens early enough takes the timer with one exchange; else
+//! a free entry is filed, which is one push. A cancel is one exchange and leaves a seat (`cancel`).
+//! A reset is one exchange, or, to a time before the bucket opens, a cancel and a schedule.
+//!
+//! *Invariant*: no foreign code runs in here. What would call a hook is left to be done later
+//! (`deferred`).
+//!
+//! *Orderings*: SEAT, BUCKET-PUSH, CANCEL-FIRE, RESET-FIRE, RELEASE.
+//!
+//! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
+
+use std::fmt;
+use std::mem::{self, ManuallyDrop};
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Reset, read};
+use crate::error::ScheduleError;
+use crate::memory::{Count, Counters, FreeList, LeftDead, Seat, Seats, Shared};
+use crate::shard::{LOOK_OUT, Shard};
+use crate::sync::{Arc, IS_CHECKED};
+use crate::time::{Place, Tick};
+
+use super::{Chores, Deferred};
+
+/// After so many timers that it filed, a thread publishes its counts (`memory/balance.rs`).
+const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
+
+const _: () = assert!(is_time_to_publish(LOOK_OUT), "who looks out has published");
+
+/// Whether a thread publishes with this timer, of those that it filed.
+#[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "models publish each time"))]
+const fn is_time_to_publish(lane: usize) -> bool {
+    lane % PUBLISH == 0
+}
+
+/// A thread's seats, free entries and counters.
+pub struct Producer<T> {
+    seats: Seats<T>,
+    free_list: FreeList<T>,
+    counters: Arc<Counters>,
+    /// Goes round the lanes: one on for each timer that was filed.
+    lane: usize,
+    /// What calls have left to be done.
+    chores: Chores,
+}
+
+/// What became of a reset to another time.
+#[derive(Debug)]
+pub enum Moved<T> {
+    /// Due at the new time, in the same entry.
+    Here,
+    /// Due at the new time, in another entry. The old one left a seat, as after a cancel.
+    To {
+        /// The entry that the timer is in now.
+        entry: NonNull<Entry<T>>,
+        /// What is left to be done.
+        deferred: Deferred,
+    },
+    /// It fired, or the engine stopped.
+    Gone,
+    /// The engine stopped halfway: the timer is stranded in another entry, with its payload.
+    Stranded(NonNull<Entry<T>>),
+}
+
+/// The shard is closed: what was to be filed is still the caller's.
+struct Refused;
+
+// === impl Producer ===
+
+impl<T> Producer<T> {
+    /// A producer for a thread that begins to use `shared`'s engine.
+    pub fn new(shared: &Shared<T>) -> Producer<T> {
+        Producer {
+            seats: Seats::new(shared),
+            free_list: FreeList::new(shared),
+            counters: shared.all_counters.claim(),
+            lane: 0,
+            chores: Chores::default(),
+        }
+    }
+
+    /// Schedules `payload` for `deadline`; `now` is the caller's clock. Answers the entry, and what
+    /// is left to be done: nothing where the timer got a seat.
+    ///
+    /// `PINS`: nothing but the registry and this thread keeps the engine, which may end meanwhile.
+    /// (See `shard/close.rs`.)
+    ///
+    /// # Errors
+    /// The limit is reached, or the engine has stopped.
+    #[inline(always)]
+    pub fn schedule<const PINS: bool>(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+        payload: T,
+        held: bool,
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
+        if !shared.admit() {
+            return Err(ScheduleError::full(payload));
+        }
+        // Were it to be dropped by a panic on the way, it would need an address of its own until
+        // then; nothing panics here, and so it is written once, to where it stays.
+        let payload = ManuallyDrop::new(payload);
+        let (entry, is_seat) = self.claim(shared, deadline);
+        // SAFETY: this thread keeps the seat, or holds the free entry alone: `put_payload` is
+        // what both are for.
+        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
+        // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
+        if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
+            self.counters.add(Count::Seated, 1);
+            return Ok((entry, Deferred::NOTHING));
+        }
+        // The reaper unlinked the seat before we could take it, or there was none.
+        // SAFETY: the entry is plain memory of ours and the payload is put.
+        unsafe { self.schedule_filed::<PINS>(shared, shard, deadline, now(), entry, held) }
+    }
+
+    /// Keeps the seat of a timer that was cancelled; answers what is left to be done.
+    ///
+    /// # Safety
+    /// The caller vacated `entry`, of the engine of `shared`, which opens at `opens`, has taken or
+    /// dropped the payload, and gives the entry up.
+    #[inline]
+    pub(super) unsafe fn keep_vacated(
+        &mut self,
+        shared: &Shared<T>,
+        entry: NonNull<Entry<T>>,
+        opens: Tick,
+    ) -> Deferred {
+        self.counters.add(Count::Cancelled, 1);
+        shared.discharge(1);
+        self.keep(shared, Seat { entry, opens })
+    }
+
+    /// Moves the timer of a handle to `deadline`.
+    ///
+    /// # Safety
+    /// The caller has the handle of `entry`, of the engine of `shared`. After `To` and `Stranded`
+    /// the handle is that of the other entry.
+    #[inline]
+    pub unsafe fn reset(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Moved<T> {
+        // SAFETY: the caller has the handle.
+        match unsafe { entry.as_ref().reset(deadline) } {
+            Reset::Moved => {
+                self.counters.add(Count::Reset, 1);
+                Moved::Here
+            }
+            Reset::Gone => Moved::Gone,
+            // SAFETY: the caller has the handle.
+            Reset::TooEarly => unsafe { self.refile(shared, shard, entry, deadline, now) },
+        }
+    }
+
+    /// Counts a timer that was moved by its word alone, without this producer.
+    pub fn count_reset(&mut self) {
+        self.counters.add(Count::Reset, 1);
+    }
+
+    /// Takes in the memory of an entry.
+    ///
+    /// # Safety
+    /// The caller alone holds `entry`, of the engine of `shared`, and leaves it here; its payload
+    /// is out.
+    pub(super) unsafe fn take_in(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.free_list.put(shared, entry) };
+    }
+
+    /// From now on only seats of `shard` are used, where the caller files as well. Answers what is
+    /// left to be done.
+    pub fn bind(&mut self, shared: &Shared<T>, shard: u32) -> Deferred {
+        let dead = self.seats.bind(shard, shared, &mut self.free_list, &self.counters);
+        self.defer_sweep(shared, dead)
+    }
+
+    /// Gives everything that the thread keeps to others; answers what is left to be done.
+    pub fn clear(&mut self, shared: &Shared<T>) -> Deferred {
+        let dead = self.seats.clear(shared, &mut self.free_list, &self.counters);
+        self.free_list.clear(shared);
+        shared.publish(&self.counters);
+        self.defer_sweep(shared, dead)
+    }
+
+    /// Takes what calls have left to be done, where they say that they have.
+    pub fn take_chores(&mut self) -> Chores {
+        mem::take(&mut self.chores)
+    }
+
+    /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
+    #[inline]
+    fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
+        match self.seats.pick(shared, &self.counters, deadline) {
+            Some(seat) => (seat, true),
+            None => (self.free_list.get(shared), false),
+        }
+    }
+
+    /// The rest of a schedule that got no seat.
+    ///
+    /// # Safety
+    /// As `push`.
+    #[inline(never)]
+    unsafe fn schedule_filed<const PINS: bool>(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: Tick,
+        entry: NonNull<Entry<T>>,
+        held: bool,
+    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
+        let _reader = PINS.then(read);
+        // SAFETY: passed on to the caller; where he says that the engine may end, we are a reader.
+        match unsafe { self.push(shared, shard, deadline, now, entry, held) } {
+            Ok(deferred) => {
+                self.counters.add(Count::Filed, 1);
+                Ok((entry, deferred))
+            }
+            Err(Refused) => {
+                // SAFETY: it was refused, so it is still ours alone, and its payload with it.
+                let payload = unsafe { entry.as_ref().disarm() };
+                // SAFETY: as above, and the payload is out.
+                unsafe { self.free_list.put(shared, entry) };
+                shared.discharge(1);
+                Err(ScheduleError::stopped(payload))
+            }
+        }
+    }
+
+    /// Files an entry of its own; returns what is left to be done. A refused entry stays armed, and
+    /// the caller's.
+    ///
+    /// # Safety
+    /// This thread holds the entry alone, and a payload was put into it. The shard is not
+    /// dismantled meanwhile, or this thread is a reader.
+    unsafe fn push(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        deadline: Tick,
+        now: Tick,
+        entry: NonNull<Entry<T>>,
+        held: bool,
+    ) -> Result<Deferred, Refused> {
+        // SAFETY: the caller holds it.
+        let this = unsafe { entry.as_ref() };
+        let place = shard.place(deadline, now);
+        // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
+        unsafe { this.arm(deadline, place, shard.index(), held) };
+        self.lane = self.lane.wrapping_add(1);
+        let mut deferred = Deferred::NOTHING;
+        if is_time_to_publish(self.lane) && self.tell(shared, shard, place) {
+            deferred = self.chores.call_hook(shard.index(), None);
+        }
+        // SAFETY: it was armed for this place and nobody else holds it; the rest is passed on.
+        if let Ok(is_announced_later) = unsafe { shard.file(entry, place, self.lane) } {
+            if is_announced_later {
+                deferred = self.chores.call_hook(shard.index(), Some(place));
+            }
+            return Ok(deferred);
+        }
+        Err(Refused)
+    }
+
+    /// Publishes what was counted, and now and then looks whether the reaper knows of a crowd.
+    /// `true`: the shard's hook is to be called.
+    #[cold]
+    #[inline(never)]
+    fn tell(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
+        shared.publish(&self.counters);
+        self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
+    }
+
+    /// A reset to a time before the bucket opens: a fresh entry for the same payload.
+    ///
+    /// # Safety
+    /// As `reset`.
+    #[cold]
+    unsafe fn refile(
+        &mut self,
+        shared: &Shared<T>,
+        shard: &Shard<T>,
+        entry: NonNull<Entry<T>>,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Moved<T> {
+        // SAFETY: the caller has the handle.
+        let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
+            return Moved::Gone;
+        };
+        // Nothing but this thread may keep the engine: see `shard/close.rs`.
+        let _reader = read();
+        // The new entry is filed before the old seat is kept, which is too late for it anyway.
+        let (fresh, is_seat) = self.claim(shared, deadline);
+        // SAFETY: as in `schedule`.
+        unsafe { fresh.as_ref().put_payload(payload) };
+        // SAFETY: as in `schedule`.
+        let is_seated = is_seat && unsafe { fresh.as_ref().take_seat(deadline, true) };
+        let filed = match is_seated {
+            true => Ok(Deferred::NOTHING),
+            // SAFETY: as in `schedule`; this thread is a reader.
+            false => unsafe { self.push(shared, shard, deadline, now(), fresh, true) },
+        };
+        let dead =
+            self.seats.keep(Seat { entry, opens }, shared, &mut self.free_list, &self.counters);
+        let sweep = self.defer_sweep(shared, dead);
+        match filed {
+            Ok(deferred) => {
+                self.counters.add(Count::Reset, 1);
+                Moved::To { entry: fresh, deferred: deferred.or(sweep) }
+            }
+            Err(Refused) => {
+                // SAFETY: it was refused, so it is still ours alone, and armed with an owner.
+                unsafe { fresh.as_ref().strand() };
+                self.counters.add(Count::Returned, 1);
+                shared.discharge(1);
+                Moved::Stranded(fresh)
+            }
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
+        if self.seats.has_room() {
+            let dead = self.seats.keep(seat, shared, &mut self.free_list, &self.counters);
+            debug_assert!(dead.is_none(), "nobody had to go for it");
+            return Deferred::NOTHING;
+        }
+        self.keep_with_care(shared, seat)
+    }
+
+    /// Out of line, so that what it needs costs nothing where there is room.
+    #[cold]
+    #[inline(never)]
+    fn keep_with_care(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
+        let dead = self.seats.keep(seat, shared, &mut self.free_list, &self.counters);
+        self.defer_sweep(shared, dead)
+    }
+
+    /// Shards are to be asked to sweep if a call has left dead entries and they are many.
+    #[inline]
+    fn defer_sweep(&mut self, shared: &Shared<T>, dead: LeftDead) -> Deferred {
+        match !dead.is_none() && shared.has_too_many_dead() {
+            true => self.chores.sweep(),
+            false => Deferred::NOTHING,
+        }
+    }
+}
+
+impl<T> Producer<T> {
+    /// Ends the thread's use of the engine, after `clear`.
+    pub fn hand_back(&self, shared: &Shared<T>) {
+        shared.all_counters.hand_back(&self.counters);
+    }
+}
+
+impl<T> fmt::Debug for Producer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

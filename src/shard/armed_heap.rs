@@ -1,0 +1,204 @@
+//! The armed heap: which buckets open when, known to the shard's owner alone.
+//!
+//! One min-heap per level, because eager cascading asks for the next bucket *of a level*. A
+//! bucket may stand in it for several expirations at once (rounds of its ring).
+//!
+//! *Invariants*: what is in the armed heap is never judged by what the bucket says of itself; only
+//! the very same pair of bucket and expiration may be left out. It is left out always: no pair is
+//! on the armed heap twice, so its size is bounded by the rounds for which buckets are armed. A bucket
+//! remembers one of its rounds, the armed heap the others.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use crate::time::{Place, Tick};
+
+/// Armed buckets by expiration.
+#[derive(Debug)]
+pub struct ArmedHeap {
+    /// As many levels as were ever needed: of those above, nobody asks.
+    levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
+    /// What is on it besides the round that the bucket itself remembers. (It keeps its room.)
+    others: HashSet<(u8, u32, Tick)>,
+    /// All that is on it, in order: to see that nothing is twice.
+    #[cfg(debug_assertions)]
+    all: Vec<(u8, u32, Tick)>,
+}
+
+// === impl ArmedHeap ===
+
+impl ArmedHeap {
+    /// An armed heap with nothing on it.
+    pub fn new() -> ArmedHeap {
+        ArmedHeap {
+            levels: Vec::new(),
+            others: HashSet::new(),
+            #[cfg(debug_assertions)]
+            all: Vec::new(),
+        }
+    }
+
+    /// Whether no bucket is on it for more rounds than the one that it remembers itself.
+    #[inline]
+    pub(super) fn has_no_others(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Whether the very same pair is on it, though the bucket does not remember it.
+    pub(super) fn has_other(&self, place: Place) -> bool {
+        self.others.contains(&pair(place))
+    }
+
+    /// Notes the same as `add` for a bucket that remembers another round.
+    pub(super) fn add_other(&mut self, place: Place) {
+        if self.others.insert(pair(place)) {
+            self.add(place);
+        }
+    }
+
+    /// Notes that the bucket opens at the place's expiration, which is not on the armed heap yet.
+    /// O(log n) in the level's rounds.
+    pub fn add(&mut self, place: Place) {
+        #[cfg(debug_assertions)]
+        match self.all.binary_search(&pair(place)) {
+            Ok(_) => panic!("{place:?} is on the heap already"),
+            Err(at) => self.all.insert(at, pair(place)),
+        }
+        let level = usize::from(place.level);
+        if self.levels.len() < level {
+            self.levels.resize_with(level, BinaryHeap::new);
+        }
+        self.levels[level - 1].push(Reverse((place.expiration, place.slot)));
+    }
+
+    /// How many levels may have something on it: those from 1 to this.
+    #[inline]
+    pub fn levels(&self) -> u8 {
+        self.levels.len() as u8
+    }
+
+    /// The bucket of `level` that opens next.
+    #[inline]
+    pub fn first_of(&self, level: u8) -> Option<Place> {
+        let Reverse((expiration, slot)) = *self.levels.get(usize::from(level) - 1)?.peek()?;
+        Some(Place { level, slot, expiration })
+    }
+
+    /// The bucket that opens next; of several at the same time, one of the highest level, so
+    /// that what it holds joins the others.
+    #[inline]
+    pub fn first(&self) -> Option<Place> {
+        let mut first: Option<Place> = None;
+        for (heap, level) in self.levels.iter().zip(1..) {
+            let Some(&Reverse((expiration, slot))) = heap.peek() else { continue };
+            if first.is_none_or(|first| expiration <= first.expiration) {
+                first = Some(Place { level, slot, expiration });
+            }
+        }
+        first
+    }
+
+    /// Removes the first bucket, which is `first`.
+    #[inline]
+    pub fn remove(&mut self, first: Place) {
+        debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
+        #[cfg(debug_assertions)]
+        self.all.remove(self.all.binary_search(&pair(first)).expect("it is on the heap"));
+        self.levels[usize::from(first.level) - 1].pop();
+    }
+
+    /// Forgets a round that the bucket itself did not remember, as it is removed.
+    pub(super) fn forget_other(&mut self, place: Place) {
+        let was_there = self.others.remove(&pair(place));
+        debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
+    }
+
+    /// Crosses everything off.
+    pub fn clear(&mut self) {
+        self.levels.iter_mut().for_each(BinaryHeap::clear);
+        self.others.clear();
+        #[cfg(debug_assertions)]
+        self.all.clear();
+    }
+
+    /// Everything on the armed heap, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        self.levels.iter().zip(1..).flat_map(|(heap, level)| {
+            heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
+        })
+    }
+}
+
+/// What tells one opening from another.
+fn pair(place: Place) -> (u8, u32, Tick) {
+    (place.level, place.slot, place.expiration)
+}
+
+impl Default for ArmedHeap {
+    fn default() -> ArmedHeap {
+        ArmedHeap::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pop_until(heap: &mut ArmedHeap, now: u64) -> Option<Place> {
+        let first = heap.first().filter(|place| place.expiration <= Tick::new(now))?;
+        heap.remove(first);
+        Some(first)
+    }
+
+    fn place(level: u8, slot: u32, at: u64) -> Place {
+        Place { level, slot, expiration: Tick::new(at) }
+    }
+
+    #[test]
+    fn buckets_come_in_order_of_expiration_and_from_above_when_equal() {
+        let mut heap = ArmedHeap::new();
+        for place in [place(1, 5, 5), place(3, 0, 8), place(1, 0, 8), place(2, 1, 4)] {
+            heap.add(place);
+        }
+        assert_eq!(heap.first_of(2), Some(place(2, 1, 4)));
+        assert_eq!(pop_until(&mut heap, 3), None);
+        let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut heap, 8)).collect();
+        assert_eq!(order, [place(2, 1, 4), place(1, 5, 5), place(3, 0, 8), place(1, 0, 8)]);
+        assert_eq!(heap.first(), None);
+    }
+
+    #[test]
+    fn a_round_that_the_bucket_does_not_remember_is_on_the_agenda_once() {
+        let mut heap = ArmedHeap::new();
+        heap.add(place(1, 5, 5));
+        for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {
+            heap.add_other(other);
+        }
+        assert!(heap.has_other(place(1, 5, 69)) && !heap.has_other(place(1, 5, 5)));
+        let order: Vec<Place> = std::iter::from_fn(|| pop_until(&mut heap, 99)).collect();
+        assert_eq!(order, [place(1, 5, 5), place(1, 5, 69)]);
+        heap.forget_other(place(1, 5, 69));
+        assert!(!heap.has_other(place(1, 5, 69)) && !heap.has_no_others());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is on the armed heap already")]
+    fn an_opening_that_is_noted_twice_is_found() {
+        let mut heap = ArmedHeap::new();
+        heap.add(place(1, 5, 5));
+        heap.add(place(1, 5, 5));
+    }
+
+    #[test]
+    fn what_is_crossed_off_does_not_come() {
+        let mut heap = ArmedHeap::new();
+        for place in [place(1, 5, 5), place(2, 1, 8)] {
+            heap.add(place);
+        }
+        heap.clear();
+        assert_eq!((heap.first(), heap.iter().count()), (None, 0));
+        heap.add(place(1, 6, 6));
+        assert_eq!(heap.first(), Some(place(1, 6, 6)));
+    }
+}

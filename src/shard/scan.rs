@@ -1,0 +1,173 @@
+//! The scan: what is pending, counted by a reader while everything runs.
+//!
+//! *Owner*: any thread, under a [`Reader`]: no entry that it may see is given back to the
+//! allocator while it looks. Entries may be *recycled* under it, so it trusts nothing but what
+//! an entry says at the moment, stops following a chain that left its bucket, and bounds its
+//! steps.
+//!
+//! It goes through the buckets and then through the owner's hands, as entries do (`hands`): what it
+//! does not find in a bucket because that was opened, it finds there. What goes the other way, from
+//! a hand into a bucket (it is re-filed), may get past it; so it looks again, until nothing left a
+//! hand while it looked. A timer is re-filed once on each level, so one look more than there are
+//! levels shows it. What it finds twice, it tells apart by where it is in memory.
+//!
+//! *Orderings*: BUCKET-READ.
+//!
+//! *Tested by*: `tests/scan.rs`, `loom-tests/tests/bucket_read.rs`.
+
+use std::ptr::NonNull;
+
+use crate::entry::{Entry, Linked, Phase, Reader};
+use crate::sync::Ordering;
+use crate::time::Tick;
+
+use super::rounds::place_of;
+use super::{Bucket, Shard};
+
+/// A timer that was pending when the scan came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pending {
+    /// When it is due, in ticks since the engine's start.
+    pub deadline: Tick,
+    /// The level on which it is filed, from 1.
+    pub level: u8,
+    /// The shard that serves it.
+    pub shard: u32,
+}
+
+/// What a scan found, and where.
+type Found<T> = (*const Entry<T>, Pending);
+
+impl<T> Shard<T> {
+    /// Calls `f` for what is pending. Looks at all of it at most `looks` times, and follows at most
+    /// `steps` links from bucket to bucket in each, and as many from hand to hand.
+    ///
+    /// Weakly consistent: what is pending from before the scan until after it, and neither reset
+    /// nor re-filed in each look, is seen, and once; what comes, goes or is reset may be seen or
+    /// not, or twice.
+    pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, f: impl FnMut(Pending)) {
+        let mut found: Vec<Found<T>> = Vec::new();
+        let mut before = (looks > 1).then(|| self.progress()).flatten();
+        let mut may_repeat = false;
+        for left in (0..looks).rev() {
+            may_repeat |= self.look(reader, steps, &mut found);
+            if left == 0 {
+                break;
+            }
+            let after = self.progress();
+            if before.is_some() && before == after {
+                break;
+            }
+            (before, may_repeat) = (after, true);
+        }
+        if may_repeat {
+            // The last look tells where it is now.
+            found.reverse();
+            found.sort_by_key(|&(entry, _)| entry);
+            found.dedup_by_key(|&mut (entry, _)| entry);
+        }
+        found.into_iter().map(|(_, pending)| pending).for_each(f);
+    }
+
+    /// How many looks show whatever is pending throughout: it is re-filed at most once on each
+    /// level, and once more if it began on a seat.
+    pub fn looks(&self) -> u32 {
+        u32::from(self.wheel.geometry().levels()) + 2
+    }
+
+    /// How far the owner is with its hands. `None`: something is on its way.
+    fn progress(&self) -> Option<Vec<usize>> {
+        let mut progress = Vec::new();
+        self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
+    }
+
+    /// Goes through everything once. `true`: something was in a hand, and may have been seen in its
+    /// bucket before.
+    fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) -> bool {
+        let mut left = steps;
+        for (level, slot, bucket) in self.wheel.existing() {
+            self.read_bucket(reader, bucket, place_of(level, slot), &mut left, |it| found.push(it));
+        }
+        let in_buckets = found.len();
+        left = steps;
+        for hand in self.hands.iter() {
+            let see = |of, entry| self.see(of, entry, |it| found.push(it));
+            // SAFETY: the reader is the guard.
+            unsafe { hand.read(&mut left, see) };
+        }
+        found.len() > in_buckets
+    }
+
+    fn read_bucket(
+        &self,
+        _reader: &Reader,
+        bucket: &Bucket<T>,
+        of: u64,
+        left: &mut u64,
+        mut f: impl FnMut(Found<T>),
+    ) {
+        for first in bucket.firsts() {
+            let mut next = first;
+            while let Some(entry) = NonNull::new(next).filter(|_| *left > 0) {
+                *left -= 1;
+                if !self.see(Some(of), entry, &mut f) {
+                    break;
+                }
+                // ORDER(BUCKET-READ): Acquire - pairs with the Release of the link in
+                // `Stack::push`: the node behind it is visible.
+                // SAFETY: it was reached from a bucket under the reader's guard, so it is not
+                // given back to the allocator before the guard is gone.
+                next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
+            }
+        }
+    }
+
+    /// Looks at an entry that was reached under a guard. `false`: it is not filed there any more,
+    /// if it was reached from a place.
+    fn see(&self, of: Option<u64>, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
+        // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
+        let this = unsafe { entry.as_ref() };
+        let (word, filed) = (this.word(), this.filed_and_before());
+        let level = filed.level.max(1);
+        let place = self.wheel.geometry().place_on(filed.expiration, level);
+        if of.is_some_and(|of| place_of(place.level, place.slot) != of) {
+            return false;
+        }
+        if word.phase() == Phase::Pending && word.in_list() && this.shard() == self.index {
+            let deadline = word.deadline();
+            f((entry.as_ptr(), Pending { deadline, level, shard: self.index }));
+        }
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::doorbell::{Bell, Doorbell};
+    use crate::entry::read;
+    use crate::memory::Shared;
+    use crate::producer::Producer;
+    use crate::time::Geometry;
+
+    #[test]
+    fn a_census_follows_no_more_links_than_it_may() {
+        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        let shared = unsafe { Shared::new(0, 1, None) };
+        let bell = Doorbell::new(Bell::None);
+        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
+        let mut producer = Producer::new(&shared);
+        for deadline in [5, 5, 70, 7000] {
+            let due = Tick::new(deadline);
+            let filed = producer.schedule::<false>(&shared, &shard, due, || Tick::ZERO, (), false);
+            assert!(filed.unwrap().1.is_nothing());
+        }
+        for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
+            let mut count = 0;
+            shard.scan(&read(), steps, 1, |_| count += 1);
+            assert_eq!(count, seen, "in {steps} steps");
+        }
+        assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &shared).len(), 4);
+        assert!(producer.clear(&shared).is_nothing());
+    }
+}

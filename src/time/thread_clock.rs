@@ -1,0 +1,389 @@
+//! A thread's watch: the engine's clock, carried on by the processor's cycle counter.
+//!
+//! Reading the system's clock is the dearest part of a schedule. A watch is set by the clock and
+//! then carried on by the cycle counter for a few microseconds, which takes less than half as
+//! long.
+//!
+//! *Invariants*: while the system keeps its time by the counter, a watch never shows less than the
+//! clock would, so a deadline computed from it is never early by the clock. It is ahead of the
+//! clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or by
+//! little more than the whole where the thread was interrupted while it set its watch:
+//! - the count at which it is set is read *before* the clock;
+//! - its rate is measured so that it can only come out too high, and a quarter is added: a system
+//!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way
+//!   later (`SLEW`);
+//! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the
+//!   thread moved, the machine slept);
+//! - each setting is held against the last one, and a watch that went slow is not used again;
+//! - at a setting it is noticed, a few seconds late at most, that the system has turned away from
+//!   the counter, and no watch is used from then on. Until then a watch can be behind by what the
+//!   counter missed since the setting.
+//!
+//! Where the system does not keep time by the counter, a watch is the clock.
+//!
+//! *Owner*: one thread.
+
+use std::ops::RangeInclusive;
+
+use super::{Clock, cycles};
+
+/// How long a watch goes on its own.
+const LASTS_NS: u64 = 1 << 15;
+
+/// Rates are in nanoseconds per cycle, times 2^32.
+const RATE_BITS: u32 = 32;
+
+/// No processor counts slower or faster than this: 32 ns to 1/32 ns for each cycle.
+const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
+
+/// Cycles that the first measurement of the rate takes at least.
+const MEASURE_CYCLES: u64 = 1 << 21;
+
+/// A clock is read in this many cycles, unless the thread was interrupted.
+pub(super) const READ_CYCLES: u64 = 1 << 12;
+
+/// The slowest and the fastest that a system's clock goes while it is slewed, in parts of 10,000:
+/// Linux permits a tenth by the length of its own tick, and 500 ppm by the frequency.
+const SLEW: (u64, u64) = (10_000 - 1_005, 10_000 + 1_005);
+
+/// What is added to a measured rate is this part of it.
+const MARGIN: u64 = 4;
+
+const _: () = assert!(SLEW.0 * (MARGIN + 1) > SLEW.1 * MARGIN, "slewed both ways, and not behind");
+
+/// A moment that was noted down before it was known which clock it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub(super) cycles: u64,
+}
+
+/// A clock for one thread.
+#[derive(Debug)]
+pub struct ThreadClock {
+    set_ns: u64,
+    set_cycles: u64,
+    rate: u64,
+    /// How many cycles a setting lasts; zero: it is the clock that is read.
+    lasts_cycles: u64,
+    /// It went slow, or the counter cannot be trusted any more.
+    is_over: bool,
+}
+
+/// A reading of the clock between two of the counter.
+struct Reading {
+    before_cycles: u64,
+    now_ns: u64,
+    after_cycles: u64,
+}
+
+// === impl Moment ===
+
+impl Moment {
+    /// Now.
+    #[inline]
+    pub fn now() -> Moment {
+        Moment { cycles: cycles::peek() }
+    }
+}
+
+// === impl ThreadClock ===
+
+impl ThreadClock {
+    /// A watch that was never set.
+    pub fn new() -> ThreadClock {
+        ThreadClock { set_ns: 0, set_cycles: 0, rate: 0, lasts_cycles: 0, is_over: false }
+    }
+
+    /// Nanoseconds since `clock` was made, now. A watch is read with one clock only.
+    #[inline]
+    pub fn now_ns(&mut self, clock: &Clock) -> u64 {
+        if self.lasts_cycles == 0 {
+            return self.measure(clock);
+        }
+        // SAFETY: the watch was set, so the counter keeps time.
+        self.at_ns(clock, Moment { cycles: unsafe { cycles::read() } })
+    }
+
+    /// As [`ThreadClock::now_ns`], at a moment of this thread not long ago, or later.
+    #[inline]
+    pub fn at_ns(&mut self, clock: &Clock, moment: Moment) -> u64 {
+        match self.shown(moment.cycles) {
+            Some(ns) => ns,
+            None => self.set(clock),
+        }
+    }
+
+    /// What the watch shows at that count, if it need not be set.
+    #[inline]
+    fn shown(&self, cycles: u64) -> Option<u64> {
+        let passed_cycles = cycles.wrapping_sub(self.set_cycles);
+        (passed_cycles < self.lasts_cycles).then(|| {
+            // Less than LASTS_NS << RATE_BITS, so that it fits.
+            self.set_ns + ((passed_cycles * self.rate) >> RATE_BITS) + 1
+        })
+    }
+
+    #[inline(never)]
+    fn set(&mut self, clock: &Clock) -> u64 {
+        if self.lasts_cycles == 0 {
+            return self.measure(clock);
+        }
+        // SAFETY: the watch was set, so the counter kept time.
+        let reading = unsafe { Reading::of(clock) };
+        if cycles::still_keep_time(reading.after_cycles) {
+            self.hold_against(&reading);
+        } else {
+            self.end();
+        }
+        reading.now_ns
+    }
+
+    /// Sets the watch, unless it went slow since the last time.
+    fn hold_against(&mut self, reading: &Reading) {
+        // The clock was read before this count: the watch shows too much, if anything.
+        let passed_cycles = reading.after_cycles.wrapping_sub(self.set_cycles);
+        let passed_ns = (u128::from(passed_cycles) * u128::from(self.rate)) >> RATE_BITS;
+        if u128::from(reading.now_ns) > u128::from(self.set_ns) + passed_ns + 1 {
+            self.end();
+        }
+        self.set_cycles = reading.before_cycles;
+        self.set_ns = reading.now_ns;
+    }
+
+    /// From now on it is the clock.
+    fn end(&mut self) {
+        self.is_over = true;
+        self.lasts_cycles = 0;
+    }
+
+    /// Reads the clock, and finds out about the rate as soon as it can.
+    #[inline(never)]
+    fn measure(&mut self, clock: &Clock) -> u64 {
+        let Some(start_cycles) = clock.start_cycles().filter(|_| !self.is_over) else {
+            return clock.now_ns();
+        };
+        // SAFETY: a clock has a count to start from only if the counter kept time.
+        let reading = unsafe { Reading::of(clock) };
+        if cycles::still_keep_time(reading.after_cycles) {
+            self.learn(start_cycles, &reading);
+        } else {
+            self.end();
+        }
+        reading.now_ns
+    }
+
+    /// Takes the rate from a reading of a clock that was started at `start_cycles`, or a little
+    /// before, if the reading is good enough.
+    fn learn(&mut self, start_cycles: u64, reading: &Reading) {
+        // The clock was started before its cycles were read, and is read now after them: the
+        // cycles are too few for the time, if anything.
+        let &Reading { before_cycles, now_ns, after_cycles } = reading;
+        let cycles = before_cycles.wrapping_sub(start_cycles);
+        let is_quick = after_cycles.wrapping_sub(before_cycles) < READ_CYCLES;
+        if is_quick && cycles >= MEASURE_CYCLES {
+            let rate = (u128::from(now_ns + 1) << RATE_BITS) / u128::from(cycles);
+            // Otherwise the counter was set back or ahead meanwhile: the watch stays the clock.
+            if let Some(rate) = u64::try_from(rate).ok().filter(|rate| RATES.contains(rate)) {
+                self.rate = rate + rate / MARGIN + 1;
+                self.lasts_cycles = (LASTS_NS << RATE_BITS) / self.rate;
+                self.set_cycles = before_cycles;
+                self.set_ns = now_ns;
+            }
+        }
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// # Safety
+    /// The counter kept time at some time.
+    unsafe fn of(clock: &Clock) -> Reading {
+        // SAFETY: the caller says so.
+        let before_cycles = unsafe { cycles::read() };
+        let now_ns = clock.now_ns();
+        // SAFETY: as above.
+        let after_cycles = unsafe { cycles::read() };
+        Reading { before_cycles, now_ns, after_cycles }
+    }
+}
+
+impl Default for ThreadClock {
+    fn default() -> ThreadClock {
+        ThreadClock::new()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// A watch that is carried on by the counter, where this machine has one.
+    fn running(clock: &Clock) -> ThreadClock {
+        let mut watch = ThreadClock::new();
+        while clock.start_cycles().is_some() && watch.lasts_cycles == 0 {
+            watch.now_ns(clock);
+        }
+        watch
+    }
+
+    /// A counter of three cycles in a nanosecond, and a clock that the system slews.
+    struct Pretended {
+        cycles: u64,
+        /// In 10,000 parts of a nanosecond.
+        time: u64,
+    }
+
+    impl Pretended {
+        /// What a counter and a clock show that were started long ago, and a watch that was set.
+        fn set(slew: u64) -> (Pretended, ThreadClock) {
+            let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
+            let (start, mut watch) = (pretended.cycles, ThreadClock::new());
+            pretended.pass(1_000_000, slew);
+            watch.learn(start, &pretended.reading());
+            assert!(watch.lasts_cycles > 0);
+            (pretended, watch)
+        }
+
+        fn pass(&mut self, ns: u64, slew: u64) {
+            self.cycles += 3 * ns;
+            self.time += ns * slew;
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.time / 10_000
+        }
+
+        fn reading(&self) -> Reading {
+            let (before_cycles, now_ns) = (self.cycles, self.now_ns());
+            Reading { before_cycles, now_ns, after_cycles: before_cycles + 60 }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_both_ways_is_not_ahead_of_its_watch() {
+        for (measured, later) in [SLEW, (SLEW.1, SLEW.0), (10_000, 10_000)] {
+            let (mut pretended, mut watch) = Pretended::set(measured);
+            let (mut settings, mut most_ahead_ns) = (0, 0);
+            while settings < 50 {
+                pretended.pass(100, later);
+                let now_ns = pretended.now_ns();
+                if let Some(shown_ns) = watch.shown(pretended.cycles) {
+                    assert!(shown_ns >= now_ns, "behind by {} ns", now_ns - shown_ns);
+                    most_ahead_ns = most_ahead_ns.max(shown_ns - now_ns);
+                } else {
+                    watch.hold_against(&pretended.reading());
+                    assert!(!watch.is_over);
+                    settings += 1;
+                }
+            }
+            let limit_ns = LASTS_NS / if measured == later { 4 } else { 2 };
+            assert!(most_ahead_ns < limit_ns, "ahead by {most_ahead_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_slows_is_noticed_at_the_next_setting_however_late_that_is() {
+        for pause_ns in [LASTS_NS, 1_000_000, 60_000_000_000] {
+            let (mut pretended, mut watch) = Pretended::set(10_000);
+            pretended.pass(pause_ns, 10_000);
+            watch.hold_against(&pretended.reading());
+            assert!(!watch.is_over);
+            pretended.pass(pause_ns, 10_000);
+            pretended.cycles -= pause_ns;
+            watch.hold_against(&pretended.reading());
+            assert!(watch.is_over && watch.shown(pretended.cycles).is_none());
+        }
+    }
+
+    #[test]
+    fn a_counter_that_stood_still_is_noticed_at_the_next_setting() {
+        let (mut pretended, mut watch) = Pretended::set(10_000);
+        pretended.time += 10_000 * 10_000_000_000;
+        pretended.pass(LASTS_NS, 10_000);
+        assert_eq!(watch.shown(pretended.cycles), None);
+        watch.hold_against(&pretended.reading());
+        assert!(watch.is_over);
+    }
+
+    #[test]
+    fn no_rate_is_taken_of_a_counter_that_was_set_back_or_ahead() {
+        let start = 7 << 50;
+        for cycles in [start - (1 << 30), 5 << 20, start + (1 << 40)] {
+            let pretended = Pretended { cycles, time: 10_000 * 1_000_000 };
+            let mut watch = ThreadClock::new();
+            watch.learn(start, &pretended.reading());
+            assert_eq!(watch.lasts_cycles, 0);
+        }
+    }
+
+    #[test]
+    fn a_watch_is_never_behind_the_clock_and_not_far_ahead() {
+        // More threads than processors, so that they are interrupted and moved.
+        let threads = 2 * thread::available_parallelism().map_or(2, usize::from) + 1;
+        let clock = Clock::system();
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut watch = ThreadClock::new();
+                    for _ in 0..200_000 {
+                        let before_ns = clock.now_ns();
+                        let moment = Moment::now();
+                        let first_ns = watch.at_ns(&clock, moment);
+                        let now_ns = watch.now_ns(&clock);
+                        let after_ns = clock.now_ns();
+                        assert!(before_ns <= first_ns, "{before_ns} {first_ns}");
+                        assert!(before_ns <= now_ns, "{before_ns} {now_ns}");
+                        let ahead_ns = now_ns.saturating_sub(after_ns);
+                        assert!(ahead_ns <= 2 * LASTS_NS, "{ahead_ns} ns ahead");
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_clock_moved_by_hand_is_what_its_watch_shows() {
+        let hand = super::super::ManualClock::new();
+        let clock = Clock::manual(&hand);
+        let mut watch = ThreadClock::new();
+        for ns in [0, 5, 7_000_000_000] {
+            hand.move_to_ns(ns);
+            assert_eq!(watch.now_ns(&clock), ns);
+            assert_eq!(watch.at_ns(&clock, Moment::now()), ns);
+        }
+    }
+
+    #[test]
+    fn a_watch_of_a_clock_that_is_read_each_time_is_never_carried_on() {
+        let clock = Clock::instant();
+        let mut watch = ThreadClock::new();
+        let start_ns = clock.now_ns();
+        while clock.now_ns() < start_ns + 3_000_000 {
+            let before_ns = clock.now_ns();
+            let now_ns = watch.now_ns(&clock);
+            assert!(before_ns <= now_ns && now_ns <= clock.now_ns());
+        }
+        assert_eq!(watch.lasts_cycles, 0);
+    }
+
+    #[test]
+    fn a_watch_that_went_slow_is_not_used_again() {
+        let clock = Clock::system();
+        let mut watch = running(&clock);
+        if watch.lasts_cycles == 0 {
+            return; // The system does not keep time by the counter here.
+        }
+        watch.rate /= 2;
+        let set_ns = watch.set_ns;
+        while clock.now_ns() < set_ns + 2 * LASTS_NS {}
+        watch.now_ns(&clock);
+        assert!(watch.is_over);
+        let before_ns = clock.now_ns();
+        assert!(before_ns <= watch.now_ns(&clock));
+        while clock.now_ns() < before_ns + 2_000_000 {}
+        watch.now_ns(&clock);
+        assert_eq!(watch.lasts_cycles, 0);
+    }
+}
