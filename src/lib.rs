@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// That the engine is left out of the models is nothing to tell users.
+// Users need not know that the models leave the engine out.
 #![cfg_attr(docsrs, doc(auto_cfg(hide(loom, shuttle))))]
 
 pub mod dispatch;

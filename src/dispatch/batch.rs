@@ -9,16 +9,16 @@ use crate::time::{Clock, Scale, Tick};
 
 use super::{Sample, Stopwatch};
 
-/// Payloads that are due, in order of their deadlines' ticks, each to be taken once. (One that was
-/// scheduled for a time in the past comes anywhere from its deadline's place to that of the time
-/// at which it was scheduled.)
+/// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
+/// scheduled for a time in the past comes anywhere between the place of its deadline and the place
+/// of the time at which it was scheduled.)
 ///
-/// A batch is an iterator over payloads. What a handler leaves in it when it returns is dropped;
-/// what is left when it *panics* is handed over again, without the payload it panicked on.
+/// A batch is an iterator over payloads. When a handler returns, the payloads that are left in the
+/// batch are dropped. When it *panics*, they are handed over again, without the payload it panicked
+/// on.
 ///
-/// When the engine is stopped, the batch ends at once: nothing more can be taken out of it, and the
-/// rest goes back to the thread that stops the engine. So [`len`](Batch::len) says how many
-/// payloads there are *at most*.
+/// When the engine is stopped, the batch ends at once: no more payloads can be taken, and the rest
+/// is returned to the thread that stops the engine. So [`len`](Batch::len) is an upper bound.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -41,17 +41,17 @@ pub struct Batch<'a, T> {
     queue: &'a mut Queue<T>,
     clock: &'a Clock,
     scale: Scale,
-    /// Where somebody wants to know how long each payload takes.
+    /// Present if slow tasks are measured.
     stopwatch: Option<&'a mut Stopwatch>,
-    /// Whether the engine is stopping: then what is left is not for the handler.
+    /// Whether the engine is stopping. The handler does not get the rest then.
     stopping: &'a AtomicBool,
-    /// It was seen to be.
+    /// This batch has seen `stopping` set.
     is_cut: bool,
-    /// Counts what is taken. Its one writer is the thread that has the batch.
+    /// Counts the payloads taken. Its only writer is the thread that has the batch.
     fired: &'a Counter,
 }
 
-/// A payload that is due, and when it was.
+/// A due payload with its deadline.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -75,7 +75,7 @@ pub struct Batch<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Due<T> {
-    /// What was scheduled.
+    /// The payload that was scheduled.
     pub payload: T,
     /// Its deadline, rounded up to the tick.
     pub deadline: Instant,
@@ -99,79 +99,24 @@ impl<'a, T> Batch<'a, T> {
         Batch { queue, clock, scale, stopwatch, stopping, is_cut: false, fired }
     }
 
-    /// The next payload together with its deadline.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Batch, Engine, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let engine = Engine::builder().manual_clock(&clock).build_with_handler(
-    ///     |mut batch: Batch<'_, &str>| {
-    ///         while let Some(due) = batch.next_due() {
-    ///             println!("{} was due at {:?}", due.payload, due.deadline);
-    ///         }
-    ///     },
-    /// )?;
-    /// engine.schedule_detached(Duration::from_secs(1), "tea")?;
-    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Takes the next payload together with its deadline.
     pub fn next_due(&mut self) -> Option<Due<T>> {
         let next = self.pop()?;
         Some(self.due(next))
     }
 
-    /// How many payloads are left; fewer can be taken if the engine is stopped meanwhile.
-    ///
-    /// ```
-    /// # use std::sync::mpsc;
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine, ManualClock};
-    /// let (sender, messages) = mpsc::channel();
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(
-    ///     move |batch: Batch<'_, u64>| {
-    ///         let mut message = Vec::with_capacity(8 * batch.len());
-    ///         batch.for_each(|connection| message.extend(connection.to_be_bytes()));
-    ///         let _ = sender.send(message);
-    ///     },
-    /// )?;
-    /// engine.schedule_detached(Duration::from_secs(1), 7)?;
-    /// engine.advance(Duration::from_secs(1))?;
-    /// assert_eq!(messages.recv()?, 7_u64.to_be_bytes());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the number of payloads left. Fewer can be taken if the engine is stopped meanwhile.
     pub fn len(&self) -> usize {
         if self.is_cut { 0 } else { self.queue.len() }
     }
 
-    /// Whether every payload was taken.
-    ///
-    /// ```
-    /// # use std::sync::mpsc;
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine, ManualClock};
-    /// let (sender, packets) = mpsc::channel();
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build_typed(
-    ///     move |mut batch: Batch<'_, u64>| {
-    ///         while !batch.is_empty() {
-    ///             let _ = sender.send(batch.by_ref().take(3).count());
-    ///         }
-    ///     },
-    /// )?;
-    /// for connection in 0..4 {
-    ///     engine.schedule_detached(Duration::from_secs(1), connection)?;
-    /// }
-    /// engine.advance(Duration::from_secs(1))?;
-    /// assert_eq!(packets.try_iter().collect::<Vec<_>>(), [3, 1]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns `true` if no payload is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The next payload and its deadline, for one who holds a lock: nobody is told of a slow task
-    /// until [`tell`](Batch::tell).
+    /// Takes the next payload and its deadline, for a caller that holds a lock: slow tasks are not
+    /// reported until [`tell`](Batch::tell).
     pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
         if self.stopwatch.is_some() {
             self.note();
@@ -179,7 +124,7 @@ impl<'a, T> Batch<'a, T> {
         self.take_next()
     }
 
-    /// Tells of the slow tasks that taking payloads has shown.
+    /// Reports the slow tasks that `pull_untold` has noted.
     pub(super) fn tell(&mut self) {
         if let Some(stopwatch) = &mut self.stopwatch {
             stopwatch.tell(self.clock);
@@ -200,8 +145,8 @@ impl<'a, T> Batch<'a, T> {
 
     #[inline]
     fn take_next(&mut self) -> Option<(Tick, T)> {
-        // ORDER(STOP): Acquire - pairs with the swap that raises the flag: what the stopper did
-        // before comes before all that the handler does next.
+        // ORDER(STOP): Acquire - pairs with the swap that sets the flag: everything the stopping
+        // thread did before it happens before everything the handler does next.
         if self.stopping.load(Ordering::Acquire) {
             self.is_cut = true;
             return None;
@@ -213,7 +158,7 @@ impl<'a, T> Batch<'a, T> {
 
     #[cold]
     fn note(&mut self) {
-        // Where none is left, the time of the last goes on until the handler returns.
+        // If none is left, the last payload's time ends when the handler returns.
         let next = self.queue.front().map(|&(deadline, _)| deadline);
         if let Some(stopwatch) = self.stopwatch.as_mut().filter(|_| next.is_some()) {
             let sample = Sample { next, waiting: self.queue.len(), panicked: false };
@@ -221,13 +166,13 @@ impl<'a, T> Batch<'a, T> {
         }
     }
 
-    /// A payload with its deadline, as handlers see it.
+    /// Converts a queued payload to the form that handlers see.
     pub(super) fn due(&self, (tick, payload): (Tick, T)) -> Due<T> {
         Due { payload, deadline: instant_of(self.clock, self.scale, tick) }
     }
 }
 
-/// When a tick begins, as callers tell time.
+/// The start of a tick as an `Instant`.
 pub(super) fn instant_of(clock: &Clock, scale: Scale, tick: Tick) -> Instant {
     let ns = scale.start_ns(tick).unwrap_or(u64::MAX);
     clock.instant_at(ns).unwrap_or_else(Instant::now)

@@ -1,6 +1,6 @@
-//! A channel that what is due is sent into.
+//! Sends due payloads into a channel.
 //!
-//! *Owner*: the engine; what is counted is shared with monitors.
+//! *Owner*: the engine. Monitors share the counters.
 
 use std::fmt;
 
@@ -11,13 +11,14 @@ use crate::sync::{Arc, Counter, Ordering};
 use super::due_items::DueItems;
 use super::{Batch, Due, Handler, Monitor};
 
-/// Sends what is due into a channel, in order: a handler for
-/// [`Builder::build_typed`](crate::Builder::build_typed).
+/// A handler that sends due payloads into a channel, in order, for
+/// [`Engine::with_handler`](crate::Engine::with_handler) and
+/// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
 ///
-/// It sends payloads; [`with_deadlines`](Channel::with_deadlines) makes it send [`Due`]s.
+/// It sends payloads; with [`with_deadlines`](Channel::with_deadlines) it sends [`Due`]s.
 ///
-/// The engine drops its handler when it has stopped: if that has the last sender, receivers find
-/// what was sent and then the end.
+/// The engine drops its handler when it has stopped. If the handler has the last sender, the
+/// receivers get the payloads that were sent, and then the channel is disconnected.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,7 +34,8 @@ use super::{Batch, Due, Handler, Monitor};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Channels of other crates are a line: see [`Handler`] for that of the standard library.
+/// Channels of other crates need one line of code: see [`Handler`] for an example with the
+/// standard library's.
 pub struct Channel<T> {
     sender: Sender<T>,
     waits: bool,
@@ -65,9 +67,9 @@ struct Counts {
     disconnected: Counter,
 }
 
-/// What was sent into a channel, and what was not.
+/// Counts of the payloads that a [`Channel`] sent or dropped.
 ///
-/// Each number is right by itself; they are read one after another while reapers go on counting.
+/// Each number is exact, but they are read one after another while reapers continue to count.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,55 +95,26 @@ pub struct ChannelStats {
     pub sent: u64,
     /// Payloads dropped because the channel was full.
     pub dropped: u64,
-    /// Payloads dropped because nobody receives any more.
+    /// Payloads dropped because all receivers were gone.
     pub disconnected: u64,
 }
 
 // === impl Channel ===
 
 impl<T> Channel<T> {
-    /// When the channel is full the reaper waits for room, and its shard with it: no other timer of
-    /// that shard fires meanwhile, and stopping the engine waits as well. (An unbounded channel is
-    /// never full.)
+    /// Creates a handler that waits for room when the channel is full. The reaper waits, and its
+    /// shard with it: meanwhile no other timer of that shard fires, and stopping the engine waits
+    /// as well. (An unbounded channel is never full.)
     ///
-    /// So whoever receives must not stop the engine, or run its turns, while it is the only one to
-    /// make room. It drops the receivers first: what is due then is dropped and counted.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    /// use tickless::dispatch::Channel;
-    ///
-    /// let (sender, receiver) = crossbeam_channel::bounded(100);
-    /// let engine = Engine::with_handler(Channel::blocking(sender))?;
-    /// engine.schedule_detached(Duration::from_millis(2), "tea")?;
-    /// assert_eq!(receiver.recv()?, "tea");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// A thread that receives must therefore not stop the engine, or run its turns, if no other
+    /// thread makes room. It drops the receivers first: payloads that are due from then on are
+    /// dropped and counted.
     pub fn blocking(sender: Sender<T>) -> Channel<T> {
         Channel { sender, waits: true, counts: Arc::default() }
     }
 
-    /// When the channel is full, what is due is dropped on the reaper, and counted
-    /// ([`ChannelStats::dropped`]). No reaper ever waits.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::dispatch::Channel;
-    /// use tickless::{Builder, ManualClock, Engine};
-    ///
-    /// let (sender, receiver) = crossbeam_channel::bounded(1);
-    /// let channel = Channel::dropping(sender);
-    /// let monitor = channel.monitor();
-    /// let clock = ManualClock::new();
-    /// let engine = Builder::new().shards(1).manual_clock(&clock).build_with_handler(channel)?;
-    /// engine.schedule_detached(Duration::from_secs(1), 1)?;
-    /// engine.schedule_detached(Duration::from_secs(2), 2)?;
-    /// engine.advance(Duration::from_secs(3))?;
-    /// assert_eq!(receiver.try_recv(), Ok(1));
-    /// assert_eq!((monitor.stats().sent, monitor.stats().dropped), (1, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Creates a handler that drops due payloads when the channel is full, on the reaper, and
+    /// counts them ([`ChannelStats::dropped`]). No reaper ever waits.
     pub fn dropping(sender: Sender<T>) -> Channel<T> {
         Channel { sender, waits: false, counts: Arc::default() }
     }
@@ -152,7 +125,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Sends one. It is counted before it is dropped, if it is: a drop may panic.
+    /// Sends one payload. One that is not sent is counted before it is dropped: a drop may panic.
     fn send(&self, payload: T) {
         let sent = if self.waits {
             self.sender.send(payload).map_err(|error| TrySendError::Disconnected(error.0))
@@ -164,24 +137,13 @@ impl<T> Channel<T> {
             Err(TrySendError::Full(_)) => &self.counts.dropped,
             Err(TrySendError::Disconnected(_)) => &self.counts.disconnected,
         };
-        // ORDER: Relaxed - a number for whoever asks.
+        // ORDER: Relaxed - a statistic, which orders nothing.
         count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl<T: Send + 'static> Channel<T> {
-    /// A view of what was sent and what was not, which does not keep the channel open.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Channel, ChannelStats};
-    ///
-    /// let (sender, receiver) = crossbeam_channel::unbounded::<u64>();
-    /// let channel = Channel::blocking(sender);
-    /// let monitor = channel.monitor();
-    /// drop(channel);
-    /// assert_eq!(monitor.stats(), ChannelStats::default());
-    /// assert!(receiver.recv().is_err(), "the channel is closed");
-    /// ```
+    /// Returns a view of the counts, which does not keep the channel open.
     pub fn monitor(&self) -> Monitor<ChannelStats> {
         let counts = self.counts.clone();
         Monitor::new(move || counts.read())
@@ -189,20 +151,7 @@ impl<T: Send + 'static> Channel<T> {
 }
 
 impl<T> Channel<Due<T>> {
-    /// The same as a handler for payloads of type `T`, which sends them with their deadlines.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    /// use tickless::dispatch::Channel;
-    ///
-    /// let (sender, receiver) = crossbeam_channel::unbounded();
-    /// let engine = Engine::with_handler(Channel::blocking(sender).with_deadlines())?;
-    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
-    /// let due = receiver.recv()?;
-    /// println!("connection {} is {:?} late", due.payload, due.deadline.elapsed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Turns this into a handler for payloads of type `T` that sends them with their deadlines.
     pub fn with_deadlines(self) -> DueChannel<T> {
         DueChannel(self)
     }

@@ -1,4 +1,4 @@
-//! Calling what may panic.
+//! Calls to code that may panic.
 //!
 //! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
 
@@ -7,14 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::sync::assert_outside;
 
-/// Whether `f`, foreign code, returned. What it panicked with ends here, even if that panics in its
-/// turn.
+/// Calls `f`, which is foreign code. Returns `false` if it panicked. The panic is swallowed, even
+/// if dropping its payload panics in turn.
 #[track_caller]
 pub fn contained(f: impl FnOnce()) -> bool {
     contained_or(f, |_| ())
 }
 
-/// As [`contained`], where `tell` is shown what was thrown.
+/// As [`contained`], and calls `tell` with the panic's payload.
 #[track_caller]
 pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
     assert_outside();
@@ -24,15 +24,16 @@ pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> b
     false
 }
 
-/// Drops what nobody claims, one by one: a payload whose drop panics takes no other with it, and no
-/// thread.
+/// Drops payloads one by one: if one drop panics, the others are still dropped, and the thread
+/// continues.
 pub fn drop_each<T>(payloads: Vec<T>) {
     for payload in payloads {
         contained(|| drop(payload));
     }
 }
 
-/// Calls `f` and lets go of what it panics with, unless that panics as well: it is then leaked.
+/// Calls `f` and drops the payload of its panic. If that drop panics as well, the second payload
+/// is leaked.
 fn forget_if_it_panics(f: impl FnOnce()) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

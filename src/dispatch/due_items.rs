@@ -1,10 +1,10 @@
-//! A batch, as an iterator over payloads with their deadlines.
+//! A batch as an iterator over payloads with their deadlines.
 
 use std::fmt;
 
 use super::{Batch, Due};
 
-/// What [`Batch::next_due`] answers, until there is no more.
+/// An iterator over the results of [`Batch::next_due`].
 pub(super) struct DueItems<'a, T>(pub(super) Batch<'a, T>);
 
 // === impl DueItems ===

@@ -1,13 +1,13 @@
-//! Who takes the payloads that are due.
+//! The trait of code that handles due payloads.
 
 use super::{Batch, Task};
 
-/// Takes batches of payloads that are due.
+/// Handles batches of due payloads.
 ///
-/// A handler is called by a shard's reaper, on its thread; handlers of several shards run at
-/// the same time. While it runs, no other timer of the same shard fires, and those of other
-/// shards do. It may schedule, cancel and reset; it may not stop the engine or run its turns
-/// (both say so in their errors).
+/// A shard's reaper calls the handler on its own thread. Reapers of several shards call it at the
+/// same time. While it runs, no other timer of the same shard fires; timers of other shards do. It
+/// may schedule, cancel and reset timers. It may not stop the engine or run its turns (both return
+/// an error).
 ///
 /// Every `Fn(Batch<'_, T>)` is a handler:
 ///
@@ -27,8 +27,8 @@ use super::{Batch, Task};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// So is any type of your own: with state, say, that it shares with others. It is dropped when the
-/// engine has stopped.
+/// A type of your own can implement it too, for example to share state. The engine drops its
+/// handler when it has stopped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,29 +66,8 @@ use super::{Batch, Task};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Handler<T>: Send + Sync {
-    /// Takes what is due. A panic is caught and counted; the payloads that were not taken yet
-    /// are handed over again (see [`Batch`]).
-    ///
-    /// ```
-    /// # use std::sync::mpsc::{self, Sender};
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Handler, Engine};
-    /// struct Closer {
-    ///     connections: Sender<u64>,
-    /// }
-    ///
-    /// impl Handler<u64> for Closer {
-    ///     fn fire(&self, batch: Batch<'_, u64>) {
-    ///         batch.for_each(|connection| drop(self.connections.send(connection)));
-    ///     }
-    /// }
-    ///
-    /// let (connections, closed) = mpsc::channel();
-    /// let engine = Engine::with_handler(Closer { connections })?;
-    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
-    /// assert_eq!(closed.recv()?, 7);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Handles a batch. A panic is caught and counted, and payloads that were not taken yet are
+    /// handed over again (see [`Batch`]).
     fn fire(&self, batch: Batch<'_, T>);
 }
 
@@ -102,13 +81,14 @@ where
     }
 }
 
-/// Runs each closure where the reaper is: the shortest way, and the reaper waits for it.
+/// Runs each closure on the reaper's thread. This is the shortest path, but the reaper waits for
+/// each closure.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickless::{Builder, Inline, ManualClock, Task};
 ///
-/// // What `build` makes is this, with methods that take closures.
+/// // `Builder::build` makes the same engine.
 /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(Inline)?;
 /// engine.schedule_detached(Duration::from_secs(1), Task::new(|| println!("due")))?;
 /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);

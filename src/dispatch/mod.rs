@@ -1,24 +1,18 @@
-//! Dispatch: what happens to payloads that are due.
+//! Dispatch: how due payloads reach the code that handles them.
 //!
-//! The reaper collects a batch and hands it to one [`Handler`], which is given to
-//! [`Builder::build_with_handler`](crate::Builder::build_with_handler) for closures, or to
-//! [`Builder::build_typed`](crate::Builder::build_typed). An engine lets go of its handler when it
-//! has stopped.
+//! The reaper collects due payloads into a batch and calls one [`Handler`] with it. Pass the
+//! handler to [`Builder::build_with_handler`](crate::Builder::build_with_handler), or a plain
+//! closure to [`Builder::build_typed`](crate::Builder::build_typed). An engine drops its handler
+//! when it has stopped.
 //!
-//! | handler | where payloads run | what a slow one holds up |
+//! | handler | where payloads run | what a slow payload delays |
 //! |---|---|---|
 //! | [`Inline`] (the default for closures) | on the reaper | the timers of its shard |
 //! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
-//! | [`Channel`] | wherever the channel ends | as it is chosen there |
+//! | [`Channel`] | wherever the receivers are | no timer; if the channel is full: see [`Channel`] |
 #![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
-//! | any `Fn(Batch<T>)` | on the reaper, or as it likes | the timers of its shard |
-//! | your own [`Handler`] | on the reaper, or as it likes | the timers of its shard |
-//!
-//! In here: `batch` is what a handler is given (`due_items`: with deadlines), `handler` the trait,
-//! `task` a closure; `pool`, `channel` and `runtime` hand over to other threads, `monitor` reads
-//! what they counted; `slow` finds out which payloads take long. `contained` ends panics, `panics`
-//! puts one off; `yielding` and `waits` keep threads from waiting for each other; `process` knows a
-//! process from its children.
+//! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | the timers of its shard |
+//! | your own [`Handler`] | on the reaper, or where it sends them | the timers of its shard |
 
 mod batch;
 #[cfg(not(any(loom, shuttle)))]
@@ -47,7 +41,7 @@ mod waits;
 #[cfg(not(any(loom, shuttle)))]
 mod yielding;
 
-/// Of the pool, what the models are about: the rest stands on threads of the system.
+/// The part of the pool that the models test. The rest uses the system's threads.
 #[cfg(any(loom, shuttle))]
 pub mod pool {
     pub mod queue;

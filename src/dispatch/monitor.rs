@@ -1,11 +1,11 @@
-//! A view of what a dispatcher counts, for whoever has given the dispatcher away.
+//! A view of a dispatcher's counters, for a caller that has given the dispatcher to an engine.
 
 use std::fmt;
 
 use crate::sync::Arc;
 
-/// Reads what a dispatcher has counted, and keeps nothing of it going: a pool ends and a channel
-/// closes as if the monitor were not there. Clones are cheap.
+/// Reads a dispatcher's counters without keeping it alive: a pool ends and a channel closes as if
+/// the monitor did not exist. Clones are cheap.
 ///
 /// ```
 /// use tickless::Engine;
@@ -30,15 +30,7 @@ impl<S> Monitor<S> {
         Monitor { read: Arc::new(read) }
     }
 
-    /// What was counted so far; also when the dispatcher is gone.
-    ///
-    /// ```
-    /// use tickless::dispatch::Channel;
-    ///
-    /// let (sender, _receiver) = crossbeam_channel::bounded::<u64>(100);
-    /// let monitor = Channel::dropping(sender).monitor();
-    /// assert_eq!(monitor.stats().sent, 0);
-    /// ```
+    /// Returns the counts so far. This also works after the dispatcher was dropped.
     pub fn stats(&self) -> S {
         (self.read)()
     }

@@ -1,10 +1,10 @@
-//! Several calls of the user's code, of which each is to be made whatever the others do.
+//! Makes several calls of the user's code, each even if another panics.
 //!
-//! `contained` ends a panic. This is for where one belongs to the caller: the first goes on, after
-//! all else is done. The others end here, like those of values that were thrown and panic when they
-//! are dropped.
+//! `contained` swallows a panic. `Panics` is for panics that belong to the caller: the first is
+//! resumed after all calls were made. The others are swallowed, and so is a panic from dropping a
+//! panic's payload.
 //!
-//! *Owner*: the call that makes them.
+//! *Owner*: the function that makes the calls.
 //!
 //! *Tested by*: the unit tests below, `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
 
@@ -48,14 +48,14 @@ impl Panics {
         self.run(|| drop(value));
     }
 
-    /// Lets the first panic go on, if there is one.
+    /// Resumes the first panic, if there is one.
     pub(crate) fn go_on(mut self) {
         if let Some(panic) = self.first.take() {
             resume_unwind(panic);
         }
     }
 
-    /// As `go_on`, for one who has an answer, which is dropped if there was a panic.
+    /// As `go_on`, for a caller that returns `answer`. It is dropped if there was a panic.
     #[cfg(feature = "keyed")]
     pub(crate) fn go_on_or<R>(mut self, answer: R) -> R {
         if self.first.is_some() {
@@ -68,7 +68,7 @@ impl Panics {
 }
 
 impl Drop for Panics {
-    /// One that nobody lets go on ends here: another is under way.
+    /// Swallows a panic that was not resumed: the thread is unwinding from another one.
     fn drop(&mut self) {
         if let Some(panic) = self.first.take() {
             contained(|| drop(panic));

@@ -1,12 +1,12 @@
-//! What can be scheduled.
+//! The trait of values that can be scheduled.
 
 use super::Task;
 
-/// What can be scheduled on an engine whose payload is `T`: a `T`, and on an
+/// A value that can be scheduled on an engine with payloads of type `T`: a `T` itself, and on an
 /// [`Engine`](crate::Engine) of closures any closure.
 ///
-/// This is what `schedule` takes, so that one method serves both. It need not be named, except by
-/// functions that pass a payload on:
+/// `schedule` takes an `impl IntoPayload<T>`, so that one method serves both. Only functions that
+/// pass a payload on need to name this trait:
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ use super::Task;
     note = "an `Engine<T>` takes a `T` itself, and converts nothing"
 )]
 pub trait IntoPayload<T> {
-    /// The payload.
+    /// Converts `self` to the payload.
     fn into_payload(self) -> T;
 }
 

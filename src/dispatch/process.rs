@@ -1,21 +1,22 @@
-//! A process, as something to remember: what has threads has them in the process that made it. In a
-//! child of that, whoever waits for one of them waits for ever, and a lock may be held by one.
+//! Identifies the process, to notice a fork. Threads exist only in the process that started them.
+//! In a child of it, waiting for one of them never ends, and one of them may have held a lock at
+//! the fork.
 //!
-//! *Owner*: anyone asks.
+//! *Owner*: none. Any thread may call this.
 //!
 //! *Tested by*: `tests/fork.rs`.
 
 use crate::os;
 use crate::sync::{Counter, Ordering};
 
-/// A process, for whoever has threads in it.
+/// A process, as remembered by a value that has threads in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// Forks that lie between it and the first process that asked.
+    /// The number of forks between it and the first process that called [`Process::current`].
     forks: u64,
 }
 
-/// What is told of forks.
+/// A handler that is called in each child process after a fork.
 #[derive(Debug)]
 pub(crate) struct Told {
     handler: extern "C" fn(),
@@ -27,14 +28,14 @@ static FORKS: Counter = Counter::new(0);
 // === impl Process ===
 
 impl Process {
-    /// The process that runs this. From now on its forks are counted.
+    /// Returns the calling process. From now on its forks are counted.
     pub(crate) fn current() -> Process {
         static COUNT: Told = Told::new(count);
         COUNT.begin();
         Process::now()
     }
 
-    /// Whether this is the process that runs the call, and no child of it.
+    /// Returns `true` in the process itself, `false` in a child of it.
     pub(crate) fn is_current(self) -> bool {
         self == Process::now()
     }
@@ -53,14 +54,14 @@ extern "C" fn count() {
 // === impl Told ===
 
 impl Told {
-    /// A handler that may run twice for a fork, and does only what a signal handler may.
+    /// The handler may run twice for a fork, and must be async-signal-safe.
     pub(crate) const fn new(handler: extern "C" fn()) -> Told {
         Told { handler, is_told: Counter::new(0) }
     }
 
-    /// From now on each child calls the handler before `fork` returns there. Of several who are the
-    /// first each may see to it. Where the system has no memory for that, the next call tries
-    /// again.
+    /// From now on each child calls the handler before `fork` returns there. Threads that make the
+    /// first call at the same time may each register it. If the system has no memory for that, the
+    /// next call tries again.
     pub(crate) fn begin(&self) {
         // ORDER: Relaxed - a flag that orders nothing: the system has a lock of its own.
         if self.is_told.load(Ordering::Relaxed) == 0 && os::tell_of_forks(self.handler) {

@@ -1,6 +1,6 @@
-//! A tokio runtime that what is due runs on.
+//! Runs due payloads on a tokio runtime.
 //!
-//! *Owner*: the engine; what is counted is shared with monitors and with what runs.
+//! *Owner*: the engine. Monitors and spawned tasks share the counters.
 
 use std::fmt;
 use std::future::Future;
@@ -11,14 +11,13 @@ use crate::sync::{Arc, Counter, Ordering, thread};
 
 use super::{Batch, Handler, Monitor, Task};
 
-/// Runs what is due on a tokio runtime, each payload as a task of its own: a handler for
-/// [`Builder::build_with_handler`](crate::Builder::build_with_handler) and
-/// [`Builder::build_typed`](crate::Builder::build_typed).
+/// A handler that runs each due payload as a task of its own on a tokio runtime, for
+/// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
 ///
-/// The reaper spawns and goes on; how slow a task is holds up no timer. There is no bound to how
-/// many are spawned: where one is needed, take a [`Pool`](super::Pool) or a
-/// [`Channel`](super::Channel). What is due when the runtime has shut down, or is not finished when
-/// it does, is dropped and counted. A panic is counted and goes no further.
+/// The reaper spawns the task and continues, so a slow task delays no timer. The number of spawned
+/// tasks is not bounded: if you need a bound, use a [`Pool`](super::Pool) or a
+/// [`Channel`](super::Channel). A payload that is due after the runtime has shut down, or that has
+/// not finished when it shuts down, is dropped and counted. A panic is caught and counted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +36,7 @@ use super::{Batch, Handler, Monitor, Task};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The runtime is not kept going by this; it may be dropped before the engine or after it.
+/// The handler does not keep the runtime alive: it may be dropped before or after the engine.
 pub struct OnTokio<T = Task> {
     launch: Box<dyn Fn(T, Job) + Send + Sync>,
     counts: Arc<Counts>,
@@ -51,9 +50,9 @@ struct Counts {
     dropped: Counter,
 }
 
-/// What became of what was handed to a runtime.
+/// Counts of the payloads that were handed to a runtime.
 ///
-/// Each number is right by itself; they are read one after another while the runtime goes on.
+/// Each number is exact, but they are read one after another while the runtime is running.
 ///
 /// ```
 /// use tickless::dispatch::{Monitor, OnTokio, RuntimeStats};
@@ -71,15 +70,15 @@ struct Counts {
 pub struct RuntimeStats {
     /// Payloads handed to the runtime.
     pub spawned: u64,
-    /// Of these, payloads that were run to the end.
+    /// Payloads that ran to the end.
     pub finished: u64,
     /// Payloads that panicked.
     pub panicked: u64,
-    /// Payloads that were not run, or not to the end, because the runtime shut down.
+    /// Payloads that did not run, or not to the end, because the runtime shut down.
     pub dropped: u64,
 }
 
-/// Counts how one payload ends, whoever drops it where.
+/// Counts how one payload ends, also if the runtime drops it.
 struct Job {
     counts: Arc<Counts>,
     is_finished: bool,
@@ -88,41 +87,22 @@ struct Job {
 // === impl OnTokio ===
 
 impl OnTokio {
-    /// Runs closures as tasks of the runtime, on its workers: they should be short, as anything
-    /// should be that does not await.
-    ///
-    /// ```
-    /// use tickless::Engine;
-    /// use tickless::dispatch::OnTokio;
-    ///
-    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let dispatcher = OnTokio::spawn(runtime.handle().clone());
-    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Runs closures as tasks on the runtime's workers. They should be short, because they block
+    /// their worker until they return.
     pub fn spawn(handle: Handle) -> OnTokio {
         OnTokio::spawn_with(handle, |task: Task| async move { task.run() })
     }
 
-    /// Runs closures where blocking is allowed, on the runtime's blocking threads: for those that
-    /// wait or compute for long. More than the runtime has such threads for wait in its queue.
-    ///
-    /// ```
-    /// use tickless::Engine;
-    /// use tickless::dispatch::OnTokio;
-    ///
-    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let dispatcher = OnTokio::spawn_blocking(runtime.handle().clone());
-    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Runs closures on the runtime's blocking threads, for closures that block or compute for
+    /// long. If all of these threads are busy, further closures wait in the runtime's queue.
     pub fn spawn_blocking(handle: Handle) -> OnTokio {
         OnTokio::spawn_blocking_with(handle, Task::run)
     }
 }
 
 impl<T: Send + 'static> OnTokio<T> {
-    /// Spawns the future that `work` makes of each payload. (It is made inside the new task.)
+    /// Spawns the future that `work` returns for each payload. `work` is called inside the new
+    /// task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -151,7 +131,7 @@ impl<T: Send + 'static> OnTokio<T> {
         OnTokio::new(move |payload, job| {
             let work = work.clone();
             let task = async move {
-                // Dropped after the payload, also where the runtime drops both.
+                // Dropped after the payload, also if the runtime drops both.
                 let job = job;
                 work(payload).await;
                 job.finish();
@@ -161,21 +141,6 @@ impl<T: Send + 'static> OnTokio<T> {
     }
 
     /// Calls `work` with each payload on the runtime's blocking threads.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    /// use tickless::dispatch::OnTokio;
-    ///
-    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let (sender, receiver) = std::sync::mpsc::channel();
-    /// let work = move |n: u64| drop(sender.send(n * n));
-    /// let dispatcher = OnTokio::spawn_blocking_with(runtime.handle().clone(), work);
-    /// let engine = Engine::with_handler(dispatcher)?;
-    /// engine.schedule_detached(Duration::from_millis(2), 7)?;
-    /// assert_eq!(receiver.recv(), Ok(49));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn spawn_blocking_with(
         handle: Handle,
         work: impl Fn(T) + Send + Sync + 'static,
@@ -196,19 +161,7 @@ impl<T: Send + 'static> OnTokio<T> {
         OnTokio { launch: Box::new(launch), counts: Arc::default() }
     }
 
-    /// A view of what became of what was handed over.
-    ///
-    /// ```
-    /// use tickless::Engine;
-    /// use tickless::dispatch::{OnTokio, RuntimeStats};
-    ///
-    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let dispatcher = OnTokio::spawn(runtime.handle().clone());
-    /// let monitor = dispatcher.monitor();
-    /// let engine = Engine::builder().build_with_handler(dispatcher)?;
-    /// assert_eq!(monitor.stats(), RuntimeStats::default());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns a view of the counts, which stays readable after the handler was given away.
     pub fn monitor(&self) -> Monitor<RuntimeStats> {
         let counts = self.counts.clone();
         Monitor::new(move || counts.read())
@@ -265,6 +218,6 @@ impl Counts {
 }
 
 fn add(count: &Counter) {
-    // ORDER: Relaxed - a number for whoever asks.
+    // ORDER: Relaxed - a statistic, which orders nothing.
     count.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
-//! Slow tasks: how long a reaper spends on each payload, where somebody wants to know.
+//! Slow tasks: measures how long a reaper spends on each payload, if a threshold is set.
 //!
-//! A batch knows two boundaries that every handler passes: it takes a payload, and it takes the
-//! next or returns. What lies between them is what the payload cost its shard, whatever the
+//! Every handler passes two points for each payload: it takes it from the batch, and later it takes
+//! the next one or returns. The time between them is the payload's cost to its shard, whatever the
 //! handler does with it.
 //!
 //! *Owner*: the reaper, for the batch that it hands over.
@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
-/// A payload that kept its reaper for longer than
-/// [`Builder::slow_threshold`](crate::Builder::slow_threshold) allows.
+/// Describes a payload that occupied its reaper for at least the threshold of
+/// [`Builder::on_slow_task`](crate::Builder::on_slow_task) or
+/// [`Builder::slow_threshold`](crate::Builder::slow_threshold).
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,34 +33,34 @@ use crate::time::{Clock, Scale, Tick};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowTask {
-    /// The shard whose reaper it kept.
+    /// The shard of the reaper.
     pub shard: usize,
-    /// When it was due, rounded up to the tick.
+    /// Its deadline, rounded up to the tick.
     pub deadline: Instant,
-    /// How late it was already when the handler took it, by the engine's clock.
+    /// How late it already was when the handler took it, by the engine's clock.
     pub lateness: Duration,
-    /// How long it kept the reaper, by the engine's clock: from when the handler took it until
-    /// it took the next, returned or panicked.
+    /// How long it occupied the reaper, by the engine's clock: from when the handler took it until
+    /// the handler took the next one, returned or panicked.
     pub took: Duration,
-    /// From how long on a task counts as slow.
+    /// The configured threshold: a payload that took at least this long is slow.
     pub threshold: Duration,
-    /// How many payloads of the same batch had to wait for it.
+    /// The number of payloads of the same batch that waited for it.
     pub waiting: usize,
-    /// It ended in a panic.
+    /// Whether the handler panicked on it.
     pub panicked: bool,
 }
 
-/// Is told of slow tasks.
+/// A callback that reports slow tasks.
 #[doc(hidden)]
 pub type OnSlowTask = Arc<dyn Fn(&SlowTask) + Send + Sync>;
 
-/// From when on a task is slow, and who is told.
+/// When a task counts as slow, and how it is reported.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct SlowRule {
-    /// From how long on.
+    /// A task that takes at least this long is slow.
     pub threshold: Duration,
-    /// Is told. It does not panic.
+    /// Called with each slow task. It does not panic.
     pub tell: OnSlowTask,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Stopwatch {
     rule: SlowRule,
     shard: usize,
     running: Option<Running>,
-    /// Those that were slow, until somebody is told.
+    /// Slow tasks that were not reported yet.
     untold: Vec<SlowTask>,
     slow: u64,
 }
@@ -80,12 +81,12 @@ struct Running {
     taken_ns: u64,
 }
 
-/// How a payload's time ended.
+/// The end of a payload's time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// The deadline of the payload that is taken now.
+    /// The deadline of the payload that is taken now, if any.
     pub(crate) next: Option<Tick>,
-    /// Payloads that were in the batch until now.
+    /// Payloads that were left in the batch until now.
     pub(crate) waiting: usize,
     pub(crate) panicked: bool,
 }
@@ -105,14 +106,15 @@ impl Stopwatch {
         Stopwatch { rule: rule.clone(), shard, running: None, untold: Vec::new(), slow: 0 }
     }
 
-    /// The payload that was taken last is done with, and the next one's time begins. Whoever wants
-    /// to know of slow ones is told here.
+    /// Ends the time of the payload that was taken last and starts that of the next. Reports it if
+    /// it was slow.
     pub(crate) fn sample(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
         self.note(clock, scale, sample);
         self.tell(clock);
     }
 
-    /// As `sample`, for one who holds a lock: nobody is told until [`tell`](Stopwatch::tell).
+    /// As `sample`, for a caller that holds a lock: slow tasks are kept until
+    /// [`tell`](Stopwatch::tell) reports them.
     pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
         let now_ns = clock.now_ns();
         if let Some(running) = self.running.take() {
@@ -125,7 +127,7 @@ impl Stopwatch {
         self.running = sample.next.map(|deadline| Running { deadline, taken_ns: now_ns });
     }
 
-    /// Tells of each slow task that was noted. The time that this takes is nobody's.
+    /// Reports each slow task that was noted. The time for that is not counted as a payload's.
     pub(crate) fn tell(&mut self, clock: &Clock) {
         if self.untold.is_empty() {
             return;
@@ -138,7 +140,7 @@ impl Stopwatch {
         }
     }
 
-    /// How many were slow.
+    /// The number of slow tasks.
     pub(crate) fn slow(&self) -> u64 {
         self.slow
     }

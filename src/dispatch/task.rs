@@ -1,4 +1,4 @@
-//! A closure that runs once, in four words: small ones inline, larger ones boxed.
+//! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,12 +9,12 @@ use crate::sync::assert_outside;
 /// Words that a closure may capture without being boxed.
 const INLINE_WORDS: usize = 3;
 
-/// A closure to be run once, when its timer is due.
+/// A closure that runs once, when its timer is due.
 ///
-/// Closures that capture up to three words are stored in the entry itself; larger ones (and
-/// those that need an alignment above a word's) are boxed. Dropping a task drops what the
-/// closure captured. A panic of the closure is caught by whoever runs tasks for an engine; a second
-/// one, from a destructor while the first unwinds, aborts the process (that is Rust's rule).
+/// Closures that capture up to three words are stored in the entry itself; larger closures (and
+/// those that need an alignment above a word's) are boxed. Dropping a task drops the closure's
+/// captures. The engine and its dispatchers catch a panic of the closure. A second panic, from a
+/// destructor while the first unwinds, aborts the process, as always in Rust.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,21 +22,21 @@ const INLINE_WORDS: usize = 3;
 ///
 /// let engine = Engine::new()?;
 /// engine.schedule_detached(Duration::from_secs(60), || println!("saved"))?;
-/// // The program ends: what was to happen in a minute happens now, on this thread.
+/// // The program ends: tasks that were due in a minute run now, on this thread.
 /// engine.stop()?.into_iter().for_each(Task::run);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Task {
     vtable: &'static VTable,
     data: MaybeUninit<[usize; INLINE_WORDS]>,
-    /// That a task is `Send` and `Sync` is said below, and not left to the compiler.
+    /// Turns off the automatic `Send` and `Sync`, which are implemented by hand below.
     neither: PhantomData<*mut ()>,
 }
 
 /// How to run or drop a closure of one type, given the address of a task's data.
 struct VTable {
     run: unsafe fn(*mut ()),
-    /// `None`: there is nothing to drop.
+    /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
 }
 
@@ -53,23 +53,11 @@ const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of
 // === impl Task ===
 
 impl Task {
-    /// Wraps `closure`. Allocates if that captures more than three words.
-    ///
-    /// ```
-    /// # use std::sync::mpsc;
-    /// # use tickless::Task;
-    /// let (sender, receiver) = mpsc::channel();
-    /// let greeting = "hello".to_owned();
-    /// let task = Task::new(move || drop(sender.send(greeting)));
-    /// assert!(receiver.try_recv().is_err(), "not yet");
-    /// task.run();
-    /// assert_eq!(receiver.recv()?, "hello");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Wraps `closure`. Allocates if it captures more than three words.
     #[inline]
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Task {
         if const { fits::<F>() } {
-            // SAFETY: it fits.
+            // SAFETY: it fits, as was just checked.
             unsafe { Task::inline(closure) }
         } else {
             // SAFETY: a box is one word.
@@ -88,21 +76,10 @@ impl Task {
         Task { vtable: const { &VTable::of::<F>() }, data, neither: PhantomData }
     }
 
-    /// Runs the closure, on the calling thread.
+    /// Runs the closure on the calling thread.
     ///
     /// # Panics
-    /// With what the closure panics with.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// engine.stop()?;
-    /// if let Err(refused) = engine.schedule(Duration::from_secs(1), || println!("late")) {
-    ///     refused.into_payload().run();
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of the closure.
     #[inline]
     pub fn run(self) {
         assert_outside();
@@ -118,7 +95,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         if let Some(drop) = self.vtable.drop {
             assert_outside();
-            // SAFETY: the data still holds the closure: `run` never gets here.
+            // SAFETY: the data still holds the closure: `run` does not drop the task.
             unsafe { drop(self.data.as_mut_ptr().cast()) };
         }
     }

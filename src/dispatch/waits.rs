@@ -1,15 +1,15 @@
-//! Who waits for whom to end, so that a circle of waits is an error and not a deadlock.
+//! Detects circular waits for the end of engines and pools: a circle is an error, not a deadlock.
 //!
 //! An engine ends when its reapers have returned from their tasks, a pool when its workers have.
 //! Such a task may itself wait for the end of another engine or pool. If that one cannot end before
-//! this task returns, perhaps by way of several others, nobody would ever go on: whoever would
-//! close the circle is refused.
+//! this task returns, directly or through others, all of them would wait for ever. The wait that
+//! would close the circle is refused.
 //!
-//! What is known here are waits of this crate. A task that waits for another in a way of its own (a
-//! channel, a lock) may still be part of a circle that nobody sees.
+//! Only waits of this crate are known here. A task that waits for another by other means (a
+//! channel, a lock) may still be part of a circle that is not detected.
 //!
-//! *Owner*: each thread knows whom it works for; the waits that are under way are behind one lock,
-//! which a thread takes only if it works for somebody, and under which nothing else happens.
+//! *Owner*: each thread has the list of parties that it works for. The waits in progress are behind
+//! one lock. A thread takes it only if it works for a party, and calls nothing else under it.
 //!
 //! *Tested by*: `tests/stop_cycles.rs`.
 
@@ -17,46 +17,46 @@ use std::mem;
 
 use crate::sync::{Mutex, MutexGuard, Nesting};
 
-/// Something that ends, and whose end waits for threads.
+/// An engine or a pool: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Party {
-    /// An engine, by its number: it waits for those who run its turns.
+    /// An engine, by its number: it waits for the threads that run its turns.
     Engine(u32),
     /// A pool of threads, by its number: it waits for its workers.
     Pool(u64),
 }
 
-/// A thread waits: parties that cannot end before it goes on wait as well.
+/// A thread waits for `awaited`, and so do all parties that cannot end before it continues.
 struct Wait {
     waiting: Vec<Party>,
     awaited: Party,
 }
 
-/// A wait that is under way. It ends when this goes.
+/// A wait in progress. It ends when this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     wait: Option<(Vec<Party>, Party)>,
 }
 
 thread_local! {
-    /// The parties whose ends wait for what this thread is inside of.
+    /// The parties whose ends wait for the task that this thread is running.
     static WORKS_FOR: Nesting<Party> = const { Nesting::new() };
 }
 
 static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
 
-/// Runs `f` as a part of what `party` waits for when it ends.
+/// Runs `f` as work that `party` waits for when it ends.
 pub(crate) fn work_for<R>(party: Party, f: impl FnOnce() -> R) -> R {
     WORKS_FOR.with(|parties| parties.inside(party, f))
 }
 
-/// Whether the end of `party` waits for what the calling thread is inside of.
+/// Whether the end of `party` waits for the task that the calling thread is running.
 pub(crate) fn works_for(party: Party) -> bool {
     WORKS_FOR.with(|parties| parties.is_inside(&party))
 }
 
-/// The calling thread is about to wait for the end of `party`. `None`: that one waits for this
-/// thread.
+/// Registers that the calling thread is about to wait for the end of `party`. Returns `None` if
+/// `party` waits for this thread, directly or not.
 pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
     let waiting = WORKS_FOR.with(Nesting::keys);
     if waiting.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
     Some(Waiting { wait: Some((waiting, party)) })
 }
 
-/// Whether the end of `party` waits, directly or not, for one of these.
+/// Whether the end of `party` waits, directly or not, for one of `waiting`.
 fn closes_a_circle(waits: &[Wait], waiting: &[Party], party: Party) -> bool {
     let mut reached = vec![party];
     let mut next = 0;

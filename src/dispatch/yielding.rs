@@ -1,19 +1,19 @@
-//! Threads that reapers may be waiting for, and what they do before they wait for a reaper.
+//! How a pool's worker announces that it is about to wait for a reaper.
 //!
 //! A reaper may wait for a pool's workers (`Full::Block`). A task on such a worker that stops an
-//! engine, or runs its turns, waits for a reaper. Neither could go on. So whatever in the engine
-//! waits for a reaper does it inside [`yield_while`]: there a worker tells its pool that nobody can
-//! count on it, and the reapers that it was the last hope of go on without.
+//! engine, or runs its turns, waits for a reaper. That would be a deadlock. So all code of the
+//! engine that waits for a reaper waits inside [`yield_while`]: there a worker tells its pool that
+//! it will not take payloads, and if it was the last one, reapers stop waiting for room.
 //!
-//! *Owner*: each thread has a post of its own, or none.
+//! *Owner*: each thread has its own post, or none.
 
 use std::cell::RefCell;
 
 use crate::sync::Arc;
 
-/// Where a thread serves reapers.
+/// A thread's post: work that reapers may be waiting for. A worker's post is its pool.
 pub(crate) trait Post: Send + Sync {
-    /// The thread leaves it, for a while.
+    /// The thread leaves the post for a while.
     fn leave(&self);
     /// The thread is back.
     fn resume(&self);
@@ -31,7 +31,7 @@ pub(crate) fn serve<R>(post: Arc<dyn Post>, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `f`, which may wait for a reaper. Whoever has no post runs it just so.
+/// Runs `f`, which may wait for a reaper. The thread leaves its post meanwhile, if it has one.
 pub(crate) fn yield_while<R>(f: impl FnOnce() -> R) -> R {
     struct Back(Option<Arc<dyn Post>>);
     impl Drop for Back {
@@ -42,8 +42,8 @@ pub(crate) fn yield_while<R>(f: impl FnOnce() -> R) -> R {
             }
         }
     }
-    // Taken out, so that one who has stepped aside does not do it again. A thread that is ending
-    // has left its post.
+    // The post is taken out, so that a nested call does not leave it twice. A thread that is
+    // ending has left its post.
     let post = POST.try_with(RefCell::take).unwrap_or_default();
     if let Some(post) = &post {
         post.leave();

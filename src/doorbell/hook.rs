@@ -1,13 +1,12 @@
-//! The hook of an engine that its caller drives: the caller's own code, called to wake the caller's
-//! loop.
+//! The hook of an engine that its caller drives: a callback that wakes the caller's loop.
 //!
-//! A hook may use the engine, and so may ring again. A call inside of itself could go on for ever,
-//! so it is left out, and made up for after the call where it is needed: if the loop published a
-//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or if
-//! whoever rang insists (a stop, a sweep). Where no sleep was published meanwhile the loop has its
-//! turn still before it, and finds everything then. So each further call needs a turn in between.
+//! A hook may use the engine, and so may ring again. A call from inside its own call could recurse
+//! for ever, so it is left out. It is made up for afterwards in two cases: the loop published a
+//! sleep meanwhile (it was woken, took a turn, and may have missed what came after its turn), or
+//! the ring insists (a stop, a sweep). If no sleep was published meanwhile, the loop still has its
+//! turn before it, and finds everything then. So each further call needs a turn in between.
 //!
-//! *Owner*: anyone calls; the loop counts its sleeps as it publishes them.
+//! *Owner*: any thread calls; the loop counts its sleeps as it publishes them.
 //!
 //! *Orderings*: DOORBELL. The sleeps are counted before the fence of `publish`, and read after the
 //! fence of `ring_before`.
@@ -19,7 +18,7 @@ use std::fmt;
 
 use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 
-/// The caller's code, how often its loop went to sleep, and whether there are several loops.
+/// The callback, how often its loop went to sleep, and whether there are several loops.
 pub struct Hook {
     call: Box<dyn Fn() + Send + Sync>,
     sleeps: AtomicU64,
@@ -30,13 +29,13 @@ pub struct Hook {
 const NOBODY: usize = 0;
 const SEVERAL: usize = 1;
 
-/// A call that is under way on this thread.
+/// A call of a hook that is under way on this thread.
 struct Call {
     hook: *const Hook,
     again: Cell<Again>,
 }
 
-/// Whether a hook was rung inside of its own call.
+/// Whether a hook was rung inside its own call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Again {
     No,
@@ -45,39 +44,41 @@ enum Again {
 }
 
 per_thread! {
-    /// The hooks that the thread is inside of.
+    /// The hooks that the thread is inside.
     static CALLS: Nesting<Call> = Nesting::new();
 }
 
 // === impl Hook ===
 
 impl Hook {
-    /// A hook that was never called. `call` must not panic.
+    /// A hook that runs `call`, which must not panic.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Hook {
         Hook { call: Box::new(call), sleeps: AtomicU64::new(0), turner: AtomicUsize::new(NOBODY) }
     }
 
-    /// Calls it, unless this thread is inside a call of it: that one will see to it, and the answer
-    /// is `false`. To be called where foreign code may run, after the ring's fence.
+    /// Calls the hook. If this thread is inside a call of it already, leaves the ring to that call
+    /// and returns `false`. Must be called where foreign code may run, after the ring's fence.
     pub(super) fn call(&self) -> bool {
         self.call_or(Again::IfTurned)
     }
 
-    /// Calls it now or, inside of itself, once more afterwards.
+    /// Calls the hook now or, inside its own call, once more afterwards.
     pub(super) fn insist(&self) -> bool {
         self.call_or(Again::Yes)
     }
 
-    /// The loop is about to publish when it will wake. Only the shard's owner may call this.
+    /// Counts a sleep: the loop is about to publish its wake-up time. Only the shard's owner may
+    /// call this.
     pub(super) fn count_sleep(&self) {
         // ORDER(DOORBELL): Relaxed - ordered by the fence in `publish`.
         self.sleeps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// This thread takes a turn. `true`: so do others. Only who has the shard's role may call this.
+    /// Notes that this thread takes a turn. Returns `true` if other threads do so too. Only the
+    /// holder of the shard's role may call this.
     pub(super) fn turn(&self) -> bool {
         let here = CALLS.with(|calls| std::ptr::from_ref(calls) as usize);
-        // ORDER(DOORBELL): Relaxed, both - the role orders who reads and writes it.
+        // ORDER(DOORBELL): Relaxed, both - the role orders the reads and writes.
         let before = self.turner.load(Ordering::Relaxed);
         if before == here {
             return false;
@@ -95,7 +96,7 @@ impl Hook {
         }
         assert_outside();
         loop {
-            // ORDER(DOORBELL): Relaxed - a number that is too old costs a call.
+            // ORDER(DOORBELL): Relaxed - a stale number costs a call.
             let before = self.sleeps.load(Ordering::Relaxed);
             let call = Call { hook: self, again: Cell::new(Again::No) };
             let again = CALLS.with(|calls| {

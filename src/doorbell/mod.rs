@@ -1,13 +1,13 @@
 //! The doorbell: how a producer wakes a reaper that sleeps too long, and only then.
 //!
-//! The reaper publishes when it will wake by itself. A producer rings only for something that is
-//! due before that. Of several such producers each rings, until the reaper is awake: if one rang
-//! for all, their timers would wait for that one thread.
+//! The reaper publishes the time at which it will wake by itself. A producer rings only if its
+//! timer is due before that. Of several such producers each rings, until the reaper is awake: if
+//! one rang for all, their timers would wait for that one thread.
 //!
 //! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
-//! it is left to a moment at which nothing of the thread's is lent, and called by `call_hook`.
+//! it must not run while the thread cache is lent, so a later `call_hook` calls it.
 //!
-//! *Owner*: the reaper calls `publish`, `retract` and `sleep`; anyone rings.
+//! *Owner*: the reaper calls `publish`, `retract` and `sleep`; any thread rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
 //! notice, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look at the
@@ -28,7 +28,7 @@ use crate::time::Tick;
 
 pub use hook::Hook;
 
-/// Published while the reaper is awake: nothing is due before it, so nobody rings.
+/// Published while the reaper is awake: nothing is due before this, so nobody rings.
 const AWAKE: u64 = 0;
 
 /// A reaper's published wake-up time, and the bell beside it.
@@ -37,15 +37,15 @@ pub struct Doorbell {
     bell: Bell,
 }
 
-/// Whom to wake.
+/// What a ring wakes.
 pub enum Bell {
-    /// Nobody: the caller drives the shard and asks when to come back.
+    /// Nothing: the caller drives the shard and asks when to come back.
     None,
     /// The reaper's thread, once it is known.
     Thread(crate::sync::OnceLock<Thread>),
-    /// The reaper's thread, where its sleep has to count the time that the machine is suspended.
+    /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
     Alarm(Alarm),
-    /// Whatever the caller's own loop sleeps on.
+    /// The caller's own loop, through its callback.
     Hook(Hook),
 }
 
@@ -57,15 +57,15 @@ impl Doorbell {
         Doorbell { wakes_at: Padded(AtomicU64::new(AWAKE)), bell }
     }
 
-    /// Names the thread to wake. To be called before anything can be scheduled.
+    /// Sets the thread to wake. Must be called before anything can be scheduled.
     pub fn answered_by(&self, thread: Thread) {
         if let Bell::Thread(place) = &self.bell {
             place.set(thread).expect("a shard has one reaper");
         }
     }
 
-    /// Rings if `due` comes before the reaper wakes by itself. Whoever calls this has posted
-    /// what is due before. `true`: a hook is to be called, which is left to the caller.
+    /// Rings if `due` comes before the reaper wakes by itself. The caller must have posted its work
+    /// before. Returns `true` if there is a hook to call, which is left to the caller.
     #[inline]
     #[must_use = "a hook waits to be called"]
     pub fn ring_before(&self, due: Tick) -> bool {
@@ -79,22 +79,23 @@ impl Doorbell {
         self.ring_but_hooks()
     }
 
-    /// Rings whatever the hour. A ring that comes before the sleep cuts the sleep short. A hook is
-    /// called here and now; of one that is being called on this thread already, once more after
-    /// that.
+    /// Rings whatever the published time is. A ring that comes before the sleep cuts the sleep
+    /// short. A hook is called at once; a hook that this thread is already calling is called once
+    /// more after that call.
     pub fn ring(&self) {
         if self.ring_but_hooks() {
             self.hook().map(Hook::insist);
         }
     }
 
-    /// Calls the hook that a ring has left to its caller. `false`: this thread is inside a call of
-    /// it, which will see to it.
+    /// Calls the hook that a ring has left to its caller. Returns `false` if this thread is inside
+    /// a call of it, which will handle the ring.
     pub fn call_hook(&self) -> bool {
         self.hook().is_some_and(Hook::call)
     }
 
-    /// Wakes whoever can be woken from anywhere. `true`: a hook is to be called instead.
+    /// Wakes a thread or an alarm, which is allowed anywhere. Returns `true` if there is a hook to
+    /// call instead.
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
@@ -116,8 +117,7 @@ impl Doorbell {
         }
     }
 
-    /// Publishes the wake-up time. The caller looks for notices *after* this and before it
-    /// sleeps.
+    /// Publishes the wake-up time. The caller looks for notices *after* this and before it sleeps.
     pub fn publish(&self, wakes_at: Tick) {
         // ORDER(DOORBELL): Relaxed store, SeqCst fence - pairs with the fence in `ring_before`.
         self.wakes_at.store(wakes_at.get(), Ordering::Relaxed);
@@ -127,28 +127,29 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// The calling thread, which has the shard's role, has ended a turn that wants the next one at
-    /// `next`, after another that wanted it at `before`. `true`: the hook is to be called, because
-    /// several threads take turns, and those that sleep until `before` were not rung meanwhile.
+    /// Notes that the calling thread, which holds the shard's role, has ended a turn. The turn
+    /// wants the next one at `next`; the turn before it wanted one at `before`. Returns `true` if
+    /// the hook has to be called: several threads take turns, and those that sleep until `before`
+    /// were not rung meanwhile.
     #[must_use = "a hook waits to be called"]
     pub fn is_for_others(&self, before: Tick, next: Tick) -> bool {
         self.hook().is_some_and(|hook| hook.turn() && next < before)
     }
 
-    /// The wake-up time that was published last, for who has the shard's role.
+    /// The wake-up time that was published last. For the holder of the shard's role.
     pub fn wakes_at(&self) -> Tick {
         // ORDER(DOORBELL): Relaxed - the role orders it.
         Tick::new(self.wakes_at.load(Ordering::Relaxed))
     }
 
-    /// Says that the reaper is awake: there is no need to ring.
+    /// Publishes that the reaper is awake, so that nobody rings.
     pub fn retract(&self) {
-        // ORDER(DOORBELL): Relaxed - who still reads the old time rings once too often.
+        // ORDER(DOORBELL): Relaxed - a producer that still reads the old time rings once too often.
         self.wakes_at.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps until rung or until `timeout` has passed (`None`: until rung). An alarm goes by what
-    /// its clock shows then instead: `until`.
+    /// Sleeps until rung or until `timeout` has passed (`None`: until rung). An alarm uses `until`,
+    /// a time of its own clock, instead of `timeout`.
     pub fn sleep(&self, timeout: Option<Duration>, until: Option<Duration>) {
         match &self.bell {
             Bell::Alarm(alarm) => alarm.sleep(until),

@@ -1,4 +1,4 @@
-//! From a builder's settings to an engine: what is refused, what is made, who is started.
+//! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use super::{Builder, Driver, Engine, thread_cache};
 // === impl Builder: building ===
 
 impl Builder {
-    /// Builds an engine for closures, which run where the reaper is.
+    /// Builds an engine for closures. They run on the thread that runs the shard's turns.
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
@@ -27,24 +27,9 @@ impl Builder {
         self.build_with_handler(Inline)
     }
 
-    /// Builds an engine whose payloads `handler` takes in batches. Of a plain closure nothing needs
-    /// to be annotated; for a type that implements [`Handler`] see
-    /// [`build_with_handler`](Builder::build_with_handler).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let builder = Engine::builder().manual_clock(&ManualClock::new());
-    /// let engine = builder.build_typed(|batch| {
-    ///     for (connection, reason) in batch {
-    ///         println!("connection {connection}: {reason}");
-    ///     }
-    /// })?;
-    /// engine.schedule_detached(Duration::from_secs(30), (17_u64, "idle"))?;
-    /// assert_eq!(engine.advance(Duration::from_secs(30))?, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Builds an engine that hands its payloads to `handler`, in batches. A plain closure needs no
+    /// type annotations here; for a type that implements [`Handler`] use
+    /// [`build_with_handler`](Builder::build_with_handler). [`Engine::typed`] has an example.
     ///
     /// # Errors
     /// As [`build`](Builder::build).
@@ -56,19 +41,8 @@ impl Builder {
         self.build_with_handler(handler)
     }
 
-    /// Builds an engine that passes each payload to `each`. A panic of one call is caught and
-    /// counted, and the payloads after it are passed on.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let builder = Engine::builder().manual_clock(&ManualClock::new());
-    /// let engine = builder.build_each(|name: String| println!("{name} is due"))?;
-    /// engine.schedule_detached(Duration::from_secs(30), "backup".to_owned())?;
-    /// assert_eq!(engine.advance(Duration::from_secs(30))?, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Builds an engine that calls `each` with each payload. A panic in one call is caught and
+    /// counted, and the remaining payloads are still passed on.
     ///
     /// # Errors
     /// As [`build`](Builder::build).
@@ -80,22 +54,11 @@ impl Builder {
         self.build_typed(move |batch| batch.for_each(&each))
     }
 
-    /// Builds an engine whose payloads `handler` takes, or passes on: a
-    /// [`Pool`](crate::dispatch::Pool), say, which runs an engine's closures on threads of its own.
-    /// See [`dispatch`](crate::dispatch) for all of them.
+    /// Builds an engine that hands its payloads to `handler`: a [`Pool`](crate::dispatch::Pool),
+    /// for example, which runs an engine's closures on threads of its own.
+    /// [`dispatch`](crate::dispatch) has all handlers of this crate.
     ///
-    /// The engine drops the handler when it has stopped.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::RunInline).threads(2).build()?;
-    /// let engine = Engine::builder().shards(2).build_with_handler(pool)?;
-    /// engine.schedule_detached(Duration::from_secs(1), || println!("on the pool"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The engine drops the handler once it has stopped.
     ///
     /// # Errors
     /// As [`build`](Builder::build).
@@ -118,8 +81,8 @@ impl Builder {
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         let now = scale.floor(clock.now_ns());
-        // SAFETY: the engine's parts use this pool alone, and its core closes the shards before
-        // it goes.
+        // SAFETY: only this engine's parts use this `Shared`, and the core closes the shards before
+        // it is dropped.
         let pool = unsafe { Shared::new(number, shards, self.max_pending) };
         let shards = (0..shards)
             .map(|i| {
@@ -162,7 +125,8 @@ impl Builder {
             _ if has_threads => Bell::Thread(OnceLock::new()),
             Some(hook) => {
                 let hook = hook.clone();
-                // Whoever rings it has scheduled a timer, and is to have its handle.
+                // The thread that rings has scheduled a timer and must get its handle, so a panic
+                // ends here.
                 Bell::Hook(Hook::new(move || {
                     contained(|| hook(shard));
                 }))
@@ -171,7 +135,7 @@ impl Builder {
         }))
     }
 
-    /// Starts a reaper for each shard. If one fails, those that started are stopped.
+    /// Starts a reaper for each shard. If one cannot be started, the others are stopped.
     fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<Engine<T>, BuildError> {
         let mut threads = Vec::with_capacity(core.shards.len());
         let mut failure = None;
@@ -184,7 +148,7 @@ impl Builder {
                 }
             }
         }
-        // From here on, dropping the engine stops what was started.
+        // From here on, dropping the engine stops the reapers that were started.
         let engine = Engine::from_parts(core, true, threads);
         match failure {
             None => Ok(engine),
@@ -204,10 +168,10 @@ impl Builder {
             let core = core_of_thread;
             let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
             let may_run = outcome.is_ok();
-            // The builder waits for the answer, so somebody receives it.
+            // The builder waits for this message, so there is a receiver.
             let _ = report.send(outcome);
             inside(core.id(), || {
-                // A stopper that comes before the thread has begun ends the role itself.
+                // If a stop comes before the thread has begun, the stopper ends the role itself.
                 if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
                     let (reaper, queue) = core.reaper(index, &mut role);
                     reaper::run(&reaper, queue);

@@ -1,4 +1,4 @@
-//! How an engine is put together.
+//! The settings of an engine.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use crate::reaper::Observation;
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-/// Sets up an [`Engine`](super::Engine). A clone sets up another with the same settings.
+/// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
+/// settings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +36,7 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
-    /// See `observing`. The name is the threads' unless it was set.
+    /// Set by `observe::settings`. Unless `is_named`, the engine is named as its threads are.
     pub(super) observation: Observation,
     pub(super) is_named: bool,
 }
@@ -51,9 +52,9 @@ type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Driver {
-    /// A thread of its own for each shard.
+    /// Each shard has a thread of its own.
     Threads,
-    /// Whoever calls [`Engine::turn`](super::Engine::turn) or
+    /// The caller, through [`Engine::turn`](super::Engine::turn) or
     /// [`Engine::advance`](super::Engine::advance).
     Caller,
 }
@@ -61,15 +62,12 @@ pub enum Driver {
 // === impl Builder ===
 
 impl Builder {
-    /// The most shards that an engine may have.
-    ///
-    /// ```
-    /// assert_eq!(tickless::Builder::MAX_SHARDS, 1024);
-    /// ```
+    /// The maximum number of shards of an engine.
     pub const MAX_SHARDS: usize = MAX_SHARDS;
 
-    /// Defaults: 1 ms ticks, 64 slots of which 32 are reached, a shard per core with a thread
-    /// each, no limit, the system's clock.
+    /// Creates a builder with the default settings: ticks of 1 ms, 64 slots per level with a reach
+    /// of 32, one shard per core with a thread each, no limit on pending timers, and the system's
+    /// monotonic clock.
     pub fn new() -> Builder {
         Builder {
             tick: Duration::from_millis(1),
@@ -87,89 +85,80 @@ impl Builder {
         }
     }
 
-    /// The tick: timers that are due within one are fired together. Default 1 ms; anything from
-    /// 1 ns to 584 years.
+    /// Sets the tick: timers that are due within one tick fire together. Default: 1 ms; from 1 ns
+    /// to 584 years.
     ///
-    /// A shorter tick fires closer to the deadline and wakes up more often while timers fire; it
-    /// costs nothing while none do. Deadlines reach 2^54 ticks: 570 years at 1 us, 208 days at
-    /// 1 ns; what lies beyond never fires.
+    /// A shorter tick fires timers closer to their deadlines and wakes up more often while timers
+    /// fire. It costs nothing while none fire. Deadlines reach 2^54 ticks: 570 years at 1 us, 208
+    /// days at 1 ns. A timer with a later deadline never fires.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
     }
 
-    /// Buckets per level of the wheel. Default 64; from 2 to 1,048,576. Powers of two are filed
-    /// with shifts and masks instead of divisions.
+    /// Sets the number of slots: the buckets per level of the wheel. Default: 64; from 2 to
+    /// 1,048,576. With a power of two, timers are filed with shifts and masks instead of divisions.
     ///
-    /// Unless `reach` says otherwise, half of them are reached. A bucket is 256 bytes. In each
-    /// shard, buckets are made 64 at a time, when a timer first needs one of them: the first of a
-    /// million slots takes 16 KiB, and all of a level 256 MiB. A table with 8 bytes for each 64
-    /// slots of a level is made at once.
+    /// Unless it is set, the [`reach`](Builder::reach) is half of this. A bucket takes 256 bytes.
+    /// Each shard allocates buckets in groups of 64, when a timer first needs one of the group:
+    /// with a million slots, the first group takes 16 KiB and a whole level 256 MiB. Each shard
+    /// also has a table of 8 bytes per group, which is allocated with the engine.
     pub fn slots(mut self, slots: u32) -> Builder {
         self.slots = slots;
         self
     }
 
-    /// How many buckets ahead a timer may be filed; what is due later goes a level up, to buckets
-    /// `reach` times as wide. Default half the slots; from 2 to `slots`.
+    /// Sets the reach: how many buckets ahead a timer may be filed. A timer that is due later is
+    /// filed a level up, where buckets are `reach` times as wide. Default: half the slots; from 2
+    /// to `slots`.
     ///
-    /// A larger reach cascades less and, under many cancelled timers, wakes up more. With
-    /// `reach` below `slots` the rounds of the ring do not collide.
+    /// A larger reach cascades less but, with many cancelled timers, wakes up more. If `reach` is
+    /// below `slots`, the rounds of the ring do not collide.
     pub fn reach(mut self, reach: u32) -> Builder {
         self.reach = Some(reach);
         self
     }
 
-    /// How many shards: wheels that work independently, each with a reaper. Default one per
-    /// core; from 1 to 1024. Each thread schedules on one of them.
-    ///
-    /// ```
-    /// assert!(tickless::Builder::new().shards(2).build().is_ok_and(|it| it.shards() == 2));
-    /// ```
+    /// Sets the number of shards: wheels that work independently, each with a reaper. Default: one
+    /// per core; from 1 to 1024. Each thread schedules on one of them.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
     }
 
-    /// The most timers that may be pending at a time, over all shards: scheduling is refused
-    /// beyond that. Default: no limit, which costs nothing; a limit costs two atomic updates of
-    /// a shared counter per timer.
-    ///
-    /// ```
-    /// let engine = tickless::Builder::new().max_pending(1).build()?;
-    /// let minute = std::time::Duration::from_secs(60);
-    /// assert!(engine.schedule_detached(minute, || println!("due")).is_ok());
-    /// assert!(engine.schedule_detached(minute, || println!("one too many")).is_err());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Sets how many timers may be pending at a time, over all shards. Beyond that, scheduling
+    /// fails with [`ScheduleReason::Full`](crate::ScheduleReason::Full). Default: no limit, which
+    /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
     pub fn max_pending(mut self, max_pending: u64) -> Builder {
         self.max_pending = Some(max_pending);
         self
     }
 
-    /// The name of the reapers' threads; a dash and the shard's number are added. Default
-    /// `tickless`. Anything without a NUL; systems may show its beginning only (Linux: 15 bytes).
+    /// Sets the name of the reapers' threads, to which a dash and the shard's number are appended.
+    /// Default: `tickless`. The name must not contain a NUL. Systems may show only its beginning
+    /// (Linux: 15 bytes).
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
     }
 
-    /// Whether the thread of the *n*th shard keeps to the *n*th CPU that the process may use.
-    /// Default no. Linux only: elsewhere the build fails.
+    /// Sets whether the thread of the *n*th shard is pinned to the *n*th CPU that the process may
+    /// use. Default: no. Linux only: on other systems the build fails.
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
     }
 
-    /// The clock. Default the system's monotonic one. With one that counts suspended time
-    /// ([`Clock::boottime`]), each shard's thread sleeps by that and takes two file descriptors.
+    /// Sets the clock. Default: the system's monotonic clock. With a clock that counts suspended
+    /// time ([`Clock::boottime`]), each shard's thread sleeps by that clock and takes two file
+    /// descriptors.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
     }
 
-    /// A clock that is moved by hand, and no threads: everything happens when the caller says
-    /// so. This is how to test code that uses timers.
+    /// Sets a clock that is moved by hand. The engine then has no threads: time passes and timers
+    /// fire only when the caller says so. Use this to test code that uses timers.
     ///
     /// ```
     /// let engine = tickless::Builder::new().manual_clock(&tickless::ManualClock::new()).build()?;
@@ -182,29 +171,32 @@ impl Builder {
         self.clock(Clock::manual(clock))
     }
 
-    /// Who runs the turns. Default threads of the engine's own, or the caller if the clock is
+    /// Sets who runs the turns. Default: threads of the engine's own, or the caller if the clock is
     /// moved by hand.
     pub fn driver(mut self, driver: Driver) -> Builder {
         self.driver = Some(driver);
         self
     }
 
-    /// Calls `hook` with a shard's number when a timer was scheduled there that is due before
-    /// the time that the shard's last turn gave: for callers that sleep until then (and can be
-    /// woken, through an eventfd for example). It runs on the scheduling thread, and what it
-    /// panics with is ignored. Until the shard's next turn, the first of several such timers calls
-    /// it for sure; one that is due together with an earlier one may not. Before a shard's first
-    /// turn nothing calls it: that turn is to come before the first sleep.
+    /// Calls `hook` with a shard's number when a timer was scheduled there that is due before the
+    /// time that the shard's last turn returned. This is for callers that sleep until then and can
+    /// be woken, for example through an eventfd. The hook runs on the scheduling thread, and a
+    /// panic in it is ignored.
     ///
-    /// It is also called when a shard has much to tidy up after cancelled timers, and when the
-    /// engine stops, so that a caller that sleeps finds out. Where several threads take a shard's
-    /// turns it is called, on the thread that has ended a turn, if that turn wants the next one
-    /// earlier than the turn before did: the others sleep until what they were told.
+    /// Until the shard's next turn, the first of several such timers always calls the hook; a timer
+    /// that is due together with an earlier one may not. Before a shard's first turn nothing calls
+    /// the hook, so run a turn before the first sleep.
     ///
-    /// The hook may use the engine in every way, and others too: schedule, cancel and reset, bind
-    /// its thread, stop it. For what it schedules on the same shard it is not called again inside
-    /// of itself: the caller that it wakes finds that. If the shard had a turn meanwhile, which may
-    /// have missed it, the hook is called once more when it has returned.
+    /// The hook is also called when a shard has many cancelled timers to clean up, and when the
+    /// engine stops, so that a sleeping caller finds out. If several threads run a shard's turns,
+    /// the hook is also called when a turn wants the next one earlier than the turn before it did,
+    /// because the other threads sleep until the time that they were given. It then runs on the
+    /// thread that ran the turn.
+    ///
+    /// The hook may use this engine and others in every way: schedule, cancel and reset, bind its
+    /// thread, stop the engine. It is not called again inside itself for timers that it schedules
+    /// on the same shard: the caller that it wakes finds them. If the shard had a turn in the
+    /// meantime, which may have missed them, the hook is called once more after it has returned.
     ///
     /// ```
     /// # use {std::sync::mpsc, std::time::Duration, tickless::{Builder, ManualClock}};

@@ -1,7 +1,7 @@
-//! What an engine's users, reapers and handles share.
+//! The state that an engine's users, reapers and handles share.
 //!
-//! *Owner*: everybody, by reference count: the engine's clones, its reapers' threads, and each
-//! thread that uses it (one count per thread, not per handle).
+//! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
+//! that uses it (one count per thread, not per handle).
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,20 +15,20 @@ use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::thread_cache::{self, ENGINES};
 
-/// An engine's handler. Whoever drops it works for the engine meanwhile: the handler may wait for
-/// threads of its own, whose tasks may wait for the engine.
+/// An engine's handler. The thread that drops it works for the engine meanwhile, because the
+/// handler may wait for threads of its own, whose tasks may wait for the engine.
 pub(super) struct Owned<T> {
     engine: u32,
-    /// There until it is dropped.
+    /// `None` once it is being dropped.
     handler: Option<Box<dyn Handler<T>>>,
 }
 
-/// A role in the hands of who runs turns of an engine.
+/// A shard's role, held by the thread that runs turns of the shard.
 pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
 
-/// Shards and what surrounds them.
+/// The shards of an engine, and the state around them.
 pub(super) struct Core<T> {
-    // The shards go first: what they give up in their end goes to the pool.
+    // The shards are dropped first: they give entries up to the pool when they end.
     pub(super) shards: Box<[Shard<T>]>,
     pub(super) pool: Shared<T>,
     pub(super) observers: Box<[Observer]>,
@@ -36,7 +36,7 @@ pub(super) struct Core<T> {
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
     routed: AtomicUsize,
-    /// What only those needed who had the engine is gone.
+    /// Whether `dismantle` has run.
     dismantled: AtomicBool,
 }
 
@@ -85,30 +85,30 @@ impl<T> Core<T> {
         self.pool.engine
     }
 
-    /// The shard for a thread that begins to use the engine: each in turn.
+    /// Returns the shard for a thread that begins to use the engine: round robin.
     pub(super) fn route(&self) -> u32 {
         // ORDER: Relaxed - any number does.
         (self.routed.fetch_add(1, Ordering::Relaxed) % self.shards.len()) as u32
     }
 
-    /// The tick that the clock shows.
+    /// Returns the tick that the clock shows.
     #[inline]
     pub(super) fn now(&self) -> Tick {
         self.scale.floor(self.clock.now_ns())
     }
 
-    /// The time that the clock shows, as an instant.
+    /// Returns the time that the clock shows, as an instant.
     pub(super) fn instant_now(&self) -> Instant {
         self.clock.instant_at(self.clock.now_ns()).unwrap_or_else(Instant::now)
     }
 
-    /// When `tick` begins; `None`: never.
+    /// Returns when `tick` begins. `None`: never.
     pub(super) fn instant_of(&self, tick: Tick) -> Option<Instant> {
         self.clock.instant_at(self.scale.start_ns(tick)?)
     }
 
-    /// The tick at which a timer is due that may fire from `deadline_ns` to `slack` after it: the
-    /// one that costs least. `u64::MAX` is never.
+    /// Returns the tick for a timer that may fire from `deadline_ns` to `slack` after it: the one
+    /// that costs least. `u64::MAX` is never.
     pub(super) fn due_within(&self, deadline_ns: u64, slack: Duration, now_ns: u64) -> Tick {
         let first = self.scale.ceil(deadline_ns);
         let last = self.scale.floor(deadline_ns.saturating_add(saturating_ns(slack)));
@@ -121,38 +121,40 @@ impl<T> Core<T> {
         self.ending.is_stopping()
     }
 
-    /// Stops without waiting, and returns what was pending: see [`Ending::stop`].
+    /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
         let pending = self.ending.stop(&self.shards, &self.pool);
         thread_cache::count_stop();
         for observer in &self.observers {
-            // What is still due never will be handed over.
+            // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());
         }
         pending
     }
 
-    /// Lets go of all that threads which have used the engine need no more. Handles find the engine
-    /// gone from here on, unless their thread keeps a part of it.
+    /// Frees what threads that have used the engine no longer need. From here on, a handle finds no
+    /// engine, unless its thread's cache keeps it.
     ///
     /// # Safety
-    /// Nobody has the engine, and it was stopped.
+    /// The last `Engine` is gone, and the engine was stopped.
     pub(super) unsafe fn dismantle(&self) {
-        // ORDER: Relaxed - so that it leaves the registry once; the callers come one after another.
+        // ORDER: Relaxed - makes the engine leave the registry once; the calls come one after
+        // another.
         if self.dismantled.swap(true, Ordering::Relaxed) {
             return;
         }
         ENGINES.leave(self.id());
         for shard in &self.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-            // SAFETY: who has no engine files by its number, as a reader, or not at all. Whoever
-            // still has a role finds the shard closed, under this lock, and looks no further.
+            // SAFETY: a thread without an `Engine` files by the engine's number, as a reader, or
+            // not at all. A thread that still has a role finds the shard closed, under this lock,
+            // and looks no further.
             unsafe { shard.dismantle(&mut owner) };
         }
         self.pool.dismantle();
     }
 
-    /// The reaper of shard number `index`, for whoever has its role; and the role's queue.
+    /// Returns the reaper of shard `index`, for the holder of its role, and the role's queue.
     pub(super) fn reaper<'a>(
         &'a self,
         index: usize,
@@ -178,7 +180,7 @@ impl<T> Drop for Core<T> {
         if !self.dismantled.load(Ordering::Relaxed) {
             ENGINES.leave(self.id());
         }
-        // Stopped already, unless the engine was never finished.
+        // Stopped already, unless no `Engine` was ever made of this core.
         drop_each(self.stop());
         drop_each(self.ending.abandon());
     }

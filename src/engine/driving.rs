@@ -1,4 +1,4 @@
-//! Turns for callers: engines without threads, and clocks that are moved by hand.
+//! Turns that callers run: engines without threads, and clocks that are moved by hand.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::time::{Tick, saturating_ns};
 use super::Engine;
 use super::core::Core;
 
-/// What a turn did, and when the next one is needed.
+/// The result of a turn: what it did, and when the next one is needed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,11 +26,11 @@ use super::core::Core;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
-    /// Timers handed over.
+    /// How many timers were handed over.
     pub fired: usize,
-    /// There is more to do at once: timers beyond `max_fired`, or work ahead of time.
+    /// Whether there is more to do at once: timers beyond `max_fired`, or background work.
     pub more: bool,
-    /// When the shard wants its next turn; `None`: not before something is scheduled on it.
+    /// When the shard needs its next turn. `None`: not before a timer is scheduled on it.
     pub next: Option<Instant>,
 }
 
@@ -47,9 +47,9 @@ pub(super) fn is_inside(number: u32) -> bool {
 // === impl Turn ===
 
 impl Turn {
-    /// How long the caller may sleep before the shard's next turn, by the engine's time: zero
-    /// where there is more to do, `None` where nothing is scheduled. (A timer that is scheduled
-    /// meanwhile may want an earlier turn: see [`on_earlier`](crate::Builder::on_earlier).)
+    /// Returns how long the caller may sleep before the shard's next turn, by the engine's time:
+    /// zero if there is more to do, `None` if nothing is scheduled. A timer that is scheduled
+    /// meanwhile may need an earlier turn: see [`on_earlier`](crate::Builder::on_earlier).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -73,12 +73,13 @@ impl Turn {
 // === impl Engine: driven by the caller ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// Runs one turn of a shard: fires what is due by the engine's clock.
+    /// Runs one turn of a shard: fires the timers that are due by the engine's clock.
     ///
-    /// For engines that their caller drives ([`Driver::Caller`](crate::Driver::Caller)). Turns of
-    /// different shards may run at the same time; a second turn of one shard waits for the
-    /// first. A turn ends whatever its tasks do: what they schedule for at once fires in this turn
-    /// only where something that is due at the very same tick is still to come, else in the next.
+    /// This is for engines that their caller drives ([`Driver::Caller`](crate::Driver::Caller)).
+    /// Turns of different shards may run at the same time; a second turn of one shard waits for the
+    /// first. A turn ends whatever its tasks do: a timer that a task schedules without a delay
+    /// fires in this turn only if another timer that is due at the very same tick is still to come,
+    /// else in the next turn.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -90,7 +91,7 @@ impl<T: Send + 'static> Engine<T> {
     /// engine.schedule_detached(Duration::from_millis(5), "ping")?;
     /// let mut fired = 0;
     /// while let Some(sleep) = engine.turn(0)?.sleep(engine.now()) {
-    ///     // An event loop would wait for its events here, for so long at most.
+    ///     // An event loop would wait for its events here, no longer than `sleep`.
     ///     clock.advance(sleep);
     ///     fired += engine.turn(0)?.fired;
     /// }
@@ -99,15 +100,15 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// The engine has threads of its own, the call comes from one of its tasks, there is no
-    /// such shard, or the engine has stopped. (A turn that a stop cuts short returns how
-    /// many timers it fired, with `more`; the next turn returns the error.)
+    /// The engine has threads of its own, the call comes from one of its tasks, there is no such
+    /// shard, the engine has stopped, or it belongs to the parent process. (A turn that a stop cuts
+    /// short returns how many timers it fired, with `more`; the next turn returns the error.)
     pub fn turn(&self, shard: usize) -> Result<Turn, TurnError> {
         self.turn_at_most(shard, usize::MAX)
     }
 
-    /// As [`turn`](Engine::turn), but fires at most `max_fired` timers: a bound for the
-    /// time that a thread spends here. What is left is the next turn's.
+    /// As [`turn`](Engine::turn), but fires at most `max_fired` timers, which bounds the time that
+    /// the thread spends here. The next turn fires the rest.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -138,14 +139,15 @@ impl<T: Send + 'static> Engine<T> {
         Ok(Turn { fired, more, next: core.instant_of(next) })
     }
 
-    /// Moves a manual clock on by `by` and fires everything that becomes due on the way, in
-    /// order: the clock stops at each tick at which something is due, so that tasks see the
-    /// time of their deadline and what they schedule in turn fires on the way too. Answers how
-    /// many fired.
+    /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
+    /// order. Returns how many fired.
     ///
-    /// With a manual clock nothing moves time but this and [`ManualClock::advance`], and nothing
-    /// fires but in this and [`turn`](Engine::turn): an engine is then fully deterministic.
-    /// (A task that reschedules itself with no delay at all keeps this from returning.)
+    /// The clock stops at each tick at which a timer is due. So tasks see the time of their
+    /// deadline, and timers that they schedule fire on the way too. (A task that reschedules itself
+    /// with no delay at all keeps this from returning.)
+    ///
+    /// With a manual clock, time moves only in this and in [`ManualClock::advance`], and timers
+    /// fire only in this and in [`turn`](Engine::turn): the engine is fully deterministic.
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,9 +162,9 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// The clock is not manual, the call comes from one of the engine's tasks, or the engine
-    /// has stopped. (What had fired when it was stopped on the way, [`stats`](Engine::stats)
-    /// tells.)
+    /// The clock is not manual, the call comes from one of the engine's tasks, the engine has
+    /// stopped, or it belongs to the parent process. If the engine was stopped on the way,
+    /// [`stats`](Engine::stats) tells how many timers had fired.
     ///
     /// [`ManualClock::advance`]: crate::ManualClock::advance
     pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
@@ -179,7 +181,7 @@ impl<T: Send + 'static> Engine<T> {
         Ok(fired + self.settle()?)
     }
 
-    /// Runs turns of all shards until nothing is due and nothing is left to do.
+    /// Runs turns of all shards until no timer is due and no work is left. Returns how many fired.
     fn settle(&self) -> Result<usize, TurnError> {
         let core = self.core();
         let mut all_fired = 0;
@@ -196,7 +198,7 @@ impl<T: Send + 'static> Engine<T> {
         }
     }
 
-    /// When the first bucket of any shard opens.
+    /// Returns when the first bucket of any shard opens.
     fn next_expiration_ns(&self) -> Result<Option<u64>, TurnError> {
         let core = self.core();
         let mut next = Tick::NEVER;
@@ -225,7 +227,7 @@ impl<T: Send + 'static> Engine<T> {
     }
 }
 
-/// Runs one turn and publishes when the shard wants the next.
+/// Runs one turn, and publishes when the shard needs the next.
 fn turn<T: Send + 'static>(
     core: &Core<T>,
     index: usize,
@@ -244,7 +246,7 @@ fn turn<T: Send + 'static>(
     shard.doorbell().publish(report.next);
     let more = report.busy || shard.has_notices();
     let is_for_others = shard.doorbell().is_for_others(before, report.next);
-    // A hook may do anything: also take a turn.
+    // The hook may do anything, even run a turn, so the role is given back first.
     drop(role);
     if is_for_others {
         shard.doorbell().call_hook();

@@ -1,11 +1,7 @@
-//! The engine's type: how one is made and shared, and how a payload gets its timer. Turns for
+//! The engine's type: how an engine is made and shared, and how it schedules payloads. Turns for
 //! callers are in `driving`, the end is in `stopping`.
 //!
-//! *Owner*: any thread, through what it keeps of the engine (`thread_cache`); scheduling takes no
-//! lock.
-//!
-//! *Tested by*: `tests/never_early.rs`, `tests/exactly_once.rs`, `tests/limits.rs`,
-//! `tests/engine_oracle.rs`.
+//! *Owner*: any thread, through its thread cache (`thread_cache`); scheduling takes no lock.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -25,18 +21,18 @@ use super::{Builder, Handle, When};
 
 /// A timer engine.
 ///
-/// `Engine` without a parameter runs closures: what is scheduled is a closure, and the shard's
-/// reaper runs it when it is due. Closures run one after another on the reaper's thread, so they
-/// should be short (send a message, wake a task, set a flag), or run [elsewhere](crate::dispatch).
-/// A closure that captures up to three words needs no allocation.
+/// `Engine` without a type parameter schedules closures; the shard's reaper runs each one when it
+/// is due. Closures run one after another on the reaper's thread, so they should be short (send a
+/// message, wake a task, set a flag), or run [elsewhere](crate::dispatch). A closure that captures
+/// up to three words needs no allocation.
 ///
-/// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it where all timers
-/// of a service do the same kind of thing: a payload of a few words (a connection's number, say)
-/// tells them apart.
+/// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it if all timers of a
+/// service do the same kind of thing, and a payload of a few words (a connection's number, for
+/// example) tells them apart.
 ///
-/// Clones are cheap and share the engine. When the last clone is dropped the engine stops, and
-/// all pending payloads are dropped (a panic in a payload's destructor is caught);
-/// [`stop`](Engine::stop) returns them instead.
+/// Clones are cheap and share the engine. When the last clone is dropped, the engine stops and
+/// drops all pending payloads; a panic in a payload's destructor is caught. To get the payloads
+/// back, call [`stop`](Engine::stop).
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -56,18 +52,18 @@ use super::{Builder, Handle, When};
 ///
 /// # Forks
 /// An engine belongs to the process that built it, whether its threads or its caller drive it. A
-/// child made by `fork` has a copy of the engine without its threads. No timer fires there, no call
-/// blocks, and the calls that need the engine fail: `schedule` as on a [stopped] engine,
-/// [`stop`](Engine::stop) with [`StopError::Forked`], `turn` and `advance` with
-/// [`TurnError::Forked`]. A sleep of the parent ends as if the engine had stopped. The child can
-/// cancel its copies of handles, which gives it its copy of the payload, but cannot reset them. Its
-/// copy of the engine's memory is never freed. The parent is not affected. A child builds engines
-/// of its own, and [`global`](Engine::global) is one of those.
+/// child made by `fork` has a copy of the engine without its threads. In the child, no timer of
+/// that copy fires, no call blocks, and the calls that need the engine fail: `schedule` as on a
+/// [stopped] engine, [`stop`](Engine::stop) with [`StopError::Forked`], `turn` and `advance` with
+/// [`TurnError::Forked`]. A sleep of the parent ends there as if the engine had stopped. The child
+/// can cancel its copies of handles, which gives it its copies of the payloads, but it cannot reset
+/// them. Its copy of the engine's memory is never freed. The parent is not affected. The child can
+/// build engines of its own, and its [`global`](Engine::global) engine is one of those.
 ///
-/// Two limits: a child of a system call that the C library does not know of is not recognized, and
-/// a child that is made *inside a task* must end, or replace its program, before the task returns.
-/// [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: do not use the parent's
-/// in a child.
+/// There are two limits. A child made by a system call that the C library does not know is not
+/// recognized. A child made *inside a task* must end, or replace its program, before the task
+/// returns. [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: do not use the
+/// parent's in a child.
 ///
 /// [stopped]: crate::ScheduleReason::Stopped
 /// [`StopError::Forked`]: crate::StopError::Forked
@@ -79,7 +75,7 @@ pub struct Engine<T: Send + 'static = Task> {
 // === impl Engine: of closures ===
 
 impl Engine {
-    /// An engine for closures, with the default settings of a [`Builder`].
+    /// Builds an engine for closures, with the default settings of a [`Builder`].
     ///
     /// # Errors
     /// A thread could not be started.
@@ -87,15 +83,7 @@ impl Engine {
         Builder::new().build()
     }
 
-    /// Sets up an engine, for closures or for payloads of any type.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::builder().tick(Duration::from_millis(10)).shards(1).build()?;
-    /// assert_eq!(engine.shards(), 1);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Returns a [`Builder`], for an engine of closures or of payloads of any type.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -104,9 +92,9 @@ impl Engine {
 // === impl Engine: of any payload ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// An engine whose payloads `handler` takes in batches, with the default settings of a
-    /// [`Builder`]. Of a plain closure nothing needs to be annotated; for a type that implements
-    /// [`Handler`] see [`with_handler`](Engine::with_handler).
+    /// Builds an engine that hands its payloads to `handler` in batches, with the default settings
+    /// of a [`Builder`]. A plain closure needs no type annotations here; for a type that implements
+    /// [`Handler`] use [`with_handler`](Engine::with_handler).
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -126,7 +114,8 @@ impl<T: Send + 'static> Engine<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A body that calls a method of a payload needs its type: `|batch: Batch<'_, Connection>| ..`.
+    /// A closure that calls a method of a payload has to name the payload's type:
+    /// `|batch: Batch<'_, Connection>| ..`.
     ///
     /// # Errors
     /// A thread could not be started.
@@ -137,10 +126,10 @@ impl<T: Send + 'static> Engine<T> {
         Builder::new().build_typed(handler)
     }
 
-    /// An engine that passes each payload to `each`, with the default settings of a [`Builder`]:
-    /// [`typed`](Engine::typed) for handlers that do not care about batches.
+    /// Builds an engine that calls `each` with each payload, with the default settings of a
+    /// [`Builder`]. It is [`typed`](Engine::typed) for handlers that do not care about batches.
     ///
-    /// A panic of one call does not keep the rest of its batch from being passed on.
+    /// If one call panics, the rest of its batch is still passed on.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -163,8 +152,9 @@ impl<T: Send + 'static> Engine<T> {
         Builder::new().build_each(each)
     }
 
-    /// An engine whose payloads `handler` takes, with the default settings of a [`Builder`]: a
-    /// [pool, a channel or a runtime](crate::dispatch), or a type of your own.
+    /// Builds an engine that hands its payloads to `handler`, with the default settings of a
+    /// [`Builder`]. The handler is a [pool, a channel or a runtime](crate::dispatch), or a type of
+    /// your own.
     ///
     /// ```
     /// use std::time::Duration;
@@ -191,7 +181,7 @@ impl<T: Send + 'static> Engine<T> {
         Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
     }
 
-    /// The engine's number: no other of this process has it.
+    /// The engine's number, which is unique in this process.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
     }
@@ -220,15 +210,15 @@ impl<T: Send + 'static> Engine<T> {
 impl<T: Send + 'static> Engine<T> {
     /// Schedules `payload` for `when`: a [`Duration`](std::time::Duration) from now, an
     /// [`Instant`](std::time::Instant), or a [`When`] with a slack. On an [`Engine`] of closures
-    /// the payload is a closure, to be run; on an `Engine<T>` it is a `T`, to be handed to the
-    /// engine's handler.
+    /// the payload is a closure, which the engine runs; on an `Engine<T>` it is a `T`, which the
+    /// engine hands to its handler.
     ///
-    /// It is never early, and late by less than a tick (plus the time that the system needs to wake
-    /// the reaper, and that other tasks of the shard take). A point in time that has passed is due
-    /// at once; a delay too long to represent never ends.
+    /// The timer is never early. It is late by less than a tick, plus the time that the system
+    /// needs to wake the reaper and that other tasks of the shard take. An instant that has passed
+    /// is due at once. A timer whose delay is too long to represent never fires.
     ///
-    /// One compare-and-swap on the seat of a timer that this thread cancelled, or one push; never
-    /// waits. O(1), however many timers are pending.
+    /// This costs one compare-and-swap on the seat of a timer that this thread cancelled, or one
+    /// push. It never waits. O(1), however many timers are pending.
     ///
     /// ```
     /// use std::time::Duration;
@@ -254,8 +244,8 @@ impl<T: Send + 'static> Engine<T> {
         self.file(when.into(), payload.into_payload(), true).map(Handle::new)
     }
 
-    /// As [`schedule`](Engine::schedule), for a timer that nobody will cancel or reset: firing is
-    /// also cheaper without a handle.
+    /// As [`schedule`](Engine::schedule), for a timer that nobody cancels or resets. Firing is also
+    /// cheaper without a handle.
     ///
     /// # Errors
     /// As [`schedule`](Engine::schedule).
@@ -268,9 +258,9 @@ impl<T: Send + 'static> Engine<T> {
         self.file(when.into(), payload.into_payload(), false).map(drop)
     }
 
-    /// From now on, what the calling thread schedules goes to this shard: for threads that each
-    /// drive one. Threads that do not say so are spread over the shards, and their timers may also
-    /// take the places of cancelled ones on any of them.
+    /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
+    /// that each drive one shard. Other threads are spread over the shards, and their timers may
+    /// also take the seats of cancelled timers on any of them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -287,9 +277,8 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// There is no such shard, the thread is ending (its thread-local values are being dropped, and
-    /// with them what it would remember), or the engine is of the process that this one was forked
-    /// from.
+    /// There is no such shard; the engine belongs to the parent process; or the thread is ending,
+    /// so that its thread-local values are being dropped and it cannot remember the shard.
     pub fn bind_thread(&self, shard: usize) -> Result<(), BindError> {
         if shard >= self.shards() {
             return Err(BindError::NoSuchShard { shard, shards: self.shards() });
@@ -311,7 +300,8 @@ impl<T: Send + 'static> Engine<T> {
         payload: T,
         owned: bool,
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
-        // As in `Producer::schedule`: nothing panics until it is in its entry.
+        // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
+        // its entry.
         let payload = ManuallyDrop::new(payload);
         let Some(mut cache) = thread_cache::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
@@ -331,8 +321,8 @@ impl<T: Send + 'static> Clone for Engine<T> {
     }
 }
 
-// A panic leaves the engine whole: no foreign code runs where it is half-way, and it catches the
-// panics of payloads and handlers.
+// A panic leaves the engine consistent: no foreign code runs while its state is half-changed, and
+// it catches the panics of payloads and handlers.
 impl<T: Send + 'static> UnwindSafe for Engine<T> {}
 impl<T: Send + 'static> RefUnwindSafe for Engine<T> {}
 

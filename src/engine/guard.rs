@@ -18,7 +18,7 @@ use super::Handle;
 ///     let _deadline = engine
 ///         .schedule(Duration::from_secs(5), || eprintln!("this takes too long"))?
 ///         .cancel_on_drop();
-///     // The work: nothing is printed if it ends in time, whichever way it ends.
+///     // Do the work here. If it ends in time, in whichever way, nothing is printed.
 /// }
 /// assert_eq!(engine.len(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,19 +35,7 @@ impl<T: Send + 'static> CancelOnDrop<T> {
         CancelOnDrop { handle: Some(handle) }
     }
 
-    /// Gives the handle back: the timer fires after all, unless that cancels it.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
-    /// let guard = timeout.cancel_on_drop();
-    /// // The work cannot be interrupted any more: the timer stays, whatever happens here.
-    /// drop(guard.into_handle());
-    /// assert_eq!(engine.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the handle. The timer then fires, unless the handle cancels it.
     pub fn into_handle(mut self) -> Handle<T> {
         self.handle.take().expect("a guard has its handle until it is dropped")
     }

@@ -19,9 +19,9 @@ use super::{CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
 ///
-/// One word in size. There is one handle per timer; it may be sent to and used from any thread.
-/// Dropping it *detaches*: the timer still fires. [`Handle::cancel_on_drop`] is for the
-/// opposite. A handle may outlive its engine; its timer is then [`State::Stopped`].
+/// One word in size. There is one handle per timer; it can be sent to and used from any thread.
+/// Dropping it *detaches* the timer, which still fires; [`Handle::cancel_on_drop`] does the
+/// opposite. A handle may outlive its engine; a timer that was pending is then [`State::Stopped`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Handle<T: Send + 'static = Task> {
 
 const _: () = assert!(size_of::<Option<Handle>>() == size_of::<usize>(), "a handle is a word");
 
-/// What a timer is at the moment.
+/// The state of a timer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,36 +61,37 @@ const _: () = assert!(size_of::<Option<Handle>>() == size_of::<usize>(), "a hand
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// It waits for its deadline.
+    /// The timer waits for its deadline.
     Pending,
-    /// Its payload was handed over (or is being handed over right now).
+    /// The payload was handed over, or is being handed over right now.
     Fired,
-    /// Its engine stopped first. The stop returned the payload, or left it in the handle: see
+    /// The engine stopped first. The stop returned the payload, or left it in the handle: see
     /// [`Handle::reset`].
     Stopped,
 }
 
-// SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to
-// whoever wins it, which `T: Send` permits.
+// SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to the
+// thread that wins it, which `T: Send` permits.
 unsafe impl<T: Send + 'static> Send for Handle<T> {}
-// SAFETY: as above; what a shared handle offers are atomic reads.
+// SAFETY: as above; a shared handle offers only atomic reads.
 unsafe impl<T: Send + 'static> Sync for Handle<T> {}
 
 // === impl Handle ===
 
 impl<T: Send + 'static> Handle<T> {
-    /// The handle of an entry that was armed with an owner.
+    /// Makes the handle of an entry that was armed with the held bit set.
     pub(super) fn new(entry: NonNull<Entry<T>>) -> Handle<T> {
         Handle { entry, payload: PhantomData }
     }
 
-    /// Cancels the timer. `true`: it will never fire, and its payload was dropped here, on this
-    /// thread. `false`: it has fired already, or its engine's stop has returned the payload.
+    /// Cancels the timer. Returns `true` if it will never fire: its payload was dropped here, on
+    /// this thread. Returns `false` if it has fired already, or its engine's stop has returned the
+    /// payload.
     ///
     /// One compare-and-swap; never waits. O(1).
     ///
     /// # Panics
-    /// With what dropping the payload panics with; the timer is cancelled all the same.
+    /// Dropping the payload panics. The timer is cancelled all the same.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -105,21 +106,12 @@ impl<T: Send + 'static> Handle<T> {
     /// ```
     pub fn cancel(self) -> bool {
         let handle = ManuallyDrop::new(self);
-        // SAFETY: this was the handle, and the thread's producers are by engines.
+        // SAFETY: this was the handle, and `Producers` finds the thread's producer by the engine.
         unsafe { producer::cancel(handle.entry, Producers) }
     }
 
-    /// Cancels the timer and returns its payload. `None`: it has fired already, or its engine's
-    /// stop has returned the payload. Costs what [`cancel`](Handle::cancel) does.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// let engine = Engine::typed(|batch: Batch<'_, String>| drop(batch))?;
-    /// let handle = engine.schedule(Duration::from_secs(9), "hello".to_owned())?;
-    /// assert_eq!(handle.take().as_deref(), Some("hello"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Cancels the timer and returns its payload. Returns `None` if it has fired already, or its
+    /// engine's stop has returned the payload. Costs the same as [`cancel`](Handle::cancel).
     #[must_use = "`cancel` drops the payload, and costs the same"]
     pub fn take(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
@@ -127,11 +119,11 @@ impl<T: Send + 'static> Handle<T> {
         unsafe { producer::take(handle.entry, Producers) }
     }
 
-    /// Moves the timer: it is due at `when` (a [`Duration`](std::time::Duration) from now, an
+    /// Moves the timer: it is then due at `when` (a [`Duration`](std::time::Duration) from now, an
     /// [`Instant`], or a [`When`]), and at no other time.
     ///
-    /// One compare-and-swap where the new time is not much earlier than the old one (not before
-    /// its bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
+    /// One compare-and-swap if the new time is not much earlier than the old one (not before its
+    /// bucket opens), else the cost of a cancel and a schedule. Never waits. O(1).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,15 +140,16 @@ impl<T: Send + 'static> Handle<T> {
     /// ```
     ///
     /// # Errors
-    /// The timer has fired, or the engine has stopped. If the stop comes while the timer is on the
-    /// way to an earlier time, the payload stays in the handle: it neither fires nor is returned by
-    /// `stop`, [`take`](Handle::take) returns it, and it is dropped with the handle.
+    /// The timer has fired, or the engine has stopped. If the stop comes while the timer is being
+    /// moved to an earlier time, the payload stays in the handle: the timer does not fire, and
+    /// `stop` does not return the payload. [`take`](Handle::take) returns it, and dropping the
+    /// handle drops it.
     #[inline]
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
         self.move_to(when.into())
     }
 
-    /// What the timer is at the moment; it may be something else right after. One atomic load.
+    /// Returns the state of the timer, which may change right after. One atomic load.
     pub fn state(&self) -> State {
         let word = self.as_entry().word();
         match word.phase() {
@@ -166,37 +159,19 @@ impl<T: Send + 'static> Handle<T> {
         }
     }
 
-    /// When the timer is due (or was, if it has fired): its deadline rounded up to the tick.
-    /// `None`: never, or its engine has stopped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let timeout = engine.schedule(Duration::from_micros(2_500), || println!("due"))?;
-    /// let left = timeout.deadline().map(|deadline| deadline - engine.now());
-    /// assert_eq!(left, Some(Duration::from_millis(3)), "ticks are a millisecond long");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns when the timer is due (or was, if it has fired): its deadline rounded up to the
+    /// tick. Returns `None` if it never fires, or if its engine has stopped.
     pub fn deadline(&self) -> Option<Instant> {
         let entry = self.as_entry();
         let deadline = entry.word().deadline();
         let cache: Lent<T> = thread_cache::of_number(entry.engine())?;
-        // Whether the engine is still somewhere depends on what threads keep: they are not asked.
+        // A stopped engine may still be in some thread's cache, so the result must not depend on
+        // whether it is found.
         if cache.core.is_stopping() { None } else { cache.core.instant_of(deadline) }
     }
 
-    /// Turns the handle into one that cancels the timer when it is dropped, also by a panic.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let timeout = engine.schedule(Duration::from_secs(60), || println!("due"))?;
-    /// drop(timeout.cancel_on_drop());
-    /// assert!(engine.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Turns the handle into a guard that cancels the timer when it is dropped, also during a
+    /// panic.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         CancelOnDrop::new(self)
     }
@@ -210,7 +185,7 @@ impl<T: Send + 'static> Handle<T> {
 
     #[inline]
     fn move_to(&mut self, when: When) -> Result<(), ResetError> {
-        // The entry may be far away: it is on its way while the time is read.
+        // The entry may not be in the processor's cache: it is fetched while the time is read.
         prefetch(self.entry.as_ptr());
         let moment = Moment::now();
         let number = self.as_entry().engine();
@@ -221,7 +196,7 @@ impl<T: Send + 'static> Handle<T> {
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
-        // SAFETY: this is the handle; what becomes of it is done below.
+        // SAFETY: this is the handle, and each outcome is handled below.
         match unsafe { producer.reset(&core.pool, shard, self.entry, deadline, now) } {
             Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
@@ -247,8 +222,8 @@ impl<T: Send + 'static> Handle<T> {
     }
 }
 
-// A panic leaves the timer whole: payloads are moved, and run or dropped by nobody who holds a part
-// of a handle.
+// A panic leaves the timer consistent: a payload is moved out before it is run or dropped, and no
+// part of a handle is borrowed then.
 impl<T: Send + 'static> UnwindSafe for Handle<T> {}
 impl<T: Send + 'static> RefUnwindSafe for Handle<T> {}
 
@@ -264,7 +239,7 @@ impl fmt::Display for State {
 
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
-        // SAFETY: the handle is going.
+        // SAFETY: the handle is being dropped and is not used again.
         unsafe { producer::let_go(self.entry, Producers) };
     }
 }

@@ -1,15 +1,15 @@
-//! The engine: what users build, schedule on, and stop.
+//! The engine that users build, schedule on and stop.
 //!
-//! - `builder` has an engine's settings; `assembly` puts it together, and `core` is what its
-//!   threads share.
-//! - `facade` is the engine's type, and how payloads get their timers; `when` is the time of a
-//!   timer as callers say it.
-//! - `handle` is the caller's end of a timer, `guard` one that cancels when dropped.
-//! - `driving` runs turns for callers; `stopping` is how an engine ends.
-//! - `global` is the engine that a process shares; `remote` is an engine by its number.
-//! - `ticks` computes and moves in ticks, for doors that hold a lock.
+//! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
+//!   state that its threads share.
+//! - `facade` is the engine's type and schedules payloads; `when` is the time of a timer as callers
+//!   give it.
+//! - `handle` is the caller's end of a timer; `guard` is a handle that cancels when dropped.
+//! - `driving` runs turns for callers; `stopping` ends an engine.
+//! - `global` is the engine that a process shares; `remote` is a weak engine id.
+//! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
-//! - `observe` is what an engine tells about itself.
+//! - `observe` has statistics, snapshots and metrics.
 
 mod assembly;
 mod builder;

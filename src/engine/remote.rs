@@ -1,5 +1,5 @@
-//! An engine by its number: for what there are many of, and what would otherwise count a
-//! reference that all threads share each time that it comes and goes.
+//! A weak engine id: a door's many timers know their engine by its number, which avoids a contended
+//! reference count.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -14,13 +14,13 @@ use crate::time::Tick;
 use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::{Engine, Handle, When};
 
-/// An engine for closures, by its number. It does not keep the engine alive.
+/// A weak reference to an engine for closures: its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EngineRef {
     number: u32,
 }
 
-/// A time for a timer, as an engine files it.
+/// The deadline of a timer, as an engine has computed it, and the time at which it did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Computed {
     deadline: Tick,
@@ -34,25 +34,26 @@ impl EngineRef {
         EngineRef { number: engine.number() }
     }
 
-    /// The engine's time, as its clock shows it. `None`: it is gone.
+    /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         let cache = self.lent()?;
         cache.core.clock.instant_at(cache.core.clock.now_ns())
     }
 
-    /// How long a tick is. `None`: the engine is gone.
+    /// Returns the length of a tick. `None`: the engine is gone.
     pub(crate) fn tick(self) -> Option<Duration> {
         Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
     }
 
-    /// The time that `when` is. `None`: it is too far away to represent, or the engine is gone.
+    /// Returns the instant at which `when` is due. `None`: it is too far away to represent, or the
+    /// engine is gone.
     #[inline]
     pub(crate) fn time_of(self, when: When) -> Option<Instant> {
         if let Some(deadline) = when.as_instant() {
             return Some(deadline);
         }
         if when.is_now() {
-            // The thread's watch may be ahead of the clock: this is to be now, not soon.
+            // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
             return self.now();
         }
         let mut cache = self.lent()?;
@@ -64,8 +65,8 @@ impl EngineRef {
         }
     }
 
-    /// The time by the thread's watch: never behind the engine's clock, and cheaper to read.
-    /// `None`: the engine is gone.
+    /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
+    /// to read. `None`: the engine is gone.
     #[inline]
     pub(crate) fn watch_ns(self) -> Option<u64> {
         let mut cache = self.lent()?;
@@ -73,8 +74,8 @@ impl EngineRef {
         Some(watch.now_ns(&core.clock))
     }
 
-    /// The time on the engine's clock that `when` is, for `schedule_at_ns`. `None`: the engine is
-    /// gone.
+    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. `None`:
+    /// the engine is gone.
     #[inline]
     pub(crate) fn due_ns(self, when: When) -> Option<u64> {
         let mut cache = self.lent()?;
@@ -83,13 +84,13 @@ impl EngineRef {
         Some(when.due_ns(core, now_ns))
     }
 
-    /// Reckons when a timer for `deadline` is due; `None` there: never. `None` here: the engine's
-    /// clock has got to it. Asks the clock itself only where the thread's watch, which is never
-    /// behind it, says that it might have.
+    /// Computes when a timer for `deadline` is due; a `deadline` of `None` is never. Returns `None`
+    /// if the engine's clock has reached `deadline`. The engine's clock is read only if the
+    /// thread's clock, which is never behind it, has reached `deadline`.
     #[inline]
     pub(crate) fn compute(self, deadline: Option<Instant>) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
-            // Whoever schedules it is told.
+            // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
         let ThreadCache { core, watch, .. } = &mut *cache;
@@ -104,8 +105,9 @@ impl EngineRef {
         Some(Computed { deadline: core.scale.ceil(deadline_ns), now_ns })
     }
 
-    /// Schedules `task` for what this engine has just computed, on the same thread. (That time has
-    /// moved on since then is nothing new to whom it is filed for.)
+    /// Schedules `task` for a deadline that this engine has just computed, on the same thread. (The
+    /// time in `computed` is a little old by now. That is harmless, because a producer may be
+    /// delayed after any reading of its clock.)
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
@@ -138,14 +140,14 @@ impl EngineRef {
         finish(cache, scheduled)
     }
 
-    /// Whether the engine belongs to a process that this one was forked from: what it has taken
-    /// never ends here.
+    /// Whether the engine belongs to a process that this one was forked from: the timers that it
+    /// took never end here.
     #[inline]
     pub(crate) fn is_inherited(self) -> bool {
         is_inherited(self.number)
     }
 
-    /// Whether the engine's clock has got to that time. Not if the engine is gone.
+    /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
     pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
     }
@@ -156,14 +158,14 @@ impl EngineRef {
     }
 }
 
-/// Gives back what was lent for a schedule, and makes a handle of what came of it.
+/// Gives the thread cache back after a schedule, and makes a handle of the entry.
 #[inline]
 fn finish(
     cache: Lent<Task>,
     scheduled: Result<(NonNull<Entry<Task>>, Deferred), ScheduleError<Task>>,
 ) -> Result<Handle, ScheduleError<Task>> {
     let (entry, deferred) = scheduled?;
-    // The handle first: what is left to be done may unwind.
+    // The handle comes first, because the deferred work may unwind.
     let handle = Handle::new(entry);
     cache.give_back(deferred);
     Ok(handle)

@@ -1,7 +1,8 @@
-//! How an engine stops: by a call, with or without a limit of time, or because its last user goes.
+//! How an engine stops: by a call, with or without a time limit, or because its last clone is
+//! dropped.
 //!
-//! *Owner*: anyone who has the engine. The protocol is [`Ending`](crate::reaper::Ending)'s; here is
-//! who waits for it, and who must not.
+//! *Owner*: anyone who has the engine. [`Ending`](crate::reaper::Ending) has the protocol; this
+//! file decides who waits for it, and who must not.
 //!
 //! *Tested by*: `tests/stop.rs`, `tests/stop_backlog.rs`, `tests/stop_cycles.rs`,
 //! `tests/stop_within.rs`.
@@ -18,16 +19,16 @@ use super::core::Core;
 use super::driving::is_inside;
 use super::thread_cache::is_inherited;
 
-/// Stops the engine when its last user goes.
+/// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
     core: Arc<Core<T>>,
     has_threads: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Somebody gave up waiting for the engine's tasks.
+    /// Whether a stopper gave up waiting for the engine's tasks.
     gave_up: AtomicBool,
 }
 
-/// What a stop with a limit of time brought back, and what it did not wait for.
+/// The result of a stop with a time limit: what it returned, and what it did not wait for.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,9 +43,9 @@ pub(super) struct Inner<T: Send + 'static> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Stopped<T> {
-    /// What was pending and will not run.
+    /// The payloads that were pending and will not run.
     pub returned: Vec<T>,
-    /// How many shards were still running a task when the time was over. Zero: the engine has
+    /// How many shards were still running a task when the time was over. If zero, the engine has
     /// stopped altogether, and has dropped its handler.
     pub running: usize,
 }
@@ -54,12 +55,13 @@ pub struct Stopped<T> {
 impl<T: Send + 'static> Engine<T> {
     /// Stops the engine, and returns every payload that was pending.
     ///
-    /// From the moment of the call scheduling is refused, and no payload is taken out of a batch
-    /// any more: those that were due and not yet taken come back with the rest. Waits for the tasks
-    /// that are running. When this returns, the engine has dropped its handler.
+    /// From the moment of the call, scheduling is refused and no payload is taken out of a batch
+    /// any more: payloads that were due and not yet taken come back with the rest. The call waits
+    /// for the tasks that are running. When it returns, the engine has dropped its handler.
     ///
-    /// A payload is handed over, dropped or returned by its handle, given back by `schedule`, or
-    /// returned here: exactly one of these, however they race. Stopping again returns nothing.
+    /// Each payload ends in exactly one of these ways, however they race: it is handed over,
+    /// dropped or returned by its handle, given back by `schedule`, or returned here. Stopping
+    /// again returns nothing.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -73,22 +75,22 @@ impl<T: Send + 'static> Engine<T> {
     /// ```
     ///
     /// # Errors
-    /// The call comes from one of the engine's own tasks, or from one that a task of this engine
-    /// waits for; the engine goes on as before. Or it comes from a child process.
+    /// The call comes from one of the engine's own tasks, or from a task that a task of this engine
+    /// waits for; the engine then goes on as before. Or the call comes from a child process.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
         self.inner().stop(None).map(|stopped| stopped.returned)
     }
 
-    /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and says
+    /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and returns
     /// how many shards were still running one then.
     ///
-    /// The engine is stopped in either case: nothing more begins. What a task that is still running
-    /// kept its batch from is returned by the next call of this or of `stop`; without one it is
-    /// dropped after that task. The handler goes after the last task. Once the time was over,
-    /// dropping the engine does not wait either.
+    /// The engine is stopped in either case: no further task begins. If a task is still running,
+    /// the rest of its batch is returned by the next call of this or of `stop`; without such a call
+    /// it is dropped after that task. The handler is dropped after the last task. Once a limit was
+    /// exceeded, dropping the engine does not wait either.
     ///
-    /// Of an engine that its caller drives, a handler that takes its time to be dropped is waited
-    /// for on the calling thread, limit or not.
+    /// If its caller drives the engine, the handler may be dropped on the calling thread: this call
+    /// then takes as long as that does, whatever the limit.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -115,11 +117,11 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`stop`](Engine::stop).
     pub fn stop_within(&self, limit: Duration) -> Result<Stopped<T>, StopError> {
-        // A limit that no clock can show is none.
+        // A limit too long to represent is no limit.
         self.inner().stop(Instant::now().checked_add(limit))
     }
 
-    /// Whether somebody has stopped the engine: it takes no timers and runs none.
+    /// Whether the engine was stopped: it takes no timers and runs none.
     pub fn is_stopped(&self) -> bool {
         self.core().is_stopping()
     }
@@ -160,12 +162,14 @@ impl<T: Send + 'static> Inner<T> {
         Ok(Stopped { returned, running })
     }
 
-    /// Waits for the tasks that are running, and for the handler to be dropped.
+    /// Waits for the tasks that are running, and for the handler to be dropped. Returns whether
+    /// that was done by `deadline`.
     fn wait(&self, deadline: Option<Instant>) -> bool {
         yield_while(|| {
             let is_over = self.core.ending.wait(deadline);
             if !is_over {
-                // ORDER: Relaxed - whoever drops the engine has it from all who used it.
+                // ORDER: Relaxed - the last clone is dropped after all that was done with the
+                // engine.
                 self.gave_up.store(true, Ordering::Relaxed);
             } else if deadline.is_none() {
                 self.join();
@@ -174,9 +178,10 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    /// Waits for the threads, which are about to return; not for the one that this is, where what
-    /// tasks have left in its thread-locals calls this as it ends. One of several stoppers waits:
-    /// another may be what a thread still does.
+    /// Joins the threads, which are about to return. The calling thread may be one of them, if a
+    /// value that a task left in its thread-locals calls this while the thread ends: it is left
+    /// out. Only one of several stoppers joins, because another may be running on a thread that is
+    /// being joined.
     fn join(&self) {
         let threads = mem::take(&mut *self.threads.lock().expect("nothing panics under this lock"));
         let here = thread::current().id();
@@ -189,8 +194,9 @@ impl<T: Send + 'static> Inner<T> {
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         if is_inherited(self.core.id()) {
-            // Nobody stops what another process runs. Its threads are not here to be joined, or
-            // even to be let go of; its locks may be held, and its lists be half-way somewhere.
+            // The engine belongs to another process. Its threads do not exist here, so they can be
+            // neither joined nor detached; its locks may be held, and its lists may be
+            // half-changed.
             let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
             mem::forget(mem::take(threads));
             return mem::forget(self.core.clone());
@@ -203,10 +209,11 @@ impl<T: Send + 'static> Drop for Inner<T> {
         if waiting.is_some() {
             self.wait(None);
         }
-        // Where nobody waits, those who are still at it drop what they leave.
+        // If this did not wait, the threads that still run a task drop the payloads that they
+        // leave.
         pending.append(&mut self.core.ending.abandon());
         drop_each(pending);
-        // SAFETY: this was the last of the engine, and it is stopped.
+        // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };
     }
 }

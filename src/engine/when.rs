@@ -1,4 +1,4 @@
-//! When a timer is due, as callers say it.
+//! The time of a timer, as callers give it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,8 +10,8 @@ use super::core::Core;
 /// When a timer is due: after a delay or at a point in time, and how much later it may fire.
 ///
 /// Every method that schedules or moves a timer takes `impl Into<When>`. A [`Duration`] is a delay
-/// from the call on, an [`Instant`] a point in time on the engine's clock, and neither has a slack.
-/// The rest is said by name:
+/// from the call on, and an [`Instant`] is a point in time on the engine's clock; neither has a
+/// slack. The methods of `When` express the rest:
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct When {
     slack: Duration,
 }
 
-/// The earliest time.
+/// The earliest time at which the timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Start {
     After(Duration),
@@ -51,56 +51,46 @@ impl When {
     #[cfg(feature = "keyed")]
     pub(crate) const NOW: When = When::after(Duration::ZERO);
 
-    /// `delay` after the call that schedules or moves the timer. A delay too long to represent
-    /// never ends.
+    /// The timer is due `delay` after the call that schedules or moves it. With a delay too long to
+    /// represent it never fires.
     #[inline(always)]
     pub const fn after(delay: Duration) -> When {
         When { start: Start::After(delay), slack: Duration::ZERO }
     }
 
-    /// At a point in time, by the engine's clock ([`Engine::now`](crate::Engine::now)). One that
-    /// has passed is due at once.
+    /// The timer is due at `deadline`, by the engine's clock ([`Engine::now`](crate::Engine::now)).
+    /// A point in time that has passed is due at once.
     #[inline(always)]
     pub const fn at(deadline: Instant) -> When {
         When { start: Start::At(deadline), slack: Duration::ZERO }
     }
 
-    /// At a time of the system's clock. One that has passed is due at once, and one too far away to
-    /// represent never is.
+    /// The timer is due at a time of the system's clock. A time that has passed is due at once.
+    /// With a time too far away to represent the timer never fires.
     ///
-    /// The time that is left is computed here, once. The timer then goes by the engine's clock,
-    /// which is monotonic: setting the system's clock later does not move it. For a timer at a
-    /// time of day that has to follow such changes, schedule a check a little earlier and compute
+    /// The time that is left is computed here, once. The timer then follows the engine's clock,
+    /// which is monotonic: setting the system's clock later does not move the timer. For a timer at
+    /// a time of day that has to follow such changes, schedule a check a little earlier and compute
     /// the rest there.
-    ///
-    /// ```
-    /// # use std::time::{Duration, SystemTime};
-    /// # use tickless::{Engine, When};
-    /// let engine = Engine::new()?;
-    /// let midnight = SystemTime::now() + Duration::from_secs(3600);
-    /// let report = engine.schedule(When::at_system_time(midnight), || println!("a new day"))?;
-    /// # report.cancel();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn at_system_time(time: SystemTime) -> When {
         let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
         Instant::now().checked_add(left).map_or(When::after(Duration::MAX), When::at)
     }
 
     /// The timer may fire up to `slack` later: at any time from its deadline to its deadline plus
-    /// `slack`, and still never earlier. Default: no slack, which is late by less than a tick.
+    /// `slack`, and still never earlier. Default: no slack, which means late by less than a tick.
     ///
-    /// Of the ticks in that window the engine takes one at which the widest bucket of the wheel
-    /// opens. So timers whose windows overlap tend to share a wake-up, and a slack as long as the
-    /// bucket that the timer is filed in is wide saves it all cascades. (That is between a 32nd of
-    /// the delay and about the delay itself, with the default reach. The few that the slack takes
-    /// beyond the reach of their level are cascaded once; and a timer that takes the seat of a
-    /// cancelled one is re-filed when that one's bucket opens.) A slack in which no tick begins
-    /// makes no difference.
+    /// Of the ticks in that window, the engine picks one at which the widest bucket of the wheel
+    /// opens. So timers whose windows overlap tend to share a wake-up. A slack as long as the
+    /// timer's bucket is wide saves the timer all cascades; with the default reach, a bucket's
+    /// width is between a 32nd of the delay and about the delay itself. There are two exceptions:
+    /// the few timers that the slack takes beyond the reach of their level are cascaded once, and a
+    /// timer that takes the seat of a cancelled one is re-filed when that one's bucket opens. A
+    /// slack in which no tick begins makes no difference.
     ///
     /// [`Handle::deadline`](crate::Handle::deadline) and [`Lateness`](crate::Lateness) go by the
-    /// tick that was taken. Use it for what people and machines far away wait for anyway: idle
-    /// connections, keep-alives, caches.
+    /// tick that was picked. Use a slack for timers whose exact time does not matter to people and
+    /// remote machines: idle connections, keep-alives, caches.
     ///
     /// ```
     /// use std::time::Duration;
@@ -123,7 +113,7 @@ impl When {
         self
     }
 
-    /// The tick at which a timer is due that is filed at `now_ns`.
+    /// The tick at which a timer that is filed at `now_ns` is due.
     #[inline(always)]
     pub(super) fn tick<T>(self, core: &Core<T>, now_ns: u64) -> Tick {
         if !self.slack.is_zero() {
@@ -135,8 +125,9 @@ impl When {
         }
     }
 
-    /// The time on the engine's clock at which it is due for a caller whose clock shows `now_ns`:
-    /// with a slack that of the tick that `tick` takes, else as it was said. `u64::MAX` is never.
+    /// The time on the engine's clock at which the timer is due, for a caller whose clock shows
+    /// `now_ns`. With a slack it is that of the tick that `tick` picks, else exactly the given
+    /// time. `u64::MAX` is never.
     #[inline]
     pub(super) fn due_ns<T>(self, core: &Core<T>, now_ns: u64) -> u64 {
         if self.slack.is_zero() {
@@ -145,7 +136,7 @@ impl When {
         core.scale.start_ns(self.tick(core, now_ns)).unwrap_or(u64::MAX)
     }
 
-    /// What was said, where that needs no clock: a time without a slack.
+    /// The given instant, if there is one and no slack: this needs no clock.
     #[inline]
     pub(super) fn as_instant(self) -> Option<Instant> {
         match self.start {
@@ -154,7 +145,7 @@ impl When {
         }
     }
 
-    /// Whether it is due as soon as possible.
+    /// Whether the timer is due as soon as possible.
     #[inline]
     pub(super) fn is_now(self) -> bool {
         self.slack.is_zero() && self.start == Start::After(Duration::ZERO)
@@ -172,7 +163,7 @@ impl When {
 // === impl Engine: times ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// The time on the engine's clock that `when` is, now that it shows `now_ns`.
+    /// The time on the engine's clock at which `when` is due, if that clock shows `now_ns`.
     pub(crate) fn due_ns(&self, when: When, now_ns: u64) -> u64 {
         when.due_ns(self.core(), now_ns)
     }

@@ -1,46 +1,47 @@
-//! The side of whoever holds an entry: the handle of a timer, the producer of a seat.
+//! The holder's side of an entry: the handle of a timer, or the producer that keeps a seat.
 //!
-//! *Owner*: the thread that has the handle or the seat. Each operation is one exchange of the
-//! state word; it is repeated only when the reaper re-filed the entry in between, which it does
-//! once per level.
+//! *Owner*: the thread that has the handle or the seat. Each operation is one CAS of the state
+//! word. It is retried only if the reaper re-filed the entry in between, which happens once per
+//! level.
 //!
-//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE. Every exchange is AcqRel: the release
-//! half publishes what this thread wrote (a payload), the acquire half lets the winner see what
-//! the last one wrote.
+//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE. Every CAS is AcqRel: the release half
+//! publishes what this thread wrote (a payload), and the acquire half lets the winner see what the
+//! previous one wrote.
 
 use crate::sync::Ordering;
 use crate::time::Tick;
 
 use super::{Entry, Phase, Word};
 
-/// What became of a reset.
+/// The outcome of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// The timer is due at the new time and at no other.
     Moved,
-    /// The new time lies before the bucket opens: it takes a fresh entry.
+    /// The new time lies before the bucket opens: the timer needs a fresh entry.
     TooEarly,
     /// Too late: the timer fired, or its engine stopped.
     Gone,
 }
 
-/// What became of an entry whose handle is gone.
+/// The state of an entry after its handle was let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetGo {
     /// A list still reaches it.
     Listed,
-    /// The list had let go before: the entry is the caller's plain memory now.
+    /// The list had already let go: the entry is the caller's plain memory now.
     Mine,
-    /// The timer is stranded: the entry is the caller's, with the payload in it.
+    /// The timer is stranded: the entry is the caller's, and the payload is still in it.
     Stranded,
 }
 
 impl<T> Entry<T> {
-    /// Cancels: the time from which on the vacant seat serves another timer. `None`: it fired, or
-    /// its engine stopped; what is stranded is for [`Entry::let_go_of_handle`].
+    /// Cancels the timer. Returns the time from which the vacant seat can serve another timer, or
+    /// `None` if the timer fired, its engine stopped, or it is stranded. (A stranded timer is left
+    /// to [`Entry::let_go_of_handle`].)
     ///
-    /// The payload is the caller's, in place: to be taken or dropped, once. The owner's bit stays
-    /// set: the caller is now the producer of a vacancy.
+    /// The payload stays in place and is now the caller's, who takes or drops it once. The `held`
+    /// bit stays set: the caller is now the producer of a vacancy.
     ///
     /// # Safety
     /// The caller has the handle.
@@ -58,7 +59,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Cancels and takes the payload: see [`Entry::vacate`].
+    /// Cancels the timer and takes its payload: see [`Entry::vacate`].
     ///
     /// # Safety
     /// The caller has the handle.
@@ -66,7 +67,7 @@ impl<T> Entry<T> {
     pub unsafe fn cancel(&self) -> Option<(T, Tick)> {
         // SAFETY: the caller has the handle.
         let opens = unsafe { self.vacate() }?;
-        // SAFETY: the exchange left `Pending`, so the payload is ours, and once.
+        // SAFETY: the CAS left `Pending`, so the payload is ours, and is taken once.
         Some((unsafe { self.take_payload() }, opens))
     }
 
@@ -90,11 +91,11 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Takes the seat for a timer whose payload was put already. `false`: the reaper unlinked
-    /// it first, and it is the caller's plain memory now (with the payload in it).
+    /// Takes the seat for a timer whose payload was already put. Returns `false` if the reaper
+    /// unlinked the entry first: it is then the caller's plain memory, with the payload in it.
     ///
     /// # Safety
-    /// The caller keeps the seat, `deadline` is not before its bucket opens, and the payload is
+    /// The caller keeps the seat, `deadline` is not before its bucket opens, and the payload was
     /// put.
     #[inline]
     pub unsafe fn take_seat(&self, deadline: Tick, held: bool) -> bool {
@@ -104,11 +105,12 @@ impl<T> Entry<T> {
         word.in_list() && self.cas(word, word.pending(deadline, held))
     }
 
-    /// Lets go of a seat, or of a handle whose timer is not stranded. `true`: the list had let go
-    /// before, so the entry is the caller's plain memory now.
+    /// Lets go of a seat, or of a handle whose timer is not stranded. Returns `true` if the list
+    /// had already let go: the entry is then the caller's plain memory.
     ///
     /// # Safety
-    /// The caller has the handle or keeps the seat, and uses it no more (unless `true`).
+    /// The caller has the handle or keeps the seat. It does not use the entry again, unless this
+    /// returns `true`.
     #[inline]
     pub unsafe fn let_go(&self) -> bool {
         let before = self.unhold();
@@ -122,8 +124,8 @@ impl<T> Entry<T> {
     /// Lets go of the handle of any timer.
     ///
     /// # Safety
-    /// The caller has the handle, uses it no more (unless the entry is its own), and
-    /// [disarms](Entry::disarm) a stranded one.
+    /// The caller has the handle. It does not use the entry again, unless the entry is now its
+    /// own, and it [disarms](Entry::disarm) a stranded one.
     #[inline]
     pub unsafe fn let_go_of_handle(&self) -> LetGo {
         match self.unhold() {
@@ -136,7 +138,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Clears the owner's bit. `Some`: the list had let go before, when the word was this.
+    /// Clears the `held` bit. If the list had already let go, returns the word and leaves the bit.
     #[inline]
     fn unhold(&self) -> Option<Word> {
         loop {
@@ -151,12 +153,12 @@ impl<T> Entry<T> {
         }
     }
 
-    /// The exchange that decides every race: from exactly `from`, or not at all.
+    /// The CAS that decides every race.
     #[inline]
     pub(super) fn cas(&self, from: Word, to: Word) -> bool {
         // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. Acquire
-        // where it fails: a seat that could not be taken was unlinked, and what the reaper wrote
-        // to the entry before (its place) comes before what the producer writes now.
+        // on failure: a seat that could not be taken was unlinked, and the reaper's earlier write
+        // to the entry (its place) comes before what the producer writes now.
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -1,7 +1,7 @@
-//! The entry: a timer's memory, the word that decides its fate, and how memory is let go.
+//! The entry: a timer's memory, its state word, and how the memory is reclaimed.
 //!
-//! Start with `word` (what can be said about an entry), then `holder` (what a handle or a
-//! thread's cache does with one) and `reaping` (what the reaper does).
+//! Start with `word` (the states of an entry), then `holder` (what a handle or a thread cache does
+//! with one) and `reaping` (what the reaper does).
 
 mod holder;
 mod node;

@@ -1,8 +1,8 @@
 //! The entry: one scheduled timer in one allocation of one cache line.
 //!
-//! *Owner*: the state word tells who may do what (see `word`). The payload belongs to whoever
-//! put the entry into its present phase: readable by the winner of the exchange that leaves
-//! `Pending`, writable by the sole holder of free memory and by the producer of a vacancy.
+//! *Owner*: the state word tells who may do what (see `word`). The payload belongs to the thread
+//! that put the entry into its present phase: the winner of the CAS that leaves `Pending` may read
+//! it, and the sole holder of free memory or the producer of a vacancy may write it.
 //!
 //! *Tested by*: `loom-tests/tests/{cancel_fire,reset_fire,seat,release}.rs`.
 
@@ -15,10 +15,10 @@ use crate::time::{MAX_LEVELS, Place, Tick};
 
 use super::{Phase, Word};
 
-/// A node of an intrusive list: it carries the pointer to the next one itself.
+/// A node of an intrusive list: it contains the pointer to the next node.
 pub trait Linked: Sized {
-    /// The link. Written by the thread that pushes the node, read by the one that took the list
-    /// (and, for entries, by readers under a guard, who must expect it to change).
+    /// The link. The thread that pushes the node writes it, and the thread that took the list reads
+    /// it. Readers under a guard also read the links of entries and must expect them to change.
     fn next(&self) -> &AtomicPtr<Self>;
 }
 
@@ -32,7 +32,7 @@ pub struct Entry<T> {
     filed: AtomicU64,
     /// The shard in whose wheel it is filed.
     shard: AtomicU32,
-    /// The engine that it belongs to, for life.
+    /// The engine that it belongs to. It never changes.
     engine: u32,
     payload: UnsafeCell<MaybeUninit<T>>,
     life: Life,
@@ -54,7 +54,7 @@ const _: () = assert!(size_of::<Entry<[usize; 4]>>() == 64, "four words ride alo
 
 // SAFETY: the payload is only touched by the thread that the state word makes its owner, and
 // moves between threads with a release/acquire pair on that word or on the list; every other
-// field is atomic or never changes. `T: Send` is what moving it asks for.
+// field is atomic or never changes. `T: Send` permits the move.
 unsafe impl<T: Send> Send for Entry<T> {}
 // SAFETY: as for `Send`: shared access to an entry reaches the payload through the word alone.
 unsafe impl<T: Send> Sync for Entry<T> {}
@@ -101,20 +101,21 @@ impl<T> Entry<T> {
     pub fn word(&self) -> Word {
         self.life.look();
         // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): Acquire - pairs with the release half of
-        // every exchange of the word: what the last winner wrote (payload, place) is visible.
+        // every CAS or `fetch_and` of the word: what the last winner wrote (payload, place) is
+        // visible.
         Word(self.word.load(Ordering::Acquire))
     }
 
     /// The bucket that the entry is filed in. Only official together with an unchanged word.
     #[inline]
     pub fn filed(&self) -> Filed {
-        // ORDER(RESET-FIRE, SEAT): Relaxed - read between a load of the word and an exchange
-        // from the same value, which fails if the entry was re-filed in between.
+        // ORDER(RESET-FIRE, SEAT): Relaxed - read between a load of the word and a CAS from the
+        // same value, which fails if the entry was re-filed in between.
         Filed::unpack(self.filed.load(Ordering::Relaxed))
     }
 
-    /// The same for a reader, who sees as well what its writer did before: a reader that finds an
-    /// entry elsewhere finds what was beside it in the hands of the owner.
+    /// The same for a reader, which also sees what the writer of the place did before. So a reader
+    /// that finds an entry filed elsewhere finds the entries beside it in the owner's hands.
     pub fn filed_and_before(&self) -> Filed {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `set_filed`.
         Filed::unpack(self.filed.load(Ordering::Acquire))
@@ -149,8 +150,8 @@ impl<T> Entry<T> {
     /// Moves the payload out.
     ///
     /// # Safety
-    /// The payload was put, the caller owns it (it won the exchange that left `Pending`, or it
-    /// put the payload and the entry never became `Pending`), and moves it out once.
+    /// The payload was put. The caller owns it (it won the CAS that left `Pending`, or it put the
+    /// payload and the entry never became `Pending`), and moves it out once.
     #[inline]
     pub unsafe fn take_payload(&self) -> T {
         self.payload.with_mut(|cell| {
@@ -186,13 +187,13 @@ impl<T> Entry<T> {
         self.word.store(before.pending(deadline, held).0, Ordering::Relaxed);
     }
 
-    /// Undoes [`Entry::arm`] after the push was refused: the payload comes back.
+    /// Undoes [`Entry::arm`] after the push was refused, and returns the payload.
     ///
     /// # Safety
-    /// The caller armed the entry, or has the handle of the timer that is stranded in it; and it is
-    /// in no list.
+    /// The entry is in no list. The caller armed it, or has the handle of the timer that is
+    /// stranded in it.
     pub unsafe fn disarm(&self) -> T {
-        // SAFETY: no list ever reached the entry, so that the payload is the caller's.
+        // SAFETY: no list ever reached the entry, so the payload is the caller's.
         let payload = unsafe { self.take_payload() };
         self.set_free();
         payload
@@ -201,28 +202,28 @@ impl<T> Entry<T> {
     /// Leaves the payload with the handle after the push was refused: the timer is stranded.
     ///
     /// # Safety
-    /// As [`Entry::disarm`], and it was armed with an owner.
+    /// As [`Entry::disarm`], and it was armed as held.
     pub unsafe fn strand(&self) {
-        // ORDER: Relaxed - the caller alone reaches the entry; who is given the handle has it from
-        // the caller.
+        // ORDER: Relaxed - the caller alone reaches the entry, and another thread can only get the
+        // handle from the caller.
         let word = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(word.is_waiting() && word.is_held(), "{word:?}");
         self.word.store(word.unlisted().0, Ordering::Relaxed);
     }
 
-    /// Writes down where the entry is about to sit.
+    /// Records where the entry is about to be filed.
     #[inline]
     pub(super) fn set_filed(&self, place: Place) {
-        // ORDER(RESET-FIRE, SEAT, BUCKET-READ): Release - for readers, who leave the chain here: it
-        // pairs with the Acquire in `filed_and_before`. For all others it is made official by the
-        // exchange or push that follows.
+        // ORDER(RESET-FIRE, SEAT, BUCKET-READ): Release - pairs with the Acquire in
+        // `filed_and_before`, for readers, who leave the chain here. For all others, the CAS or
+        // push that follows makes the place official.
         self.filed.store(Filed::of(place).pack(), Ordering::Release);
     }
 
-    /// Marks memory whose payload is gone and that nobody holds as free.
+    /// Marks an entry as free memory. Its payload is gone, and nobody else holds it.
     #[inline]
     pub(super) fn set_free(&self) {
-        // ORDER: Relaxed - the sole holder writes it; a reader on the way sees an old phase at
+        // ORDER: Relaxed - the sole holder writes it; a concurrent reader sees an old phase at
         // worst, and readers promise nothing about entries that change under them.
         let word = Word(self.word.load(Ordering::Relaxed));
         let free = word.with_phase(Phase::Vacant).unlisted().unheld();

@@ -1,9 +1,9 @@
 //! The reaper's side of an entry that it took out of a bucket.
 //!
-//! *Owner*: the one thread that runs the shard's turn; it holds the entry by the list bit.
-//! Every decision is an exchange from exactly the word it was made on: the caller repeats
-//! the decision when that fails. Where no handle exists nobody else can change the word, and
-//! the exchange is left out.
+//! *Owner*: the one thread that runs the shard's turn; it holds the entry by the list bit. Every
+//! decision is a CAS from exactly the word that it was made on. If the CAS fails, the caller
+//! decides again. If the entry is not held, nobody else can change the word, and the CAS is left
+//! out.
 //!
 //! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
@@ -22,8 +22,8 @@ pub struct Taken<T> {
 }
 
 impl<T> Entry<T> {
-    /// Ends a pending timer and takes its payload: `end` is `Fired` or `Stopped`. `None`: the
-    /// word is no longer `word`; decide again.
+    /// Ends a pending timer and takes its payload: `end` is `Fired` or `Stopped`. Returns `None` if
+    /// the word is no longer `word`: decide again.
     ///
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is pending.
@@ -33,7 +33,7 @@ impl<T> Entry<T> {
         unsafe { self.end_after(word, end, || ()) }
     }
 
-    /// As [`Entry::end`]; calls `prepare` when the timer has ended, before the list lets go.
+    /// As [`Entry::end`], and calls `prepare` when the timer has ended, before the list lets go.
     ///
     /// # Safety
     /// As [`Entry::end`].
@@ -70,8 +70,9 @@ impl<T> Entry<T> {
         Some(Taken { payload, mine })
     }
 
-    /// Lets the list go of a vacancy. `Some(true)`: nobody kept it and it is the reaper's
-    /// memory now; `None`: the word is no longer `word`; decide again.
+    /// Clears the list bit of a vacancy. Returns `Some(true)` if nobody kept it (it is the reaper's
+    /// memory now), `Some(false)` if somebody did, and `None` if the word is no longer `word`:
+    /// decide again.
     ///
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is vacant.
@@ -85,8 +86,8 @@ impl<T> Entry<T> {
         self.cas(word, word.unlisted()).then_some(false)
     }
 
-    /// Says that the pending timer is about to be pushed at `place`. `false`: the word is no
-    /// longer `word`; decide again.
+    /// Records that the pending timer is about to be pushed at `place`. Returns `false` if the word
+    /// is no longer `word`: decide again.
     ///
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is pending.

@@ -1,47 +1,47 @@
-//! When memory goes back to the allocator: after every reader that might see it has left.
+//! Reclamation: memory goes back to the allocator after every reader that might see it has left.
 //!
 //! This is the only file that names the epoch crate. Entries are *reused* at once, because link
-//! and state are atomic and readers touch nothing else; only giving memory back waits for the
-//! epoch, and it does so by whole batches.
+//! and state are atomic and readers touch nothing else. Only freeing memory waits for the epoch,
+//! in whole batches.
 //!
-//! The collector is our own. A collector runs what was left to it in whichever call comes by next,
-//! so one that we shared would run destructors of others inside our calls, and their pins would
-//! hold our memory back.
+//! The collector is our own. A collector runs deferred calls inside any later call to it. A
+//! collector shared with other crates would run their destructors inside our calls, and their pins
+//! would hold our memory back.
 //!
-//! What waits is freed in proportion to what is added ([`after_readers`]), when a [`Reader`] goes,
-//! and by the reapers while nothing is due ([`collect`]). A thread that is stopped within one of
-//! these calls holds back what waits until one of them is made again.
+//! Waiting batches are freed in proportion to what is added ([`after_readers`]), when a [`Reader`]
+//! is dropped, and by the reapers while nothing is due ([`collect`]). A thread that is suspended
+//! inside one of these calls holds the waiting batches back until one of them is called again.
 //!
 //! *Owner*: any thread.
 //!
-//! *Invariant*: nothing that waits here runs code of a user when it is freed.
+//! *Invariant*: freeing a waiting batch runs no user code.
 //!
 //! *Orderings*: BUCKET-READ, PUBLISHED, through the epoch's own fences.
 //!
 //! Why BUCKET-READ holds. Call an entry *old* to a reader if the SeqCst fence of its retirement
-//! precedes that of the reader's pin; what is not old stays memory as long as the pin. A reader
-//! gets no pointer to an old entry N:
+//! precedes that of the reader's pin. An entry that is not old stays allocated as long as the pin.
+//! A reader gets no pointer to an old entry N:
 //!
 //! - *from the head of a list*: the swap that took N happens before N's retirement, and the load
-//!   comes after the pin. Were N old, the load would see that swap, or a later one.
+//!   comes after the pin. If N were old, the load would see that swap, or a later one.
 //! - *from a link that was there when the reader got to P, the entry before N*: then N was taken
 //!   after P's list was read, and so retired after that.
 //! - *from a link that is written while the reader stands on P*: P was taken, handed on, and is
-//!   pushed again, perhaps on a list of another shard. A push begins with a *load* of the head, and
-//!   nothing orders that after the swap by which another owner took N: it may be as old as it
-//!   likes (x86 and ARMv8 forbid that, the language does not). So whoever takes a chain executes
-//!   a SeqCst fence before it hands out an entry (`inbox`). The reader read P's list before P was
-//!   taken (or it came along such a link, whose writer did), so its pin's fence precedes that
-//!   fence. Were N old, N's retirement would precede it as well, and the load, which comes after
-//!   that fence, would see the swap that took N.
-//! - *from a link that the owner writes between entries in its hand*: it holds N, which is retired
-//!   later. The link's Release shows the reader no older link of N.
+//!   pushed again, perhaps on a list of another shard. A push begins with a *load* of the head.
+//!   Nothing orders that load after the swap by which another owner took N: it may return an
+//!   arbitrarily old value (x86 and ARMv8 forbid that, the language does not). So a thread that
+//!   takes a chain executes a SeqCst fence before it hands out an entry (`inbox`). The reader read
+//!   P's list before P was taken (or it came along such a link, whose writer did), so its pin's
+//!   fence precedes that fence. If N were old, N's retirement would precede it as well, and the
+//!   load, which comes after that fence, would see the swap that took N.
+//! - *from a link that the owner writes between entries in its hand*: the owner holds N, which is
+//!   retired later. The link's Release shows the reader no older link of N.
 //!
-//! An entry that is taken in hand is good for the same reason: its owner retires it later. What
-//! is unlinked from the middle of a list goes to the epoch and is not pushed again; the link that
-//! led to it is overwritten before its retirement, as a head is.
+//! An entry that is taken into a hand is safe for the same reason: its owner retires it later. An
+//! entry that is unlinked from the middle of a list goes to the epoch and is not pushed again; the
+//! link that led to it is overwritten before its retirement, as a head is.
 //!
-//! The fence costs nothing per entry, and producers nothing at all.
+//! The fence adds no cost per entry, and none to producers.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/{foreign,waiting}.rs`.
 
@@ -56,9 +56,9 @@ use crate::sync::{Counter, IS_CHECKED, Ordering};
 #[cfg(crossbeam_loom)]
 use crate::sync::{lazy_static, modelled_local as thread_local};
 
-/// While it lives, nothing that the holder may have seen is given back to the allocator.
+/// While it lives, no memory that its holder may have seen is given back to the allocator.
 pub struct Reader {
-    /// There until it is dropped.
+    /// `Some` until the reader is dropped.
     guard: Option<Guard>,
 }
 
@@ -67,23 +67,22 @@ pub struct Published<V> {
     value: Atomic<V>,
 }
 
-/// Attempts that free nothing, in a row, after which a reader is in the way: what was left to the
-/// collector is free to go once the epoch has moved on twice, which takes an attempt each. For the
-/// model checker as few as there can be.
+/// After this many attempts in a row that free nothing, a reader is in the way. A batch can be
+/// freed once the epoch has advanced twice, which takes one attempt each. Models use the minimum.
 const ATTEMPTS: usize = if IS_CHECKED { 1 } else { 4 };
 
-/// What waits for readers to leave.
+/// Batches that wait for readers to leave.
 static WAITING: Counter = Counter::new(0);
 
 thread_local! {
-    /// The thread's part of the collector.
+    /// The thread's handle of the collector.
     static HANDLE: LocalHandle = collector().register();
 }
 
 std::thread_local! {
-    /// How much the thread has freed so far, of all that waited.
+    /// How many batches the thread has freed so far.
     static FREED: Cell<u64> = const { Cell::new(0) };
-    /// How much that was when the thread last flushed its bag.
+    /// The value of `FREED` when the thread last flushed its bag.
     static FREED_BEFORE: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -92,13 +91,13 @@ pub fn read() -> Reader {
     Reader { guard: Some(pin()) }
 }
 
-/// Runs `free` once every [`Reader`] of now is gone: at once, or on some thread later. Frees some
-/// of what waited before: more than is added here, unless a reader is in the way.
+/// Runs `free` once every current [`Reader`] is gone: at once, or later on some thread. Also frees
+/// some of the batches that waited before: more than this call adds, unless a reader is in the way.
 ///
 /// # Safety
-/// What `free` frees is out of reach for readers that start from now on, and `free` may run on
-/// any thread at any later time, also after everything that it does not own is gone. It runs no
-/// code of a user and does not panic.
+/// Readers that start from now on cannot reach what `free` frees. `free` may run on any thread at
+/// any later time, even after everything that it does not own is gone. It runs no user code and
+/// does not panic.
 pub unsafe fn after_readers<F: FnOnce()>(free: F) {
     let guard = pin();
     // SAFETY: passed on to the caller.
@@ -106,8 +105,8 @@ pub unsafe fn after_readers<F: FnOnce()>(free: F) {
     flush(&guard);
 }
 
-/// Frees a few batches of what waits, unless readers are in the way. `true`: it did, and more
-/// waits.
+/// Frees a few waiting batches, unless readers are in the way. Returns `true` if it did and more
+/// are waiting.
 pub fn collect() -> bool {
     is_anything_waiting() && (0..ATTEMPTS).any(|_| attempt()) && is_anything_waiting()
 }
@@ -116,13 +115,13 @@ fn is_anything_waiting() -> bool {
     waiting() > 0
 }
 
-/// How many batches wait for readers to leave, or for somebody to come by.
+/// How many batches wait for readers to leave, or for a thread to collect them.
 pub fn waiting() -> u64 {
-    // ORDER: Relaxed - a number that says whether to look, and no more; also below.
+    // ORDER: Relaxed - the number only says whether to look; also below.
     WAITING.load(Ordering::Relaxed)
 }
 
-/// Leaves `call` to the collector, in the thread's bag, which is flushed next.
+/// Defers `call` in the thread's bag, which the caller flushes next.
 ///
 /// # Safety
 /// As [`after_readers`].
@@ -135,15 +134,15 @@ unsafe fn leave<F: FnOnce()>(guard: &Guard, call: F) {
         // ORDER: Relaxed - as in `waiting`.
         WAITING.fetch_sub(1, Ordering::Relaxed);
     };
-    // SAFETY: passed on to the caller; what is around the call touches statics.
+    // SAFETY: passed on to the caller; the code around the call touches only statics.
     unsafe { guard.defer_unchecked(call) };
 }
 
-/// Frees some of what waits. `false`: nothing.
+/// Frees some of the waiting batches. Returns `false` if it freed none.
 fn attempt() -> bool {
     let guard = pin();
-    // The collector leaves a node of its own queue in the thread's bag for each bag that it
-    // empties. Where there are several, the bag is worth coming back for.
+    // For each bag that it empties, the collector leaves a node of its own queue in the thread's
+    // bag. If there are several, the bag is worth another collection.
     if FREED.get() > FREED_BEFORE.get() + 1 {
         // SAFETY: it frees nothing.
         unsafe { leave(&guard, || ()) };
@@ -151,8 +150,8 @@ fn attempt() -> bool {
     flush(&guard)
 }
 
-/// Passes the thread's bag on, lets the epoch move on, and frees what is old enough: a bounded part
-/// of it. `false`: nothing.
+/// Passes on the thread's bag, lets the epoch advance, and frees a bounded part of what is old
+/// enough. Returns `false` if it freed nothing.
 fn flush(guard: &Guard) -> bool {
     let before = FREED.get();
     FREED_BEFORE.set(before);
@@ -161,7 +160,7 @@ fn flush(guard: &Guard) -> bool {
 }
 
 fn pin() -> Guard {
-    // A thread that is ending keeps no handle any more; the guard keeps this one alive.
+    // A thread that is ending no longer has a handle; the guard keeps this one alive.
     HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| collector().register().pin())
 }
 
@@ -182,7 +181,7 @@ fn collector() -> &'static Collector {
 
 // === impl Reader ===
 
-/// Frees what waited for it, and for nobody else. O(n) in that.
+/// Frees the batches that waited for this reader alone. O(n) in their number.
 impl Drop for Reader {
     fn drop(&mut self) {
         drop(self.guard.take());
@@ -206,22 +205,22 @@ impl<V: Send + Sync + 'static> Published<V> {
     /// Nothing published yet.
     ///
     /// # Safety
-    /// Dropping a value runs no code of a user: it happens wherever memory is collected.
+    /// Dropping a value runs no user code: it happens wherever memory is collected.
     #[cfg(not(crossbeam_loom))]
     pub const unsafe fn empty() -> Published<V> {
         Published { value: Atomic::null() }
     }
 
-    /// Nothing published yet. (The model checker's pointers are not made at compile time.)
+    /// Nothing published yet. (The model checker's pointers have no const constructor.)
     ///
     /// # Safety
-    /// Dropping a value runs no code of a user: it happens wherever memory is collected.
+    /// Dropping a value runs no user code: it happens wherever memory is collected.
     #[cfg(crossbeam_loom)]
     pub unsafe fn empty() -> Published<V> {
         Published { value: Atomic::null() }
     }
 
-    /// Calls `f` with the value of now, if there is one.
+    /// Calls `f` with the current value, if there is one.
     pub fn with<R>(&self, f: impl FnOnce(Option<&V>) -> R) -> R {
         let guard = pin();
         // ORDER(PUBLISHED): Acquire - pairs with the CAS in `update`, which publishes the value.
@@ -234,7 +233,7 @@ impl<V: Send + Sync + 'static> Published<V> {
         result
     }
 
-    /// Replaces the value by `next(old)`, and again if somebody else was faster.
+    /// Replaces the value with `next(old)`; retries if another thread replaced it first.
     pub fn update(&self, mut next: impl FnMut(Option<&V>) -> V) {
         let guard = pin();
         loop {
@@ -250,7 +249,7 @@ impl<V: Send + Sync + 'static> Published<V> {
                 if !old.is_null() {
                     // SAFETY: it was just taken out of reach, by this thread alone.
                     let destroy = move || drop(unsafe { old.into_owned() });
-                    // SAFETY: as above; whoever made this says that no code of a user runs.
+                    // SAFETY: as above; the caller of `empty` promised that no user code runs.
                     unsafe { leave(&guard, destroy) };
                     flush(&guard);
                 }

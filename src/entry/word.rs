@@ -3,21 +3,21 @@
 //! ```text
 //!  63                              10 9        4 3     2   1      0
 //! ┌──────────────────────────────────┬──────────┬───────┬───────┬──────┐
-//! │ deadline, in ticks               │ version  │ phase │ owner │ list │
+//! │ deadline, in ticks               │ version  │ phase │ held  │ list │
 //! └──────────────────────────────────┴──────────┴───────┴───────┴──────┘
 //! ```
 //!
 //! - `list`: a bucket's list (or the reaper that walks it) still reaches the entry.
-//! - `owner`: somebody else does too: the handle while the timer is pending or fired, the producer
-//!   (a thread's cache of seats) while it is vacant. Whoever clears the last of the two bits
-//!   releases the entry.
-//! - A *stranded* timer is pending and held, and in no list: its engine stopped while it moved to
-//!   another entry, so that this entry was never filed. Its payload is the handle's. No other
+//! - `held`: a second party reaches it too: the handle while the timer is pending, fired or
+//!   stopped, the producer (a thread's cache of seats) while it is vacant. The party that clears
+//!   the last of the two bits releases the entry.
+//! - A *stranded* timer is pending and held, and in no list: its engine stopped while the timer
+//!   moved to another entry, so this entry was never filed. Its payload is the handle's. No other
 //!   thread reaches the entry.
 //! - `version`: bumped by every re-filing and every reuse, so that a word that was read together
-//!   with the entry's place is never mistaken for a later one. While a handle or a producer is
-//!   between reading and exchanging, only re-filings of one unchanged deadline can bump it, and
-//!   each of those moves the entry a level down: 6 bits outlast all levels.
+//!   with the entry's place is never mistaken for a later one. Between the load and the CAS of a
+//!   handle or a producer, only re-filings of one unchanged deadline can bump it, and each of those
+//!   moves the entry a level down: 6 bits outlast all levels.
 
 use std::fmt;
 
@@ -39,16 +39,16 @@ const _: () = assert!(MAX_LEVELS < 1 << VERSION_BITS, "a version outlasts a casc
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Word(pub(super) u64);
 
-/// What an entry is at the moment.
+/// The phase of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A timer waits in it, or is stranded there; its payload is in it.
+    /// A timer waits in it or is stranded there; the entry contains the payload.
     Pending,
     /// Its timer was cancelled; the payload is gone, the seat is free.
     Vacant,
     /// Its timer fired; the payload is the reaper's.
     Fired,
-    /// Its engine stopped first; the payload is the stopper's.
+    /// Its engine stopped first; the payload belongs to the thread that stopped it.
     Stopped,
 }
 
@@ -137,7 +137,7 @@ impl Word {
         Word(self.0 & !HELD)
     }
 
-    /// What to `fetch_and` to clear the list's bit.
+    /// The mask for a `fetch_and` that clears the list bit.
     pub(super) const KEEP_ALL_BUT_LIST: u64 = !LIST;
 
     #[inline]

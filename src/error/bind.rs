@@ -16,12 +16,12 @@ use std::fmt;
 pub enum BindError {
     /// The engine has no such shard.
     NoSuchShard {
-        /// What was asked for.
+        /// The shard that was asked for.
         shard: usize,
-        /// How many there are.
+        /// The number of shards.
         shards: usize,
     },
-    /// The thread is ending, and would not remember it: the call comes from the drop of a
+    /// The thread is ending and cannot remember the shard: the call comes from the drop of a
     /// thread-local value.
     ThreadEnds,
     /// The engine belongs to the process that this one was forked from.

@@ -24,32 +24,35 @@ use crate::time::GeometryError;
 pub enum BuildError {
     /// The tick is zero, or longer than 2^64 - 1 ns (584 years).
     Tick {
-        /// What was asked for.
+        /// The tick that was asked for.
         tick: Duration,
     },
-    /// Slots and reach do not make a wheel.
+    /// Slots and reach do not make a valid wheel.
     Geometry(GeometryError),
     /// No shards, or more than [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
     Shards {
-        /// What was asked for.
+        /// The number that was asked for.
         shards: usize,
     },
-    /// A limit of zero pending timers: nothing could ever be scheduled.
+    /// A limit of zero pending timers, with which nothing could be scheduled.
     MaxPending,
-    /// A NUL in the name of the reapers' threads: systems end names there.
+    /// The name of the reapers' threads contains a NUL, where systems end names.
     ThreadName {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
-    /// Threads cannot sleep by a clock that is moved by hand.
+    /// An engine with threads of its own and a manual clock: threads cannot sleep by a clock that
+    /// is moved by hand.
     ManualClockWithThreads,
-    /// A hook for callers, on an engine that is driven by threads of its own.
+    /// An engine with threads of its own and a hook
+    /// ([`Builder::on_earlier`](crate::Builder::on_earlier)), which is for callers.
     HookWithThreads,
-    /// The alarm could not be made by which a reaper sleeps where the clock counts suspended time.
+    /// Could not create the boottime timerfd, or the eventfd beside it: a reaper sleeps by these if
+    /// the clock counts suspended time. Only Linux has them.
     Alarm(io::Error),
-    /// Over four thousand million engines were built in this process.
+    /// All 2^32 - 1 engine numbers of this process were given out.
     TooManyEngines,
-    /// A reaper's thread could not be started, or not be pinned.
+    /// A reaper's thread could not be started or pinned.
     Thread(io::Error),
 }
 

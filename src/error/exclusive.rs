@@ -1,10 +1,13 @@
-//! A value that is only ever moved in and out, so that what holds it may be shared between threads.
+//! A value that is only moved in and out, so that its container may be shared between threads.
 //!
-//! - Owner: whoever owns the value. A shared reference is of no use to anybody.
-//! - Invariants: no function makes a `&T` from a `&Exclusive<T>`, and no trait is implemented that
-//!   would.
-//! - Orderings: none; nothing of `T` is read through a shared reference.
-//! - Tested by `tests/errors.rs`, which shares every error that carries a payload.
+//! *Owner*: the owner of the value. A shared reference is of no use.
+//!
+//! *Invariants*: no function makes a `&T` from a `&Exclusive<T>`, and no trait that would is
+//! implemented.
+//!
+//! *Orderings*: none; nothing of `T` is read through a shared reference.
+//!
+//! *Tested by*: `tests/errors.rs`, which shares every error that carries a payload.
 
 /// A payload in an error. Errors have to be `Sync` for `?` to convert them into
 /// `Box<dyn Error + Send + Sync>` and the like, and payloads need not be.

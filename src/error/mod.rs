@@ -1,5 +1,5 @@
-//! Errors: one type per operation, giving back what was handed in. One that carries a payload is a
-//! struct of a reason and of the payload in an [`Exclusive`], and is `Sync` for every payload.
+//! Errors: one type per operation, which gives back what was passed in. An error with a payload is
+//! a struct of a reason and of the payload in an [`Exclusive`], and is `Sync` for every payload.
 
 mod bind;
 mod build;

@@ -13,7 +13,7 @@ use std::fmt;
 /// let mut save = engine.schedule(second, || println!("saved"))?;
 /// assert_eq!(save.reset(2 * second), Ok(()), "somebody types: save later");
 /// engine.advance(2 * second)?;
-/// // It was saved meanwhile: what is typed now needs a timer of its own.
+/// // It was saved meanwhile, so later typing needs a timer of its own.
 /// match save.reset(second) {
 ///     Ok(()) => println!("moved"),
 ///     Err(ResetError::TooLate) => save = engine.schedule(second, || println!("saved again"))?,
@@ -27,8 +27,8 @@ use std::fmt;
 pub enum ResetError {
     /// The timer has fired: its payload was handed over, or is being handed over right now.
     TooLate,
-    /// The engine has stopped. The payload was returned by the stop or, if the stop came while the
-    /// timer was being moved, is still in the handle: [`Handle::take`] returns it then, once.
+    /// The engine has stopped. The stop returned the payload. Or, if the stop came while the timer
+    /// was being moved, the payload is still in the handle: [`Handle::take`] then returns it, once.
     ///
     /// [`Handle::take`]: crate::Handle::take
     Stopped,

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::Exclusive;
 
-/// Why a timer was not scheduled, with what was to be scheduled.
+/// Why a timer was not scheduled, together with its payload.
 ///
-/// It converts into `Box<dyn Error + Send + Sync>` and the like by `?`, whatever the payload is.
+/// With `?` it converts into `Box<dyn Error + Send + Sync>` and the like, whatever the payload is.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ pub struct ScheduleError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScheduleReason {
-    /// As many timers as `max_pending` allows are pending.
+    /// As many timers are pending as `max_pending` allows.
     Full,
     /// The engine has stopped.
     Stopped,
@@ -60,51 +60,28 @@ impl<T> ScheduleError<T> {
         ScheduleError { reason: ScheduleReason::Stopped, payload: Exclusive::new(payload) }
     }
 
-    /// Why it was not scheduled.
+    /// Returns why the timer was not scheduled.
     pub fn reason(&self) -> ScheduleReason {
         self.reason
     }
 
-    /// What was to be scheduled.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// let handler = |batch: Batch<'_, String>| drop(batch);
-    /// let engine = Engine::builder().max_pending(1).build_with_handler(handler)?;
-    /// let minute = Duration::from_secs(60);
-    /// engine.schedule_detached(minute, "first".to_owned())?;
-    /// let refused = engine.schedule_detached(minute, "second".to_owned()).unwrap_err();
-    /// assert_eq!(refused.into_payload(), "second");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the payload.
     pub fn into_payload(self) -> T {
         self.payload.into_inner()
     }
 
-    /// The same error about `f(payload)`.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// let engine = Engine::typed(|batch: Batch<'_, (u64, String)>| drop(batch))?;
-    /// engine.stop()?;
-    /// let request = (7, "GET /".to_owned());
-    /// let refused = engine.schedule(Duration::from_secs(5), request).unwrap_err();
-    /// assert_eq!(refused.map(|(id, _)| id).into_payload(), 7);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Maps the payload with `f`, and keeps the reason.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> ScheduleError<U> {
         let ScheduleError { reason, payload } = self;
         ScheduleError { reason, payload: Exclusive::new(f(payload.into_inner())) }
     }
 
-    /// Whether the engine was full: when timers have fired or were cancelled there is room again.
+    /// Whether the engine was full. There is room again once timers have fired or were cancelled.
     pub fn is_full(&self) -> bool {
         self.reason == ScheduleReason::Full
     }
 
-    /// Whether the engine had stopped: it stays so.
+    /// Whether the engine had stopped, which is for good.
     pub fn is_stopped(&self) -> bool {
         self.reason == ScheduleReason::Stopped
     }

@@ -20,12 +20,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
-    /// A task of the engine asked: stopping would wait for that very task.
+    /// A task of the engine made the call: stopping would wait for that very task.
     InsideTask,
-    /// A task of another engine or pool asked, and that one's end is waited for by a task of this
-    /// engine, directly or through others: none of them would ever return.
+    /// A task of another engine or pool made the call, and a task of this engine waits for the end
+    /// of that one, directly or through others: none of them would ever return.
     Circular,
-    /// The engine belongs to the process that this one was forked from, and only that can stop it.
+    /// The engine belongs to the process that this one was forked from, and only that process can
+    /// stop it.
     Forked,
 }
 

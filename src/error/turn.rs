@@ -18,16 +18,16 @@ use std::fmt;
 pub enum TurnError {
     /// The engine is driven by threads of its own.
     Driven,
-    /// A task of the engine asked: its turn is not over yet.
+    /// A task of the engine made the call, and the turn that runs this task is not over.
     InsideTask,
     /// The engine has no such shard.
     NoSuchShard {
-        /// What was asked for.
+        /// The shard that was asked for.
         shard: usize,
-        /// How many there are.
+        /// The number of shards.
         shards: usize,
     },
-    /// Time was to be moved on a clock that nobody moves by hand.
+    /// Time was to be moved, but the engine's clock is not a manual one.
     NotManual,
     /// The engine has stopped.
     Stopped,

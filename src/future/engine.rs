@@ -1,4 +1,4 @@
-//! Sleeps, timeouts and intervals on an engine of one's own.
+//! Sleeps, timeouts and intervals as methods of an engine.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -11,39 +11,22 @@ use super::{Interval, Sleep, Timeout};
 
 impl Engine {
     /// As [`sleep`](crate::sleep), on this engine.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// pollster::block_on(engine.sleep(Duration::from_millis(2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn sleep(&self, delay: Duration) -> Sleep {
         Sleep::after(EngineRef::new(self), delay)
     }
 
-    /// As [`sleep_until`](crate::sleep_until), on this engine: `deadline` is one of its clock's.
+    /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(EngineRef::new(self), Some(deadline))
     }
 
     /// As [`timeout`](crate::timeout), on this engine.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let answer = engine.timeout(Duration::from_secs(5), async { 7 });
-    /// assert_eq!(pollster::block_on(answer), Ok(7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
         let sleep = self.sleep(delay);
         Timeout::new(future.into_future(), sleep)
     }
 
-    /// As [`timeout_at`](crate::timeout_at), on this engine: `deadline` is one of its clock's.
+    /// As [`timeout_at`](crate::timeout_at), on this engine. `deadline` is by the engine's clock.
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: Instant,
@@ -68,16 +51,16 @@ impl Engine {
     /// ```
     ///
     /// # Panics
-    /// The period is zero.
+    /// If the period is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::from_now(EngineRef::new(self), period)
     }
 
-    /// As [`interval_at`](crate::interval_at), on this engine: `start` is one of its clock's.
+    /// As [`interval_at`](crate::interval_at), on this engine. `start` is by the engine's clock.
     ///
     /// # Panics
-    /// The period is zero.
+    /// If the period is zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(EngineRef::new(self), Some(start), period)

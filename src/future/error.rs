@@ -1,4 +1,4 @@
-//! What can go wrong with a timer that a task waits for.
+//! The errors of sleeps, timeouts and intervals.
 
 use std::error::Error;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::io;
 
 /// Why an engine cannot tell when a deadline has passed.
 ///
-/// Whoever awaits a [`Sleep`](super::Sleep) or a tick meets it as a panic;
+/// Awaiting a [`Sleep`](super::Sleep) or a tick panics with it.
 /// [`Sleep::poll_elapsed`](super::Sleep::poll_elapsed), [`Sleep::wait`](super::Sleep::wait) and
-/// [`Interval::try_tick`](super::Interval::try_tick) answer it, and a
-/// [`Timeout`](super::Timeout) has it in its [`Elapsed`].
+/// [`Interval::try_tick`](super::Interval::try_tick) return it, and a
+/// [`Timeout`](super::Timeout) returns it as the [cause](Elapsed::cause) of its [`Elapsed`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,17 +25,17 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SleepError {
-    /// As many timers as `max_pending` allows are pending. Polling again tries again.
+    /// The engine has as many pending timers as its `max_pending` allows. Polling again retries.
     Full,
-    /// The engine has stopped, or is gone.
+    /// The engine has stopped or was dropped.
     Stopped,
 }
 
 /// The error of a [`Timeout`](super::Timeout): the deadline came before the future was ready.
 ///
-/// A timeout that its engine cannot time (it is full, or has stopped) ends with this error as
-/// well, at once: what must not run without a limit does not. [`cause`](Elapsed::cause) tells the
-/// two apart.
+/// If the engine cannot time a timeout (because it is full or has stopped), the timeout ends with
+/// this error at once, so that the future does not run without a limit. [`cause`](Elapsed::cause)
+/// tells the two cases apart.
 ///
 /// ```
 /// use std::future::pending;
@@ -82,7 +82,7 @@ impl Elapsed {
         Elapsed { cause: Some(cause) }
     }
 
-    /// `None`: the deadline has passed. Otherwise why nobody could tell whether it has.
+    /// Returns `None` if the deadline has passed, or else why the engine could not time it.
     ///
     /// ```
     /// use std::future::pending;
@@ -116,7 +116,7 @@ impl Error for Elapsed {
     }
 }
 
-/// The kind is `TimedOut` if the deadline has passed, else `Other`.
+/// The kind is `TimedOut` if the deadline has passed, or else `Other`.
 impl From<Elapsed> for io::Error {
     fn from(error: Elapsed) -> io::Error {
         match error.cause {

@@ -1,4 +1,4 @@
-//! The timer that hyper asks for.
+//! The timer for hyper.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::engine::Engine;
 
 use super::Sleep;
 
-/// An engine as the [timer](hyper::rt::Timer) of hyper's servers and clients: for header timeouts,
-/// keep-alives and whatever else they limit.
+/// An engine as the [timer](hyper::rt::Timer) of hyper's servers and clients, for header timeouts,
+/// keep-alives and their other time limits.
 ///
-/// Clones are cheap and share the engine, which lives as long as one of them. A deadline that hyper
-/// moves is one that the engine moves: nothing is allocated for it.
+/// Clones are cheap and share the engine, which lives as long as one of them. When hyper moves a
+/// deadline, the engine moves the timer and allocates nothing.
 ///
-/// A connection whose engine has stopped or is full ends in a panic of its task when it comes to
-/// wait for a deadline, as a [`Sleep`] does: let the engine outlive the connections.
+/// If the engine has stopped or is full, a connection's task panics when it waits for a deadline,
+/// as with a [`Sleep`]. So let the engine outlive the connections.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,20 +34,15 @@ pub struct HyperTimer {
 // === impl HyperTimer ===
 
 impl HyperTimer {
-    /// The process's own engine.
-    ///
-    /// ```
-    /// let timer = tickless::future::HyperTimer::global();
-    /// # drop(timer);
-    /// ```
+    /// Returns a timer on the [global engine](Engine::global).
     ///
     /// # Panics
-    /// As [`Engine::global`], if this is its first use.
+    /// As [`Engine::global`] does, if this is its first use.
     pub fn global() -> HyperTimer {
         HyperTimer::new(Engine::global())
     }
 
-    /// An engine of one's own.
+    /// Returns a timer on `engine`.
     ///
     /// ```
     /// use hyper::rt::Timer;

@@ -1,4 +1,4 @@
-//! Ticks, one after another.
+//! Ticks at a fixed period.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,19 +12,18 @@ use crate::engine::{Engine, EngineRef};
 
 use super::{MissedTickBehavior, Sleep, SleepError};
 
-/// How late, beyond the engine's tick, a tick may be asked for before it counts as missed: about
-/// what a busy executor takes to poll a task that was woken.
+/// How late, beyond the engine's tick, a tick may be polled before it counts as missed: about the
+/// time that a busy executor takes to poll a woken task.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// Ticks at a fixed period: from [`interval`], [`interval_at`] and
-/// [`Engine::interval`].
+/// Ticks at a fixed period. Created by [`interval`], [`interval_at`] and [`Engine::interval`].
 ///
-/// Ticks are due at the start and at multiples of the period after it, so that they do not drift
-/// whatever is done between them. A tick that is asked for more than 5 ms and a tick of the
-/// engine too late counts as missed: [`MissedTickBehavior`] says what happens then.
+/// Ticks are due at the start and at multiples of the period after it, so they do not drift,
+/// however long the work between them takes. A tick that is polled later than 5 ms plus one tick of
+/// the engine counts as missed: [`MissedTickBehavior`] says what happens then.
 ///
-/// All ticks share one timer and one allocation, made by the first that has to wait. As a
-/// [`Stream`], an interval yields its ticks until its engine has stopped, where it ends.
+/// All ticks share one timer and one allocation, made by the first tick that has to wait. As a
+/// [`Stream`], an interval yields its ticks, and ends when its engine has stopped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +42,7 @@ pub struct Interval {
     missed: MissedTickBehavior,
 }
 
-/// Ticks every `period`, the first time at once, on the process's own engine.
+/// Ticks every `period` on the [global engine](Engine::global). The first tick is due at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,13 +56,13 @@ pub struct Interval {
 /// ```
 ///
 /// # Panics
-/// The period is zero. As [`Engine::global`], if this is its first use.
+/// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     Interval::from_now(EngineRef::new(Engine::global()), period)
 }
 
-/// Ticks every `period` from `start` on, on the process's own engine.
+/// Ticks every `period` on the [global engine](Engine::global). The first tick is due at `start`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -74,7 +73,7 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// The period is zero. As [`Engine::global`], if this is its first use.
+/// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(EngineRef::new(Engine::global()), Some(start), period)
@@ -96,35 +95,20 @@ impl Interval {
         Interval { sleep: Sleep::until(engine, start), period, grace, missed }
     }
 
-    /// Waits for the next tick and answers when it was due, which may be a while ago if it was
-    /// missed.
+    /// Waits for the next tick and returns when it was due. If the tick was missed, that may be a
+    /// while ago.
     ///
-    /// Cancel safe: a tick that nobody was given is still to come.
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let begin = Instant::now();
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// assert!(pollster::block_on(interval.tick()) >= begin);
-    /// ```
+    /// Cancel safe: if the future is dropped before it returns, the tick is not lost.
     ///
     /// # Panics
-    /// The engine has stopped or is full; [`try_tick`](Interval::try_tick) answers that instead.
+    /// If the engine has stopped or is full. [`try_tick`](Interval::try_tick) returns an error
+    /// instead.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// As polling what [`tick`](Interval::tick) answers. The task that polled last is woken.
-    ///
-    /// ```
-    /// use std::future::poll_fn;
-    /// use std::time::Duration;
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// let first = pollster::block_on(poll_fn(|cx| interval.poll_tick(cx)));
-    /// assert!(first.elapsed() < Duration::from_secs(10));
-    /// ```
+    /// Polls for the next tick, as [`tick`](Interval::tick) does. The tick wakes the task that
+    /// polled last.
     ///
     /// # Panics
     /// As [`tick`](Interval::tick).
@@ -135,7 +119,7 @@ impl Interval {
         }
     }
 
-    /// As [`tick`](Interval::tick), with an answer instead of a panic.
+    /// As [`tick`](Interval::tick), but returns an error instead of panicking.
     ///
     /// # Errors
     /// The engine is full or has stopped.
@@ -156,24 +140,16 @@ impl Interval {
         poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
-    /// As polling what [`try_tick`](Interval::try_tick) answers.
+    /// Polls for the next tick, as [`try_tick`](Interval::try_tick) does.
     ///
     /// # Errors
     /// The engine is full or has stopped.
-    ///
-    /// ```
-    /// use std::future::poll_fn;
-    /// use std::time::Duration;
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// assert!(pollster::block_on(poll_fn(|cx| interval.poll_try_tick(cx))).is_ok());
-    /// ```
     pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, SleepError>> {
         if let Err(error) = ready!(self.sleep.poll_elapsed(cx)) {
             return Poll::Ready(Err(error));
         }
         let due = self.sleep.deadline().expect("what has elapsed had a deadline");
-        // An engine that is gone will say so at the next tick.
+        // If the engine is gone, the next tick returns the error.
         let now = self.sleep.engine().now().unwrap_or(due);
         let is_missed = now.saturating_duration_since(due) > self.grace;
         let next = if is_missed {
@@ -185,7 +161,7 @@ impl Interval {
         Poll::Ready(Ok(due))
     }
 
-    /// Begins anew: the next tick is one period from now.
+    /// Restarts the interval: the next tick is due one period from now.
     ///
     /// ```
     /// use std::time::Duration;
@@ -198,72 +174,39 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// Begins anew: the next tick is due at once, the one after that a period later.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// pollster::block_on(interval.tick());
-    /// interval.reset_immediately();
-    /// pollster::block_on(interval.tick());
-    /// ```
+    /// Restarts the interval: the next tick is due at once, the one after it a period later.
     pub fn reset_immediately(&mut self) {
         self.reset_after(Duration::ZERO);
     }
 
-    /// Begins anew: the next tick is `delay` from now.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// interval.reset_after(Duration::from_millis(2));
-    /// pollster::block_on(interval.tick());
-    /// ```
+    /// Restarts the interval: the next tick is due `delay` from now.
     pub fn reset_after(&mut self, delay: Duration) {
         self.sleep.reset(delay);
     }
 
-    /// Begins anew: the next tick is due at `deadline`.
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// let next = Instant::now() + Duration::from_millis(2);
-    /// interval.reset_at(next);
-    /// assert_eq!(pollster::block_on(interval.tick()), next);
-    /// ```
+    /// Restarts the interval: the next tick is due at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset(deadline);
     }
 
-    /// The period.
+    /// Returns the period.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// What it does when a tick was missed. Default [`MissedTickBehavior::Burst`].
+    /// Returns what the interval does after a missed tick. Default: [`MissedTickBehavior::Burst`].
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }
 
-    /// Sets what it does when a tick was missed, from the next tick on.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use tickless::future::MissedTickBehavior;
-    ///
-    /// let mut interval = tickless::interval(Duration::from_secs(10));
-    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    /// ```
+    /// Sets what the interval does after a missed tick, from the next tick on.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }
 }
 
-/// Yields when each tick was due. Ends when the engine has stopped; panics if it is full.
+/// Yields the time at which each tick was due. Ends when the engine has stopped; panics if it is
+/// full.
 impl Stream for Interval {
     type Item = Instant;
 
@@ -276,7 +219,7 @@ impl Stream for Interval {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // As long as the engine runs, which nobody knows.
+        // The stream lasts as long as the engine runs, which is not known.
         (0, None)
     }
 }

@@ -1,11 +1,11 @@
-//! What an interval does when nobody asked for its tick in time.
+//! What an interval does when its tick was not polled in time.
 
 use std::time::{Duration, Instant};
 
-/// What an [`Interval`](super::Interval) does when a tick was missed: when it was asked for too
-/// late, because the task was busy with what it did at the one before.
+/// What an [`Interval`](super::Interval) does after a missed tick. A tick is missed when it is
+/// polled too late, because the task was still busy with the work of the previous tick.
 ///
-/// With a period of 10 ms and a task that takes 25 ms after the first tick, ticks are handed out at
+/// With a period of 10 ms and a task that takes 25 ms after the first tick, ticks are returned at
 /// these times, in milliseconds:
 ///
 /// | tick | 1 | 2 | 3 | 4 | 5 | 6 |
@@ -24,22 +24,22 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Ticks at once as often as ticks were missed, and then as if none had been: as many ticks as
-    /// periods. The default.
+    /// Ticks at once for each tick that was missed, and then continues as if none had been. There
+    /// are as many ticks as periods. The default.
     #[default]
     Burst,
-    /// Ticks next one period after the late tick: no two ticks are closer together than that.
+    /// The next tick is one period after the late tick. No two ticks are closer together than one
+    /// period.
     Delay,
-    /// Ticks next when one would have been due after now: what was missed is left out, and ticks
-    /// stay multiples of the period from the start.
+    /// Skips the missed ticks. The next tick is at the next multiple of the period from the start.
     Skip,
 }
 
 // === impl MissedTickBehavior ===
 
 impl MissedTickBehavior {
-    /// When the tick after the one that was due at `due` is due, if that one is handed out `now`
-    /// and counts as missed. `None`: never.
+    /// Returns when the next tick is due, after a missed tick that was due at `due` and is returned
+    /// at `now`. `None`: never.
     pub(super) fn next(self, due: Instant, now: Instant, period: Duration) -> Option<Instant> {
         match self {
             MissedTickBehavior::Burst => due.checked_add(period),

@@ -1,8 +1,8 @@
 //! Timers for asynchronous code: sleeps, timeouts and intervals, on any executor.
 //!
-//! Nothing here knows a runtime: a timer's end wakes the task that waits for it, by the waker that
-//! the task was polled with. So they work on tokio, smol, async-std, a bare `block_on`, or several
-//! of these in one program.
+//! Nothing here depends on a runtime: when a timer ends, it wakes the task with the waker that the
+//! task was polled with. So these futures work on tokio, smol, async-std, a bare `block_on`, or
+//! several of these in one program.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,28 +28,32 @@
 //!
 //! [`sleep`](crate::sleep), [`timeout`](crate::timeout) and [`interval`](crate::interval) run on
 //! [`Engine::global`](crate::Engine::global), which starts on first use. An
-//! [`Engine`](crate::Engine) of your own has methods of the same names: it may have a shorter tick,
-//! a limit, or a clock that a test moves by hand.
+//! [`Engine`](crate::Engine) of your own has methods of the same names. It can have a shorter tick,
+//! a limit on pending timers, or a clock that a test moves by hand.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Making one reads the clock. A [`Sleep`] is scheduled when it is first polled, with the one
-//! allocation that it needs; further polls, resets and all ticks of an [`Interval`] make none. A
-//! [`Timeout`] whose future is ready at its first poll needs no timer at all. Waking is done by the
-//! engine's reaper, so an executor whose wakers take long makes it late.
+//! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled, and allocates
+//! once then. Further polls, resets and all ticks of an [`Interval`] do not allocate. A [`Timeout`]
+//! whose future is ready at its first poll needs no timer at all. The engine's reaper calls the
+//! wakers, so slow wakers delay the reaper.
 //!
 //! # When the engine stops
 //!
 //! Nothing waits for ever, and nothing pretends that time has passed. When an engine stops, or has
-//! no room for another timer, a [`Timeout`] ends with an [`Elapsed`] that says so
-//! ([`Elapsed::cause`]); a [`Sleep`] or a tick that is awaited panics, and answers an error where
-//! one asks for that ([`Sleep::wait`], [`Interval::try_tick`]); an [`Interval`] ends as a stream.
+//! no room for another timer:
+//!
+//! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
+//! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
+//!   an error instead;
+//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full.
+//!
 //! None of them keeps its engine alive.
 //!
 //! # Cancel safety
 //!
-//! All of them may be dropped at any point, and tell nobody. What has not been awaited to its end
-//! can be awaited again by `&mut`: no time is lost, and no tick.
+//! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
+//! loses neither time nor ticks.
 
 mod engine;
 mod error;

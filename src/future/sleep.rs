@@ -2,10 +2,9 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! *Invariants*: while there is a handle there is a signal, which the handle's timer has the other
-//! half of. The timer's task is a [`Ringer`] and nothing else: run or dropped, it rings. Which of
-//! the two it was says the handle: only a timer that was handed over is one whose deadline has
-//! passed.
+//! *Invariants*: while there is a handle there is a signal, whose other half the handle's timer
+//! has. The timer's task is a [`Ringer`] and nothing else: it rings when it is run or dropped. The
+//! handle says which of the two it was: the deadline has passed only if the timer has fired.
 //!
 //! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
@@ -25,17 +24,18 @@ use crate::sync::Arc;
 use super::SleepError;
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
-/// tick (plus what system and executor need to wake the task).
+/// tick (plus the time that the system and the executor need to wake the task).
 ///
-/// From [`sleep`], [`sleep_until`] and [`Engine::sleep`]. Its timer is scheduled by
-/// the first poll: one that is never polled costs nothing. That is the one allocation of its life,
-/// whatever polls and resets follow (but see [`reset`](Sleep::reset)); a deadline that has passed
-/// by then is ready without a timer.
-/// It may be polled by another task each time, and wakes the one that polled last. Dropping it
-/// cancels its timer. Once ready it stays ready, until it is reset.
+/// Created by [`sleep`], [`sleep_until`] and [`Engine::sleep`]. The first poll schedules its timer,
+/// so a sleep that is never polled costs nothing. If the deadline has passed by then, the sleep is
+/// ready without a timer. That first poll makes the only allocation; later polls and resets make
+/// none (with one exception, see [`reset`](Sleep::reset)).
+///
+/// A different task may poll it each time; it wakes the task that polled last. Dropping it cancels
+/// its timer. Once ready it stays ready until it is reset.
 ///
 /// It is `Unpin`: `&mut sleep` is a future, too, so that a `select!` in a loop needs no pinning.
-/// Cancel safe: what is dropped half-way is nothing but time.
+/// It is cancel safe.
 ///
 /// A sleep does not keep its engine alive.
 ///
@@ -43,7 +43,7 @@ use super::SleepError;
 /// use std::time::Duration;
 /// use tickless::{Engine, ManualClock};
 ///
-/// // Asynchronous code is tested without waiting on an engine whose clock is moved by hand.
+/// // With a manual clock, a test of asynchronous code does not wait.
 /// let clock = ManualClock::new();
 /// let engine = Engine::builder().manual_clock(&clock).build()?;
 /// let mut sleep = engine.sleep(Duration::from_secs(60));
@@ -57,31 +57,32 @@ use super::SleepError;
 /// ```
 ///
 /// # Panics
-/// Awaiting it panics if the engine has stopped or is full: it can neither be ready, since the
-/// deadline has not passed, nor wait for ever. [`wait`](Sleep::wait) and
-/// [`poll_elapsed`](Sleep::poll_elapsed) answer that as an error instead.
+/// Awaiting it panics if the engine has stopped or is full: it cannot be ready, since the deadline
+/// has not passed, and must not wait for ever. [`wait`](Sleep::wait) and
+/// [`poll_elapsed`](Sleep::poll_elapsed) return an error instead.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     engine: EngineRef,
     has_elapsed: bool,
-    /// It was reset, and not polled since.
+    /// It was reset and has not been polled since.
     is_moved: bool,
     /// `None`: never.
     deadline: Option<Instant>,
-    /// There while a timer is scheduled, and until a poll has seen its end.
+    /// Present from when a timer is scheduled until a poll has seen its end.
     handle: Option<Handle>,
-    /// From the first poll on; kept for the next timer.
+    /// Present from the first poll on, and reused for the next timer.
     signal: Option<Arc<Signal>>,
 }
 
-/// The timer's half of a signal. Rings when it goes.
+/// The timer's half of a signal. Rings when it is dropped.
 struct Ringer {
     signal: Option<Arc<Signal>>,
 }
 
-/// Waits for `delay`, counted from this call, on the process's own engine.
+/// Waits for `delay`, counted from this call, on the [global engine](Engine::global).
 ///
-/// A delay of zero is ready at the first poll; one too long to represent never is.
+/// If the delay is zero, the sleep is ready at the first poll. If it is too long to represent, the
+/// sleep is never ready.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -92,12 +93,13 @@ struct Ringer {
 /// ```
 ///
 /// # Panics
-/// As [`Engine::global`], if this is its first use.
+/// As [`Engine::global`] does, if this is its first use.
 pub fn sleep(delay: Duration) -> Sleep {
     Sleep::after(EngineRef::new(Engine::global()), delay)
 }
 
-/// Waits until `deadline` on the process's own engine. What is past is ready at the first poll.
+/// Waits until `deadline` on the [global engine](Engine::global). If the deadline has passed, the
+/// sleep is ready at the first poll.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -108,7 +110,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// As [`Engine::global`], if this is its first use.
+/// As [`Engine::global`] does, if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(EngineRef::new(Engine::global()), Some(deadline))
 }
@@ -125,43 +127,27 @@ impl Sleep {
         Sleep { engine, has_elapsed, is_moved, deadline, handle: None, signal: None }
     }
 
-    /// When it will be ready, by the engine's clock. `None`: never.
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let deadline = Instant::now() + Duration::from_secs(5);
-    /// assert_eq!(tickless::sleep_until(deadline).deadline(), Some(deadline));
-    /// assert_eq!(tickless::sleep(Duration::MAX).deadline(), None);
-    /// ```
+    /// Returns when it will be ready, by the engine's clock, or `None` for never.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Whether it has elapsed: a poll has been ready, or would be because the timer has fired. A
-    /// sleep that was never polled since it was made or reset has not.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut sleep = tickless::sleep(Duration::from_millis(2));
-    /// assert!(!sleep.is_elapsed());
-    /// pollster::block_on(&mut sleep);
-    /// assert!(sleep.is_elapsed());
-    /// ```
+    /// Returns `true` if a poll has returned ready, or would because the timer has fired. Returns
+    /// `false` if the sleep has not been polled since it was created.
     pub fn is_elapsed(&self) -> bool {
         self.has_elapsed
             || self.handle.as_ref().is_some_and(|handle| handle.state() == State::Fired)
     }
 
-    /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]: the sleep is ready
-    /// when that has passed, and at no other time, whether it was elapsed or not. Of a [`When`]
-    /// with a slack, the deadline is the time in it that costs the engine least.
+    /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]. From then on the
+    /// sleep is ready only when the new deadline has passed, even if it had elapsed before. If
+    /// `when` has a slack (see [`When`]), the deadline is the time within it that costs the engine
+    /// least.
     ///
-    /// To a later time this is one compare-and-swap, as [`Handle::reset`] is, and takes no lock;
-    /// the task that polled last will be woken. A deadline that has passed is ready at the next
-    /// poll. A sleep whose timer has fired waits anew from its next poll on, and allocates again
-    /// only where the reaper is still busy with the last firing.
+    /// A reset to a later time is one compare-and-swap, as with [`Handle::reset`], and takes no
+    /// lock; the task that polled last will be woken. If the new deadline has passed, the sleep is
+    /// ready at the next poll. If the timer has fired, the next poll schedules a new one. That poll
+    /// allocates again only if the reaper is still busy with the last firing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,19 +161,11 @@ impl Sleep {
         self.move_to(self.engine.time_of(when.into()));
     }
 
-    /// As polling the future, with an answer instead of a panic.
+    /// As polling the future, but returns an error instead of panicking.
     ///
     /// # Errors
-    /// The engine is full or has stopped. A full one is asked again by the next poll, but wakes
-    /// nobody when there is room.
-    ///
-    /// ```
-    /// use std::future::poll_fn;
-    /// use std::time::Duration;
-    ///
-    /// let mut sleep = tickless::sleep(Duration::from_millis(2));
-    /// assert_eq!(pollster::block_on(poll_fn(|cx| sleep.poll_elapsed(cx))), Ok(()));
-    /// ```
+    /// The engine is full or has stopped. If it is full, the next poll tries again, but the task is
+    /// not woken when there is room.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if self.has_elapsed {
             return Poll::Ready(Ok(()));
@@ -196,7 +174,7 @@ impl Sleep {
             && self.handle.is_some()
             && self.engine.compute(self.deadline).is_none()
         {
-            // As with one that is new: what has passed needs no timer.
+            // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
         }
         match &self.signal {
@@ -213,17 +191,10 @@ impl Sleep {
         }
     }
 
-    /// Waits as awaiting the sleep does, with an answer instead of a panic. Cancel safe.
+    /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
     ///
     /// # Errors
     /// The engine is full or has stopped.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut sleep = tickless::sleep(Duration::from_millis(2));
-    /// assert_eq!(pollster::block_on(sleep.wait()), Ok(()));
-    /// ```
     pub async fn wait(&mut self) -> Result<(), SleepError> {
         poll_fn(|cx| self.poll_elapsed(cx)).await
     }
@@ -239,12 +210,12 @@ impl Sleep {
         let Some(handle) = &mut self.handle else { return };
         let moved = handle.reset(deadline.map_or(When::after(Duration::MAX), When::at));
         if moved.is_err() {
-            // It has fired, or its engine stopped: the next poll finds out which.
+            // It has fired, or its engine has stopped: the next poll finds out which.
             self.handle = None;
         }
     }
 
-    /// Cancels the timer, if there is one. Wakes nobody.
+    /// Cancels the timer, if there is one, without waking the task.
     pub(super) fn cancel(&mut self) {
         let Some(handle) = self.handle.take() else { return };
         if let Some(ringer) = handle.take() {
@@ -252,16 +223,16 @@ impl Sleep {
         }
     }
 
-    /// Drops a ringer that came back, so that it rings nowhere.
+    /// Drops a ringer that came back, without waking the task.
     fn hush(&mut self, ringer: Task) {
         if let Some(signal) = &self.signal {
-            // SAFETY: the sleep is borrowed alone, and what would ring is here.
+            // SAFETY: the sleep is borrowed exclusively, and its ringer is here.
             unsafe { signal.hush() };
         }
         drop(ringer);
     }
 
-    /// The poll that finds no timer.
+    /// A poll that finds no timer: schedules one.
     #[inline]
     fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
         let Some(computed) = self.engine.compute(self.deadline) else {
@@ -281,10 +252,10 @@ impl Sleep {
         Poll::Ready(Err(error))
     }
 
-    /// An armed signal: the last one if its timer has let go of it, so that nothing of that can
-    /// end this one, else a new one.
+    /// Returns an armed signal. Reuses the last one if its timer has released it, so that the old
+    /// timer cannot end the new one; otherwise creates a new one.
     fn arm(&mut self, waker: &Waker) -> &Arc<Signal> {
-        // SAFETY: the sleep is borrowed alone.
+        // SAFETY: the sleep is borrowed exclusively.
         let is_armed = |signal: &Arc<Signal>| unsafe { signal.arm(waker) };
         if !self.signal.as_ref().is_some_and(is_armed) {
             let signal = Arc::new(Signal::new());
@@ -294,7 +265,7 @@ impl Sleep {
         self.signal.as_ref().expect("it was put there")
     }
 
-    /// The timer has ended.
+    /// Ends a poll that found the timer ended.
     fn conclude(&mut self) -> Result<(), SleepError> {
         let handle = self.handle.take();
         self.has_elapsed = handle.is_some_and(|handle| handle.state() == State::Fired);
@@ -334,7 +305,7 @@ impl Drop for Ringer {
     fn drop(&mut self) {
         let Some(signal) = self.signal.take() else { return };
         let waker = signal.ring();
-        // Before the task can run, so that a sleep that ends with it frees the memory there.
+        // Before the wake: if the sleep ends on the task's thread, the memory is freed there.
         drop(signal);
         if let Some(waker) = waker {
             waker.wake();

@@ -9,14 +9,15 @@ use crate::engine::{Engine, EngineRef};
 
 use super::{Elapsed, Sleep};
 
-/// A future that has until its deadline to be ready: from [`timeout`], [`timeout_at`],
+/// A future with a deadline. Created by [`timeout`], [`timeout_at`],
 /// [`FutureExt`](super::FutureExt) and [`Engine::timeout`].
 ///
-/// Each poll polls the inner future first, and its deadline only if that is not ready: a future
-/// that is ready at once needs no timer and no allocation, whatever the deadline. Nothing
-/// interrupts the inner future: one that computes without ever waiting ends its own poll.
+/// Each poll polls the inner future first, and checks the deadline only if that is not ready. So a
+/// future that is ready at once needs no timer and no allocation, even if the deadline has passed.
+/// The inner future is never interrupted within a poll: if it computes without yielding, it runs
+/// past its deadline.
 ///
-/// Dropping it drops the inner future and cancels the timer; it is cancel safe if the inner
+/// Dropping a timeout drops the inner future and cancels the timer. It is cancel safe if the inner
 /// future is.
 ///
 /// ```
@@ -30,16 +31,16 @@ use super::{Elapsed, Sleep};
 #[derive(Debug)]
 #[must_use = "a timeout does nothing unless it is awaited or polled"]
 pub struct Timeout<F> {
-    /// Pinned where the timeout is; see `poll`.
+    /// Pinned with the timeout; see `poll`.
     inner: F,
     sleep: Sleep,
 }
 
-/// Gives `future` as long as `delay`, counted from this call, on the process's own engine.
+/// Limits `future` to `delay`, counted from this call, on the [global engine](Engine::global).
 ///
 /// # Errors
-/// Awaiting it answers [`Elapsed`] if the deadline comes first. It also does, at once, if the
-/// engine is full or has stopped, since nobody could tell then when to give up:
+/// The timeout returns [`Elapsed`] if the deadline comes first. If the engine is full or has
+/// stopped, it cannot time the deadline, and the timeout returns [`Elapsed`] at once:
 /// [`Elapsed::cause`] says which.
 ///
 /// ```
@@ -54,13 +55,13 @@ pub struct Timeout<F> {
 /// ```
 ///
 /// # Panics
-/// As [`Engine::global`], if this is its first use.
+/// As [`Engine::global`] does, if this is its first use.
 pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFuture> {
     let sleep = Sleep::after(EngineRef::new(Engine::global()), delay);
     Timeout::new(future.into_future(), sleep)
 }
 
-/// Gives `future` until `deadline`, as [`timeout`] does.
+/// Limits `future` to the time until `deadline`, as [`timeout`] does.
 ///
 /// # Errors
 /// As [`timeout`].
@@ -68,7 +69,7 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 /// ```
 /// use std::time::{Duration, Instant};
 ///
-/// // What several steps share is a point in time.
+/// // Several steps share one deadline.
 /// let deadline = Instant::now() + Duration::from_secs(5);
 /// pollster::block_on(async {
 ///     tickless::timeout_at(deadline, async { /* connect */ }).await?;
@@ -78,7 +79,7 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 /// ```
 ///
 /// # Panics
-/// As [`Engine::global`], if this is its first use.
+/// As [`Engine::global`] does, if this is its first use.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     let sleep = Sleep::until(EngineRef::new(Engine::global()), Some(deadline));
     Timeout::new(future.into_future(), sleep)
@@ -91,36 +92,18 @@ impl<F> Timeout<F> {
         Timeout { inner, sleep }
     }
 
-    /// The inner future.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let timeout = tickless::timeout(Duration::from_secs(5), std::future::ready(7));
-    /// assert_eq!(timeout.get_ref().clone().into_inner(), 7);
-    /// ```
+    /// Returns a reference to the inner future.
     pub fn get_ref(&self) -> &F {
         &self.inner
     }
 
-    /// The inner future, to be changed. (A timeout that is pinned lends it only if it is `Unpin`.)
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let mut timeout = tickless::timeout(Duration::from_secs(5), std::future::ready(7));
-    /// *timeout.get_mut() = std::future::ready(8);
-    /// assert_eq!(pollster::block_on(timeout), Ok(8));
-    /// ```
+    /// Returns a mutable reference to the inner future. (For a pinned timeout this needs an inner
+    /// future that is `Unpin`.)
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.inner
     }
 
-    /// The inner future, which goes on without a deadline. Cancels the timer.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let timeout = tickless::timeout(Duration::ZERO, std::future::ready(7));
-    /// assert_eq!(pollster::block_on(timeout.into_inner()), 7);
-    /// ```
+    /// Returns the inner future, without a deadline, and cancels the timer.
     pub fn into_inner(self) -> F {
         self.inner
     }
@@ -131,13 +114,13 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: `inner` is not moved here. It is pinned with the timeout: no method moves it out
-        // of one that is behind a pin, there is no `Drop`, nothing is packed, and the timeout is
-        // `Unpin` only if `inner` is. `sleep` is `Unpin`, and not pinned.
+        // of a pinned timeout, there is no `Drop`, nothing is packed, and the timeout is `Unpin`
+        // only if `inner` is. `sleep` is `Unpin`, and not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let inner = unsafe { Pin::new_unchecked(&mut this.inner) };
         if let Poll::Ready(output) = inner.poll(cx) {
-            // The timeout may be kept for long after this.
+            // The timeout may be kept long after this.
             this.sleep.cancel();
             return Poll::Ready(Ok(output));
         }

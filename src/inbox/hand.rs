@@ -1,22 +1,24 @@
-//! A hand: chains that their owner took out of lists, goes through side by side without waiting
-//! for memory, and leaves in the sight of readers.
+//! A hand: chains that their owner took out of lists. The owner goes through them side by side,
+//! without waiting for memory, and readers still find the nodes in them.
 //!
-//! *Owner*: one role fills, passes and gives, and holds every node in it. Anyone reads, under a
-//! guard. A node comes into a hand from a list, and leaves it for good or for another hand.
+//! *Owner*: one role fills, passes and gives, and holds every node in the hand. Anyone reads, under
+//! a guard. A node comes into a hand from a list, and leaves it for good or for another hand.
 //!
-//! *Invariants*: a node's link is read before the node is passed, so that the owner may free it
-//! or push it elsewhere. Chains are full from the front while they are gone through, and move only
-//! to the front. What is passed is out of reach for readers that come later.
+//! *Invariants*: a node's link is read before the node is passed, so that the owner may free the
+//! node or push it elsewhere. While the chains are gone through, those with nodes left are the
+//! first ones, and a chain moves only to the front. Readers that come later do not reach a passed
+//! node.
 //!
-//! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes it out of its list, so
-//! a reader that finds the list empty finds the chain here. It passes a node before it writes the
-//! node's link, so a reader that was led astray finds that the cursor is beyond what it knows, and
-//! begins again from there. A node on its way to another hand or to a list is `moving` meanwhile.
+//! *Orderings*: BUCKET-READ. The owner shows a chain here before it takes the chain out of its
+//! list, so a reader that finds the list empty finds the chain here. It passes a node before it
+//! writes the node's link, so a reader that is led astray finds that the cursor is beyond the nodes
+//! that it knows, and starts again from there. A node on its way to another hand or to a list is
+//! `moving` meanwhile.
 //!
-//! A reader may also follow the link that is written when a node is pushed again, perhaps on a list
-//! of another shard, whose head its pusher may have loaded long after it changed. Without the fence
-//! in `take` that link could lead to a node that was freed before the reader came;
-//! `ARCHITECTURE.md` has the argument.
+//! A reader may also follow a link that is written when its node is pushed again, perhaps on a list
+//! of another shard, and the pusher may have loaded a stale head of that list. Without the fence in
+//! `take` that link could lead to a node that was freed before the reader came; `entry/reclaim.rs`
+//! has the argument.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,shard}.rs`.
 
@@ -30,30 +32,30 @@ use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch};
 
 use super::{LANES, Lanes, OWN_LANES, OwnLanes, next_of};
 
-/// The chains of a hand that a bucket's lists fit into.
+/// Chains in a hand that has room for all lists of a bucket.
 pub const CHAINS: usize = LANES + OWN_LANES;
 
-/// The chains of a hand for what is put aside: there may be many such hands.
+/// Chains in a hand for nodes that are put aside: there may be many such hands.
 const FEW_CHAINS: usize = if IS_CHECKED { 1 } else { 5 };
 
-/// Chains in the hand of an owner.
+/// A hand of an owner, with its chains.
 pub struct Hand<N, C: ?Sized = [AtomicPtr<N>]> {
-    /// Where its nodes were filed, in the owner's words.
+    /// Where its nodes were filed, in the owner's encoding.
     of: AtomicU64,
-    /// How often it was begun, and gone through: a step each.
+    /// Counts a step for each `begin`, `take` and `open`.
     begun: AtomicU64,
-    /// A node that leaves it for another hand or for a list.
+    /// A node that is leaving for another hand or for a list, or null.
     moving: AtomicPtr<N>,
     /// The next node of each chain, or null.
     cursors: C,
 }
 
-/// Where the owner stands in a hand.
+/// The owner's position in a hand.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
-    /// Whose turn it is.
+    /// The chain of the next node.
     chain: usize,
-    /// How many chains have nodes left: the first ones.
+    /// The number of chains that have nodes left; they are the first ones.
     live: usize,
 }
 
@@ -71,27 +73,27 @@ impl<N, const C: usize> Hand<N, [AtomicPtr<N>; C]> {
 }
 
 impl<N> Hand<N, [AtomicPtr<N>; CHAINS]> {
-    /// An empty hand that has room for what a bucket holds.
+    /// An empty hand that has room for all lists of a bucket.
     pub fn wide() -> Self {
         Hand::empty()
     }
 }
 
 impl<N> Hand<N, [AtomicPtr<N>; FEW_CHAINS]> {
-    /// An empty hand for what is put aside.
+    /// An empty hand for nodes that are put aside.
     pub fn narrow() -> Self {
         Hand::empty()
     }
 }
 
 impl<N: Linked> Hand<N> {
-    /// Whether it has room for what a bucket holds.
+    /// Whether it has room for all lists of a bucket.
     #[inline]
     pub fn is_wide(&self) -> bool {
         self.cursors.len() >= CHAINS
     }
 
-    /// Begins anew, with nothing in it: from now on its nodes come from `of`.
+    /// Starts anew. The hand is empty, and its next nodes will come from `of`.
     #[inline]
     pub fn begin(&self, of: u64) {
         debug_assert!(self.chains().next().is_none(), "what is left in a hand would be lost");
@@ -103,19 +105,21 @@ impl<N: Linked> Hand<N> {
     #[inline]
     fn step(&self) {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `read` and in `note`: who reads a cursor of this time reads this too.
+        // Acquire in `read` and in `note`: a reader of a cursor that is stored from now on reads
+        // this too.
         let begun = self.begun.load(Ordering::Relaxed) + 1;
         self.begun.store(begun, Ordering::Release);
     }
 
-    /// Takes everything out of the lists of a bucket. The hand is wide, and was just begun.
+    /// Takes everything out of the lists of a bucket. The hand is wide, and `begin` was just
+    /// called.
     #[inline]
     pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
         let mut live = 0;
         let show = |live: usize, first: *mut N| {
             prefetch(first);
-            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: it
-            // sees the node as it was pushed.
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the
+            // reader sees the node as it was pushed.
             self.cursors[live].store(first, Ordering::Release);
         };
         for lane in lanes.each() {
@@ -126,23 +130,24 @@ impl<N: Linked> Hand<N> {
             live += 1;
         });
         // ORDER(BUCKET-READ): SeqCst - after the lists were taken, before anybody can have a node
-        // for another push: pairs with the fences of a retirement and of a reader's pin. Whoever
-        // pushes one of these nodes again finds no head that was taken away before a retirement
-        // that came before a reader who stands on it.
+        // for another push: pairs with the fences of a retirement and of a reader's pin. A thread
+        // that pushes one of these nodes again cannot load a head that was taken away before a
+        // retirement that preceded a reader on that node.
         fence(Ordering::SeqCst);
-        // So that what is empty again later does not look as it did before.
+        // So that a hand that is empty again later does not look as it did before.
         self.step();
         At { chain: 0, live }
     }
 
-    /// Puts a node on the chain that `turn` picks. Not while the hand is gone through.
+    /// Puts a node on the chain that `turn` picks. Must not be called while the hand is gone
+    /// through.
     ///
     /// # Safety
-    /// The caller is the hand's owner, holds the node alone (for the link's sake), and leaves it
-    /// here.
+    /// The caller is the hand's owner, holds the node alone (its link is written), and leaves the
+    /// node here.
     pub unsafe fn give(&self, node: NonNull<N>, turn: usize) {
         let cursor = &self.cursors[turn % self.cursors.len()];
-        // SAFETY: the caller holds it, so it is there.
+        // SAFETY: the caller holds the node, so it is allocated.
         let next = unsafe { node.as_ref() }.next();
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
         // cursor - pairs with the reader's Acquire of the link and of the cursor.
@@ -150,7 +155,7 @@ impl<N: Linked> Hand<N> {
         cursor.store(node.as_ptr(), Ordering::Release);
     }
 
-    /// Begins to go through what was given. For the owner.
+    /// Starts to go through the given nodes. For the owner.
     pub fn open(&self) -> At {
         let mut live = 0;
         for chain in 0..self.cursors.len() {
@@ -170,18 +175,18 @@ impl<N: Linked> Hand<N> {
         At { chain: 0, live }
     }
 
-    /// The node that is passed next, for the owner.
+    /// The node that is passed next. For the owner.
     #[inline]
     pub fn peek(&self, at: &At) -> Option<NonNull<N>> {
-        // Of a hand that is done, the first chain has none.
+        // Once the hand is done, its first chain is empty.
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
         NonNull::new(self.cursors[at.chain].load(Ordering::Relaxed))
     }
 
-    /// Passes the node that `peek` showed: readers that come later do not find it here.
+    /// Passes the node that `peek` returned: readers that come later do not find it here.
     ///
     /// # Safety
-    /// The caller is the hand's owner, and got the node from `peek` at the same place.
+    /// The caller is the hand's owner, and `peek` returned the node at the same position.
     #[inline]
     pub unsafe fn pass(&self, at: &mut At, node: NonNull<N>) {
         let chain = at.chain;
@@ -195,42 +200,42 @@ impl<N: Linked> Hand<N> {
             let last = self.cursors[at.live].load(Ordering::Relaxed);
             self.move_chain(last, at.live, chain);
         } else {
-            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: it
-            // sees that node as it was pushed, which the owner has acquired.
+            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the
+            // reader sees that node as it was pushed, which the owner has acquired.
             self.cursors[chain].store(next, Ordering::Release);
         }
         at.chain = if chain + 1 < at.live { chain + 1 } else { 0 };
     }
 
-    /// Moves the chain that begins at `first` to the front. Readers come from the back, and so
-    /// they find it in one of the two places.
+    /// Moves the chain that begins at `first` to the front. Readers go from the back to the front,
+    /// so they find it in one of the two places.
     #[inline]
     fn move_chain(&self, first: *mut N, from: usize, to: usize) {
         if from != to {
-            // ORDER(BUCKET-READ): Release, here and below - as in `pass`; and who finds the old
-            // place empty finds the chain in the new one.
+            // ORDER(BUCKET-READ): Release, here and below - as in `pass`; and a reader that finds
+            // the old place empty finds the chain in the new one.
             self.cursors[to].store(first, Ordering::Release);
         }
         self.cursors[from].store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Says that `node`, which is passed next, leaves for another hand or for a list.
+    /// Declares that `node`, which is passed next, leaves for another hand or for a list.
     #[inline]
     pub fn set_moving(&self, node: *mut N) {
         // ORDER(BUCKET-READ): Release - pairs with the Acquire in `read`: a reader that finds the
-        // node passed finds it moving, and one that finds it moving no more finds it where it
+        // node passed finds it moving. A reader that finds it no longer moving finds it where it
         // went.
         self.moving.store(node, Ordering::Release);
     }
 
-    /// Says that what was moving is where it went, or that the owner is about to end it.
+    /// Declares that the moving node has arrived, or that the owner is about to end it.
     #[inline]
     pub fn set_moved(&self) {
         self.set_moving(ptr::null_mut());
     }
 
-    /// Takes the first node out of a chain, if it is `node`. For the owner, and not while the hand
-    /// is gone through.
+    /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For the
+    /// owner, and not while the hand is gone through.
     pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
         let cursor = &self.cursors[chain];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
@@ -241,7 +246,7 @@ impl<N: Linked> Hand<N> {
         is_first
     }
 
-    /// The first node of each chain, with its number, for the owner.
+    /// The first node of each chain, with the chain's number. For the owner.
     pub fn chains(&self) -> impl Iterator<Item = (usize, NonNull<N>)> + '_ {
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
         let first = |cursor: &AtomicPtr<N>| NonNull::new(cursor.load(Ordering::Relaxed));
@@ -249,7 +254,7 @@ impl<N: Linked> Hand<N> {
         firsts.filter_map(|(chain, first)| Some((chain, first?)))
     }
 
-    /// The nodes that are still to be passed, left where they are: for checks of the owner.
+    /// The nodes that are still to be passed, left in place. For checks of the owner.
     pub fn rest(&self) -> impl Iterator<Item = NonNull<N>> + '_ {
         self.chains().flat_map(|(_, first)| {
             iter::successors(Some(first), |node| {
@@ -259,12 +264,13 @@ impl<N: Linked> Hand<N> {
         })
     }
 
-    /// Shows `visit` each node that is here throughout, and perhaps others, some of them twice.
-    /// Follows at most `steps` links, and no chain beyond a node at which `visit` answers `false`:
-    /// it was told where the nodes of the hand were filed, and `None` for one that is moving.
+    /// Calls `visit` with each node that is here throughout, and perhaps with others; some nodes
+    /// come twice. `visit` also gets where the nodes of the hand were filed, or `None` for a moving
+    /// node. Follows at most `steps` links, and no chain beyond a node for which `visit` returns
+    /// `false`.
     ///
     /// # Safety
-    /// The caller has a guard under which what the owner lets go of stays allocated.
+    /// The caller has a guard under which nodes that the owner releases stay allocated.
     pub unsafe fn read(
         &self,
         steps: &mut u64,
@@ -272,8 +278,8 @@ impl<N: Linked> Hand<N> {
     ) {
         let mut path = Vec::new();
         for cursor in self.cursors.iter().rev() {
-            // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. One that is null
-            // has ended, or moved to where we come next.
+            // ORDER(BUCKET-READ): Acquire - pairs with the stores of the cursor. A chain whose
+            // cursor is null has ended, or has moved to a place that is visited later.
             while *steps > 0 && !cursor.load(Ordering::Acquire).is_null() {
                 // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; Relaxed: `of`
                 // is published by it.
@@ -288,12 +294,13 @@ impl<N: Linked> Hand<N> {
                     if !visit(Some(of), node) {
                         break;
                     }
-                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of whoever wrote it.
-                    // SAFETY: it was reached under the caller's guard.
+                    // ORDER(BUCKET-READ): Acquire - pairs with the Release of the thread that wrote
+                    // it.
+                    // SAFETY: the node was reached under the caller's guard.
                     next = unsafe { node.as_ref() }.next().load(Ordering::Acquire);
                 }
                 // ORDER(BUCKET-READ): Acquire - a link that was written after its node was passed
-                // brings the cursor along. From where this stands, no link was written before.
+                // brings the cursor along. No link from this position on was written before.
                 let now = cursor.load(Ordering::Acquire);
                 // ORDER(BUCKET-READ): Relaxed - brought along by the cursor.
                 let is_same = self.begun.load(Ordering::Relaxed) == begun;
@@ -308,12 +315,12 @@ impl<N: Linked> Hand<N> {
         }
     }
 
-    /// Writes down how far the hand has been gone through. `true`: nothing is on its way out of it.
-    /// A hand of which this was the same twice, and `true`, has lost no node in between.
+    /// Records how far the hand has been gone through. Returns `true` if no node is on its way out
+    /// of it. If two calls record the same and return `true`, no node has left the hand in between.
     pub fn note(&self, progress: &mut Vec<usize>) -> bool {
         // ORDER(BUCKET-READ): Acquire - pairs with the Release in `begin`; with the stores of the
-        // cursors: who finds a node passed finds it moving, or moving no more; and with the Release
-        // in `set_moving`: what moves no more is found where it went.
+        // cursors: a caller that finds a node passed finds it moving, or no longer moving; and with
+        // the Release in `set_moving`: a node that no longer moves is found where it went.
         progress.push(self.begun.load(Ordering::Acquire) as usize);
         let cursors = self.cursors.iter();
         progress.extend(cursors.map(|cursor| cursor.load(Ordering::Acquire) as usize));

@@ -45,7 +45,7 @@ impl<N: Linked> Lanes<N> {
         unsafe { self.lanes[turn % LANES].push(node) }
     }
 
-    /// The lists, to be taken: all of them, also one that looks empty, because exchanging its head
+    /// The lists, to be taken: all of them, also one that looks empty, because the CAS of its head
     /// is what makes a later push see the clock (BUCKET-ARM).
     #[inline]
     pub(super) fn each(&self) -> &[Stack<N>; LANES] {

@@ -1,9 +1,9 @@
 //! The inbox: lists that many threads push on and one takes as a whole.
 //!
-//! `stack` is one list; `lanes` is eight of them in a cache line, which is what producers push on;
-//! `own` is what the taker files for itself; `hand` is what it took and goes through, without
-//! waiting for memory and in the sight of readers; `walk` is the same for the end, when nobody
-//! looks on.
+//! `stack` is one list; `lanes` is eight of them in a cache line, on which producers push. `own`
+//! has the lists on which the taker files entries for itself. `hand` has the nodes that the taker
+//! took: it goes through them without waiting for memory, and readers find them there. `walk` is
+//! the same for a closing shard, without readers.
 
 mod hand;
 mod lanes;

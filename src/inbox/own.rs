@@ -1,8 +1,8 @@
 //! Lists that the taker itself pushes on: its half of a bucket.
 //!
-//! What a reaper re-files, it files for itself: it pushes, and it takes. So these lists need no
-//! exchange, which is most of what a push costs, and which would keep the processor from going
-//! ahead to the next node while it waits for this one.
+//! A reaper re-files entries for itself: it both pushes and takes them. So these lists need no CAS.
+//! A CAS is most of the cost of a push, and would keep the processor from going ahead to the next
+//! node while it waits for this one.
 //!
 //! *Owner*: one role pushes and takes; anyone reads, under a guard.
 //!
@@ -17,11 +17,11 @@ use std::ptr::{self, NonNull};
 use crate::entry::Linked;
 use crate::sync::{AtomicPtr, IS_CHECKED, Ordering};
 
-/// Lists of the taker per bucket. Twice as many as the shared ones: most of what a bucket holds
-/// when it opens was re-filed into it, and more chains hide more of the memory's latency.
+/// Lists of the taker per bucket. Twice as many as the shared ones: most entries of a bucket that
+/// opens were re-filed into it, and more chains hide more of the memory's latency.
 pub const OWN_LANES: usize = if IS_CHECKED { 1 } else { 16 };
 
-/// A bucket's lists of what its owner filed.
+/// A bucket's lists of the entries that its owner filed.
 #[repr(align(64))]
 pub struct OwnLanes<N> {
     heads: [AtomicPtr<N>; OWN_LANES],
@@ -38,22 +38,22 @@ impl<N: Linked> OwnLanes<N> {
     /// Pushes `node` on the lane that `turn` picks; see [`Lanes::push`](super::Lanes::push).
     ///
     /// # Safety
-    /// The caller is the one that takes, holds the node alone (for the link's sake), and the node
+    /// The caller is the role that takes, holds the node alone (its link is written), and the node
     /// stays allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, turn: usize) {
         let head = &self.heads[turn % self.heads.len()];
-        // SAFETY: the caller holds it, so it is there.
+        // SAFETY: the caller holds the node, so it is allocated.
         let next = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
-        // head below - pairs with the reader's Acquire of the link and of the head: whoever
-        // gets to a node sees it as it was pushed.
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
+        // below - pairs with the reader's Acquire of the link and of the head: a reader that gets
+        // to a node sees it as it was pushed.
         next.store(head.load(Ordering::Relaxed), Ordering::Release);
         head.store(node.as_ptr(), Ordering::Release);
     }
 
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
-    /// look next. For the one that pushes.
+    /// look next. Only the role that pushes may call this.
     #[inline]
     pub(super) fn take_shown(&self, mut show: impl FnMut(*mut N)) {
         for head in &self.heads {
@@ -61,15 +61,15 @@ impl<N: Linked> OwnLanes<N> {
             let first = head.load(Ordering::Relaxed);
             if !first.is_null() {
                 show(first);
-                // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the head: who
-                // finds the lane empty finds what was shown.
+                // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the head: a
+                // reader that finds the lane empty finds the node that was shown.
                 head.store(ptr::null_mut(), Ordering::Release);
             }
         }
     }
 
-    /// Takes everything: each lane's first node, or null. For the one that pushes, and that has
-    /// no readers to think of: it closes.
+    /// Takes everything, without showing it to readers: each lane's first node, or null. Only the
+    /// role that pushes may call this, when it closes.
     #[inline]
     pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
         // ORDER(STOP): Relaxed - one writer, which is the caller; a reader that finds the lane
@@ -81,12 +81,12 @@ impl<N: Linked> OwnLanes<N> {
         })
     }
 
-    /// Takes `node` out of a lane, if it is the first; `next` comes after it. For the one that
-    /// pushes.
+    /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the role that
+    /// pushes may call this.
     pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
         let head = &self.heads[lane];
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // reader's Acquire of the head: it sees the next node as it was pushed.
+        // reader's Acquire of the head: the reader sees the next node as it was pushed.
         let is_first = head.load(Ordering::Relaxed) == node;
         if is_first {
             head.store(next, Ordering::Release);

@@ -1,7 +1,7 @@
 //! A push-only lock-free list: push one node, take all, close for ever.
 //!
-//! *Owner*: anyone pushes. One role takes and closes (two would reopen a closed list: a blind
-//! swap cannot tell).
+//! *Owner*: any thread pushes. One role takes and closes. (A second taker could reopen a closed
+//! list, because its swap is blind.)
 //!
 //! *Invariants*: a node is in one list at most. Once closed, nothing gets in.
 //!
@@ -20,7 +20,7 @@ pub struct Stack<N> {
     head: AtomicPtr<N>,
 }
 
-/// The list takes nothing any more.
+/// The list is closed, so nothing can be pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -41,17 +41,17 @@ impl<N: Linked> Stack<N> {
     /// Pushes `node`.
     ///
     /// # Errors
-    /// The list is closed; the node is the caller's as before.
+    /// The list is closed; the caller keeps the node.
     ///
     /// # Safety
-    /// The caller holds the node alone (for the link's sake), and it stays allocated until it
+    /// The caller holds the node alone (its link is written), and the node stays allocated until it
     /// is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>) -> Result<(), Closed> {
-        // SAFETY: the caller holds it, so it is there.
+        // SAFETY: the caller holds the node, so it is allocated.
         let next = unsafe { node.as_ref() }.next();
-        // ORDER(BUCKET-READ): Acquire - a reader that follows our link must see that node as
-        // its pusher left it: acquired here, passed on by our release.
+        // ORDER(BUCKET-READ): Acquire - a reader that follows our link must see that node as its
+        // pusher left it: acquired here, passed on by our Release.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             if head == closed() {
@@ -59,9 +59,9 @@ impl<N: Linked> Stack<N> {
             }
             // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link.
             next.store(head, Ordering::Release);
-            // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Release pairs with `take` and publishes
-            // the node's fields; Acquire pairs with the release half of `take`, so that who
-            // pushes after a flush sees the clock that the flush stored before.
+            // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Release pairs with `take` and publishes the
+            // node's fields; Acquire pairs with the release half of `take`, so that a push after a
+            // flush sees the clock that the flush stored before.
             match self.head.compare_exchange_weak(
                 head,
                 node.as_ptr(),
@@ -74,34 +74,35 @@ impl<N: Linked> Stack<N> {
         }
     }
 
-    /// Takes the whole chain: its first node, or null.
+    /// Takes the whole chain; returns its first node, or null.
     ///
     /// Only the role that also closes may call this, and not after closing.
     #[inline]
     pub fn take(&self) -> *mut N {
         // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Acquire pairs with every push in the chain;
-        // Release: a push that comes after sees the clock that we stored before.
+        // Release: a later push sees the clock that we stored before.
         let head = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
         debug_assert!(head != closed(), "whoever closes takes no more");
         head
     }
 
-    /// Takes the whole chain, having shown its first node where readers look next, and tells
-    /// whether there is one. `show` is called again if somebody pushes meanwhile.
+    /// Shows the first node of the chain where readers look next, then takes the whole chain.
+    /// Returns whether there was a node. Calls `show` again if another thread pushes meanwhile.
     ///
     /// Only the role that also closes may call this, and not after closing.
     #[inline]
     pub fn take_shown(&self, mut show: impl FnMut(*mut N)) -> bool {
-        // ORDER(BUCKET-READ): Acquire, also where the exchange fails - what is shown was pushed
-        // by others.
+        // ORDER(BUCKET-READ): Acquire, also where the CAS fails - the node that is shown was pushed
+        // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             debug_assert!(head != closed(), "whoever closes takes no more");
             if !head.is_null() {
                 show(head);
             }
-            // ORDER(BUCKET-PUSH, BUCKET-ARM, BUCKET-READ): AcqRel - as `take`, also where there
-            // is nothing to take; and who finds the list empty finds what was shown.
+            // ORDER(BUCKET-PUSH, BUCKET-ARM, BUCKET-READ): AcqRel - as `take`, also if there is
+            // nothing to take; and a reader that finds the list empty finds the node that was
+            // shown.
             match self.head.compare_exchange(
                 head,
                 ptr::null_mut(),
@@ -114,19 +115,19 @@ impl<N: Linked> Stack<N> {
         }
     }
 
-    /// Takes `node` out of the list, if it is the first; `next` comes after it.
+    /// Takes `node` out of the list if it is the first one; `next` comes after it.
     ///
-    /// Only the role that takes may call this: what is in the list stays in it meanwhile.
+    /// Only the role that takes may call this, so that the nodes in the list stay in it meanwhile.
     pub fn drop_first(&self, node: *mut N, next: *mut N) -> bool {
-        // ORDER(BUCKET-READ): AcqRel - the next node is visible to whoever reads the head, and
-        // what was pushed before stays so; Relaxed: somebody pushed on top.
+        // ORDER(BUCKET-READ): AcqRel - a reader of the head sees the next node, and what was pushed
+        // before stays visible; Relaxed: another thread pushed on top.
         self.head.compare_exchange(node, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the whole chain and refuses every push from now on. Closing again takes nothing.
+    /// Takes the whole chain and refuses every later push. Closing again takes nothing.
     pub fn close(&self) -> *mut N {
-        // ORDER(STOP): AcqRel - as `take`: what was pushed before is ours, what comes later is
-        // refused, and there is no between.
+        // ORDER(STOP): AcqRel - as `take`: earlier pushes are ours, later ones are refused, and
+        // there is nothing in between.
         let head = self.head.swap(closed(), Ordering::AcqRel);
         if head == closed() { ptr::null_mut() } else { head }
     }
@@ -139,16 +140,16 @@ impl<N: Linked> Stack<N> {
         if head == closed() { ptr::null_mut() } else { head }
     }
 
-    /// Whether there was nothing to take a moment ago.
+    /// Whether there was nothing to take when the head was read.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // ORDER(DOORBELL): Relaxed - the caller's fence orders it after what it published.
+        // ORDER(DOORBELL): Relaxed - the caller's fence orders it after what the caller published.
         let head = self.head.load(Ordering::Relaxed);
         head.is_null() || head == closed()
     }
 }
 
-/// The node after `node` in a chain that was taken; to be read before `node` is let go.
+/// The node after `node` in a chain that was taken. Must be read before `node` is released.
 #[inline]
 pub fn next_of<N: Linked>(node: &N) -> *mut N {
     // ORDER(BUCKET-PUSH): Relaxed - the take acquired every push in the chain.

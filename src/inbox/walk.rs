@@ -1,15 +1,16 @@
-//! Going through chains that were taken, side by side, without waiting for memory.
+//! A walk goes through chains that were taken, side by side, without waiting for memory.
 //!
 //! *Owner*: the thread that took the chains; it holds every node in them.
 //!
-//! *Invariants*: a node's link is read before the node is handed out, so that the caller may
-//! free it or push it elsewhere. Nobody reads along: what is to be seen lies in a `hand`. Between
-//! the swap that takes a chain and the first node that is handed out lies a SeqCst fence.
+//! *Invariants*: a node's link is read before the node is handed out, so that the caller may free
+//! the node or push it elsewhere. Readers do not see a walk; nodes that they must see are in a
+//! `hand`. A SeqCst fence lies between the swap that takes a chain and the first node that is
+//! handed out.
 //!
-//! *Orderings*: BUCKET-READ. A reader may stand on a node that was taken under it, and follows the
-//! link that is written when the node is pushed again, perhaps on a list of another shard, whose
-//! head its pusher may have loaded long after it changed. Without the fence that link could lead
-//! to a node that was freed before the reader came; `entry/reclaim.rs` has the argument.
+//! *Orderings*: BUCKET-READ. A reader may stand on a node that was taken under it, and follow the
+//! link that is written when the node is pushed again, perhaps on a list of another shard. The
+//! pusher may have loaded a stale head of that list. Without the fence that link could lead to a
+//! node that was freed before the reader came; `entry/reclaim.rs` has the argument.
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read}.rs`.
 
@@ -21,11 +22,11 @@ use crate::sync::{Ordering, fence, prefetch};
 
 use super::{CHAINS, next_of};
 
-/// Chains on the way to be handed out, one node from each in turn.
+/// Chains whose nodes are handed out, one from each chain in turn.
 pub struct Walk<N> {
     /// The next node of each chain; the first `live` of them count.
     cursors: [*mut N; CHAINS],
-    /// Whose turn it is.
+    /// The chain of the next node.
     chain: usize,
     /// How many chains have nodes left.
     live: usize,
@@ -37,12 +38,12 @@ unsafe impl<N: Send> Send for Walk<N> {}
 // === impl Walk ===
 
 impl<N: Linked> Walk<N> {
-    /// A walk over chains, each given by its first node or null. There are at most as many as a
-    /// bucket has. The lists may be taken as the iterator goes on.
+    /// A walk over at most [`CHAINS`] chains, each given by its first node or null. The iterator
+    /// may take the lists as it goes on.
     ///
     /// # Safety
     /// The caller has taken the chains out of their lists, so that nobody else takes a node of
-    /// them, and leaves them to the walk. Each node stays allocated until it is handed out.
+    /// them, and gives them to the walk. Each node stays allocated until it is handed out.
     #[inline]
     pub unsafe fn new(chains: impl Iterator<Item = *mut N>) -> Walk<N> {
         let mut walk = Walk { cursors: [ptr::null_mut(); CHAINS], chain: 0, live: 0 };
@@ -63,7 +64,7 @@ impl<N: Linked> Walk<N> {
         self.live == 0
     }
 
-    /// Makes it the turn of the chain after `chain`.
+    /// Goes on to the chain after `chain`.
     #[inline]
     fn step(&mut self, chain: usize) {
         self.chain = if chain + 1 < self.live { chain + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! What one does with timers that wait, by their keys.
+//! The operations on waiting timers, by key.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -18,28 +18,18 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     S: BuildHasher,
 {
-    /// Cancels what waits under `key`. `true`: its task will never run and was dropped, here;
-    /// the key is free, and the engine counts it no more. `false`: nothing was waiting.
+    /// Cancels the timer that waits under `key`. Returns `true` if there was one: its task will
+    /// never run and was dropped by this call, the key is free, and the engine no longer counts the
+    /// timer. Returns `false` if no timer was waiting.
     ///
-    /// A task that has begun is not waiting any more. One that the engine has taken out but not
-    /// begun is, and can be cancelled.
+    /// A task that has started is no longer waiting. A task that is due but has not started still
+    /// waits, and can be cancelled.
     ///
-    /// One search of the map and one exchange in the engine. O(1).
+    /// O(1): one search of the map and one compare-and-swap in the engine.
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with: then nothing has changed; or with what
-    /// dropping the task or the key panics with, which happens last.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
-    ///
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed("key".to_owned(), Duration::from_secs(5), || println!("due"))?;
-    /// assert!(timers.cancel("key"));
-    /// assert!(!timers.cancel("key"), "it was cancelled before");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of `Hash` or `Eq` of a key (nothing has changed then), or a panic from
+    /// dropping the task or the key (which happens last).
     pub fn cancel<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -48,9 +38,10 @@ where
         self.take(key).is_some()
     }
 
-    /// Cancels what waits under `key` and returns its task. `None`: nothing was waiting.
+    /// Cancels the timer that waits under `key` and returns its task, or `None` if no timer was
+    /// waiting.
     ///
-    /// Costs and promises what [`cancel`](KeyedTimers::cancel) does.
+    /// Cost and guarantees are those of [`cancel`](KeyedTimers::cancel).
     ///
     /// # Panics
     /// As [`cancel`](KeyedTimers::cancel).
@@ -61,7 +52,7 @@ where
     ///
     /// let timers = KeyedTimers::new()?;
     /// timers.schedule_keyed("flush", Duration::from_secs(5), || println!("flushing"))?;
-    /// // The file is being closed: at once, then, and here.
+    /// // The file is being closed: flush it now, on this thread.
     /// if let Some(flush) = timers.take("flush") {
     ///     flush.run();
     /// }
@@ -79,18 +70,18 @@ where
         Some(panics.go_on_or(task))
     }
 
-    /// Moves the timer that waits under `key`: it is due at `when`, and at no other time.
+    /// Moves the timer that waits under `key`: it is due at `when`, and not at its old time.
     ///
-    /// One search of the map and one exchange, where the new time is not much earlier than the old
-    /// one; else the cost of a schedule and a cancel besides. O(1). Of several that move one timer
-    /// at the same time, one is the last.
+    /// O(1): one search of the map and one compare-and-swap if the new time is not much earlier
+    /// than the old one; otherwise also a schedule and a cancel. If several threads move one timer
+    /// at the same time, one of them is the last, and its time counts.
     ///
     /// # Errors
-    /// No timer waits under the key; or it had to be scheduled anew, and the engine is full or has
-    /// stopped: then it waits as it did before.
+    /// No timer waits under the key. Or the timer had to be scheduled anew, and the engine is full
+    /// or has stopped; the timer then waits as before.
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with: then nothing has changed.
+    /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then.
     ///
     /// ```
     /// use std::time::Duration;
@@ -110,10 +101,10 @@ where
         self.door().reset(key, when.into())
     }
 
-    /// Whether a timer waits under `key`. Something else may be so right after. O(1).
+    /// Returns `true` if a timer waits under `key`. That may change right after the call. O(1).
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with.
+    /// Propagates a panic of `Hash` or `Eq` of a key.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -122,22 +113,11 @@ where
         self.door().table().contains(&ByKey { key, hash: self.door().hash(key) })
     }
 
-    /// When the timer that waits under `key` is due: its deadline rounded up to the tick. `None`:
-    /// nothing waits there, or it is never due. O(1).
+    /// Returns the deadline of the timer that waits under `key`, rounded up to the tick. `None` if
+    /// no timer waits there, or if it is never due. O(1).
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// let before = timers.engine().now();
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || println!("due"))?;
-    /// assert!(timers.deadline(&7).is_some_and(|due| due >= before + Duration::from_secs(5)));
-    /// assert_eq!(timers.deadline(&8), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of `Hash` or `Eq` of a key.
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -153,43 +133,37 @@ impl<K, S> KeyedTimers<K, S>
 where
     K: Eq + Send + Sync + 'static,
 {
-    /// How many timers wait. Sums up counts, 64 of them: exact when no thread is inside a call.
+    /// Returns the number of waiting timers, as the sum of 64 counters. It is exact if no timer is
+    /// being added or removed.
     pub fn len(&self) -> usize {
         self.door().waiting()
     }
 
-    /// Whether no timer waits: as [`len`](KeyedTimers::len).
+    /// Returns `true` if no timer waits. As exact as [`len`](KeyedTimers::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Calls `look` with the key of each timer that waits, in no order.
+    /// Calls `look` with the key of each waiting timer, in no particular order.
     ///
-    /// What waits throughout is among them; what comes, goes or is replaced meanwhile may be or
-    /// not. The keys are collected first (O(n), one reference to each), so that `look` may use the
-    /// timers.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed("ada", Duration::from_secs(5), || println!("due"))?;
-    /// timers.for_each_key(|key| println!("{key} is waited for"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Timers that wait during the whole call are included. Timers that are added, removed or
+    /// replaced meanwhile may or may not be. The keys are collected first (O(n), one reference to
+    /// each), so `look` may use the timers.
     pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
         for node in self.door().table().nodes() {
             look(&node.key);
         }
     }
 
-    /// Cancels each timer whose key `keep` is false for, and answers how many those were. O(n).
+    /// Cancels each timer for whose key `keep` returns `false`. Returns the number of cancelled
+    /// timers. O(n).
     ///
-    /// What waits throughout is judged. What replaces a timer after its key was judged stays.
+    /// `keep` is called for each timer that waits during the whole call. A timer that replaces
+    /// another after its key was checked stays.
     ///
     /// # Panics
-    /// With what `keep` panics with, at once; with the first that dropping a task panics with, when
-    /// all are cancelled.
+    /// Propagates a panic of `keep` at once. If dropping tasks panics, propagates the first such
+    /// panic after all are cancelled.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -209,29 +183,20 @@ where
         cancelled
     }
 
-    /// Cancels every timer that waits, and answers how many those were. O(n).
+    /// Cancels all waiting timers and returns their number. O(n).
     ///
-    /// What is scheduled meanwhile may be among them or not.
+    /// Timers that are scheduled meanwhile may or may not be among them.
     ///
     /// # Panics
     /// As [`retain`](KeyedTimers::retain).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::keyed::KeyedTimers;
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || println!("due"))?;
-    /// assert_eq!((timers.cancel_all(), timers.len()), (1, 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn cancel_all(&self) -> usize {
         self.retain(|_| false)
     }
 
-    /// The engine that the timers are on: to stop it, to advance it, to see what it has counted.
+    /// Returns the timers' engine, to stop it, to advance it or to read its statistics.
     ///
-    /// It counts what it hands over: what is cancelled or replaced between that and its task is one
-    /// that `fired` there.
+    /// The engine counts a timer as `fired` when it hands the timer over, even if the timer is
+    /// cancelled or replaced here before its task starts.
     pub fn engine(&self) -> &Engine {
         self.door().engine()
     }

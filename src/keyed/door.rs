@@ -1,12 +1,13 @@
-//! Between the engine and the table: how a timer gets under its key, moves, and is called off.
+//! Between the engine and the table: enters a timer under its key, moves it, and calls it off.
 //!
 //! *Owner*: the clones of the timers, by reference count.
 //!
 //! *Invariants*
-//! - A timer is scheduled first and entered then (see `protocol/gate.rs`), and it is cancelled on
-//!   the engine after it was taken out: no call to the engine happens under a lock.
-//! - A door keeps the table, the table keeps nodes, and they keep the table (not the door): what
-//!   waits keeps no engine alive, and the door calls off what waits in its end.
+//! - A timer is scheduled first and then entered (see `protocol/gate.rs`). It is taken out of the
+//!   table first and then cancelled on the engine. So no timer is scheduled or cancelled on the
+//!   engine under a lock.
+//! - A door owns the table, the table owns nodes, and nodes own the table (not the door). So a
+//!   waiting timer keeps no engine alive, and the door's drop calls off the timers that wait.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
@@ -25,25 +26,25 @@ use super::table::{Entered, Move, Rule, Table};
 use super::ticket::Ticket;
 use super::waiting::{Rearmed, Remains, Taken};
 
-/// What clones of the timers share.
+/// The state that clones of the timers share.
 pub(super) struct Door<K, S>
 where
     K: Eq + Send + Sync + 'static,
 {
     table: Arc<Table<K>>,
-    /// Nodes hold on to the table by one of these.
+    /// Each node owns the table through one of these counts.
     counts: ShardedCount<Counted<K>>,
     engine: Engine,
     hasher: S,
 }
 
-/// Why a timer was not let in, with its task.
+/// Why a timer was not entered, with its task.
 pub(super) enum Refusal {
     Occupied(Task),
     Engine(ScheduleError<Task>),
 }
 
-/// What a new timer took the place of.
+/// The timer that a new one has replaced, if any.
 type Replaced<K> = Option<(Task, Remains<K>)>;
 
 // === impl Door ===
@@ -66,13 +67,13 @@ where
         &self.table
     }
 
-    /// How many timers wait.
+    /// The number of waiting timers.
     pub(super) fn waiting(&self) -> usize {
         self.counts.iter().map(|count| count.waiting()).sum()
     }
 
-    /// Calls off each waiting timer that `is_meant`, and drops it outside of all locks. A panic of
-    /// `is_meant` goes on at once, those of tasks and keys are put off.
+    /// Calls off each waiting timer for which `is_meant` is true, and drops it outside all locks.
+    /// A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
     pub(super) fn call_off_where(
         &self,
         mut is_meant: impl FnMut(&K) -> bool,
@@ -99,7 +100,7 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     S: BuildHasher,
 {
-    /// Lets a timer wait under a key; answers what it has taken the place of.
+    /// Schedules a timer and enters it under a key. Returns the timer that it has replaced.
     pub(super) fn put(
         &self,
         key: K,
@@ -108,7 +109,7 @@ where
         rule: Rule,
     ) -> Result<Replaced<K>, Refusal> {
         let hash = self.hasher.hash_one(&key);
-        // Without this look, a refusal would cost a timer that is scheduled and cancelled again.
+        // Without this check, a refusal would cost scheduling and cancelling a timer.
         if rule == Rule::IfAbsent && self.table.contains(&ByKey { key: &key, hash }) {
             return Err(Refusal::Occupied(task));
         }
@@ -125,7 +126,7 @@ where
                 Entered::Occupied(task) => return Err(Refusal::Occupied(task)),
                 Entered::Early(node, task) => (node, task),
             };
-            // It is due, and the reaper came before us.
+            // It was due before it was entered.
             node.gate.shut();
             when = When::NOW;
         }
@@ -138,7 +139,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let key = ByKey { key, hash: self.hash(key) };
-        // Here, and not under the lock, the thread gets to know the engine if it does not.
+        // Not under the lock: this may create the thread's cache of the engine.
         let deadline = self.engine.tick_of(when);
         loop {
             let (node, generation) = match self.table.postpone(&key, deadline) {
@@ -149,8 +150,8 @@ where
                 }
                 Some(Move::Anew(node, generation)) => (node, generation),
             };
-            // To an earlier time, or too late for the engine but not for us: another timer, whose
-            // ticket is the one that counts from then on.
+            // The new time is earlier, or the engine has taken the timer out and its task has not
+            // started. Schedule another timer, whose ticket then counts instead.
             let ticket = Ticket::new(node.clone(), generation);
             let handle = match self.engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle,
@@ -159,7 +160,8 @@ where
             };
             let (is_moved, not_needed) = match self.table.rearm(&node, generation, handle) {
                 Ok(Rearmed::Counts(handle) | Rearmed::Superseded(handle)) => (true, handle),
-                // It is due again already, or it was taken out: there may be another by now.
+                // It is due again already, or the timer was taken out: try again with the timer
+                // that waits under the key now, if any.
                 Ok(Rearmed::Early(handle)) | Err(handle) => (false, handle),
             };
             not_needed.cancel();
@@ -169,7 +171,7 @@ where
         }
     }
 
-    /// Takes out what waits under a key.
+    /// Takes out the timer that waits under a key.
     pub(super) fn take<Q>(&self, key: &Q) -> Option<Taken<K>>
     where
         K: Borrow<Q>,
@@ -188,7 +190,7 @@ where
     K: Eq + Send + Sync + 'static,
 {
     fn drop(&mut self) {
-        // A panic of what waited ends here.
+        // A panic from dropping a waiting timer ends here.
         let mut panics = Panics::none();
         self.call_off_where(|_| true, &mut panics);
         contained(|| panics.go_on());

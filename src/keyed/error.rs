@@ -1,11 +1,11 @@
-//! What becomes of a keyed schedule or reset that is refused, and of one that is not.
+//! The results of scheduling or resetting a timer under a key.
 
 use std::fmt;
 
 use crate::dispatch::Task;
 use crate::error::{Exclusive, ScheduleError};
 
-/// What a new timer found under its key.
+/// Whether a new timer has replaced another.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::error::{Exclusive, ScheduleError};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheduled {
-    /// Nothing waited under the key (any more): what was there before has run or begun to run, or
-    /// was cancelled.
+    /// No timer waited under the key. If one was scheduled before, its task has run or has started,
+    /// or it was cancelled.
     New,
-    /// Another timer waited, and this one has taken its place: that one will never run, and its
-    /// task was dropped.
+    /// Another timer waited under the key and was replaced. It will never run, and its task was
+    /// dropped.
     Replaced,
 }
 
-/// Why a timer was not scheduled by [`KeyedTimers::schedule_if_absent`], with its task.
+/// The error of [`KeyedTimers::schedule_if_absent`]. It returns the task.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct IfAbsentError {
     task: Exclusive<Task>,
 }
 
-/// Why a timer was not scheduled by [`KeyedTimers::schedule_if_absent`].
+/// Why [`KeyedTimers::schedule_if_absent`] did not schedule a timer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,13 +69,13 @@ pub struct IfAbsentError {
 pub enum IfAbsentReason {
     /// Another timer was waiting under the key.
     Occupied,
-    /// As many timers are pending on the engine as its `max_pending` allows.
+    /// The engine has as many pending timers as its `max_pending` allows.
     Full,
     /// The engine has stopped.
     Stopped,
 }
 
-/// Why a timer was not moved by [`KeyedTimers::reset`].
+/// The error of [`KeyedTimers::reset`]: why the timer was not moved.
 ///
 /// ```
 /// use std::time::Duration;
@@ -94,11 +94,11 @@ pub enum IfAbsentReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// No timer waits under the key: none was scheduled, or it has begun to run or was cancelled.
+    /// No timer waits under the key: none was scheduled, or its task has started, or it was
+    /// cancelled.
     Absent,
-    /// As many timers are pending on the engine as its `max_pending` allows, and this one needed
-    /// the place of a second for a moment: one that is moved to an earlier time does. It waits as
-    /// it did before.
+    /// The engine has as many pending timers as its `max_pending` allows. A move to an earlier time
+    /// briefly needs a second timer. The timer waits as before.
     Full,
     /// The engine has stopped.
     Stopped,
@@ -111,23 +111,23 @@ impl IfAbsentError {
         IfAbsentError { reason: IfAbsentReason::Occupied, task: Exclusive::new(task) }
     }
 
-    /// The engine would not schedule it.
+    /// The engine has refused the timer.
     pub(super) fn of(error: ScheduleError<Task>) -> IfAbsentError {
         let reason = if error.is_full() { IfAbsentReason::Full } else { IfAbsentReason::Stopped };
         IfAbsentError { reason, task: Exclusive::new(error.into_payload()) }
     }
 
-    /// Why it was not scheduled.
+    /// Returns why the timer was not scheduled.
     pub fn reason(&self) -> IfAbsentReason {
         self.reason
     }
 
-    /// What was to be scheduled.
+    /// Returns the task.
     pub fn into_task(self) -> Task {
         self.task.into_inner()
     }
 
-    /// Whether another timer was waiting under the key.
+    /// Returns `true` if another timer was waiting under the key.
     pub fn is_occupied(&self) -> bool {
         self.reason == IfAbsentReason::Occupied
     }

@@ -1,13 +1,13 @@
-//! What a keyed timer is known by: its key, the hash of that, its gate, and the way to the table.
+//! The node of a keyed timer: its key, the key's hash, its gate, and a reference to the table.
 //!
-//! *Owner*: everybody, by reference count: the table, and whatever the engine holds of the timer.
-//! The closure is not in here, so that nobody who keeps a node keeps a closure.
+//! *Owner*: shared by reference count, between the table and the tickets that the engine holds. The
+//! closure is not in the node, so that a reference to a node keeps no closure alive.
 //!
 //! *Invariants*
-//! - `Hash` of a key is called once, before anything else happens; the table has numbers only.
-//! - A node that is under its key bears a *name*, which is the address of the node whose key the
-//!   table keeps (its own, or that of an earlier timer that it replaced). By that it is found again
-//!   without `Eq`, which so never runs on a reaper.
+//! - `Hash` of a key is called once, before anything else happens. The table uses only the number.
+//! - A node that is under its key has a *name*: the address of the node whose key the table keeps
+//!   (its own, or that of an earlier timer that it replaced). The name finds the node again without
+//!   `Eq`, which therefore never runs on a reaper.
 //!
 //! *Tested by*: `tests/keyed_keys.rs`.
 
@@ -19,7 +19,7 @@ use crate::sync::{Arc, AtomicUsize, CountShard, Ordering};
 
 use super::table::Table;
 
-/// A key and what belongs to it.
+/// A key and the state that belongs to it.
 pub(super) struct Node<K> {
     pub(super) key: K,
     pub(super) hash: u64,
@@ -28,16 +28,17 @@ pub(super) struct Node<K> {
     count: CountShard<Counted<K>>,
 }
 
-/// One of several references to the table, and how many timers wait by this one.
+/// One of several reference-counted pointers to the table, with the number of waiting timers that
+/// are counted there.
 pub(super) struct Counted<K> {
     pub(super) table: Arc<Table<K>>,
     waiting: AtomicUsize,
 }
 
-/// The node whose key the table keeps, as long as something waits under it.
+/// The node whose key the table keeps while a timer waits under it.
 pub(super) struct Named<K>(pub(super) Arc<Node<K>>);
 
-/// Looks for what has an equal key.
+/// A search for an equal key.
 pub(super) struct ByKey<'a, Q: ?Sized> {
     pub(super) key: &'a Q,
     pub(super) hash: u64,
@@ -55,28 +56,29 @@ impl<K> Node<K> {
         &self.count.table
     }
 
-    /// The node is being entered under `named`. Called under the lock of the key.
+    /// Names the node, which is being entered under `named`. Called under the lock of the key.
     pub(super) fn name_after(&self, named: &Named<K>) {
         // ORDER: Relaxed - written and read under the lock of the key.
         self.name.store(named.address(), Ordering::Relaxed);
     }
 
-    /// Whether that is where the node is, or was. Called under the lock of the key.
+    /// Whether `named` is the node's name. (The node may have been taken out since.) Called under
+    /// the lock of the key.
     pub(super) fn is_under(&self, named: &Named<K>) -> bool {
         // ORDER: Relaxed - written and read under the lock of the key.
         self.name.load(Ordering::Relaxed) == named.address()
     }
 
-    /// The node is being entered. Called under the lock of the key, so that nobody can take it out
-    /// before it was counted.
+    /// Counts the node, which is being entered. Called under the lock of the key, so that no thread
+    /// can take it out before it was counted.
     pub(super) fn count_in(&self) {
-        // ORDER: Relaxed - a number and nothing else.
+        // ORDER: Relaxed - a counter, which orders nothing.
         self.count.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The node was taken out.
+    /// Counts that the node was taken out.
     pub(super) fn count_out(&self) {
-        // ORDER: Relaxed - a number and nothing else.
+        // ORDER: Relaxed - a counter, which orders nothing.
         self.count.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -95,7 +97,7 @@ impl<K> Counted<K> {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        // ORDER: Relaxed - a number and nothing else.
+        // ORDER: Relaxed - a counter, which orders nothing.
         self.waiting.load(Ordering::Relaxed)
     }
 }
@@ -111,7 +113,7 @@ impl<K> Named<K> {
 // === impl ByKey ===
 
 impl<Q: Eq + ?Sized> ByKey<'_, Q> {
-    /// Whether that is the key, by its own `Eq`.
+    /// Whether `named` has this key, by the `Eq` of keys.
     pub(super) fn is<K: Borrow<Q>>(&self, named: &Named<K>) -> bool {
         named.0.hash == self.hash && *named.0.key.borrow() == *self.key
     }

@@ -1,20 +1,21 @@
-//! What waits under which key. *The table decides*: whoever takes a timer out of it has it.
+//! The map from keys to waiting timers. *The table decides*: the thread that takes a timer out of
+//! it owns the timer's end.
 //!
-//! Cancelling, replacing and firing all mean to take an entry out, under the lock of its key: so
-//! each timer ends once, and whatever is in the table is waiting, to everybody who looks. What the
-//! engine says of it decides nothing: a timer that the reaper has taken out but not come to can
+//! Cancelling, replacing and firing all take an entry out, under the lock of its key. So each timer
+//! ends once, and every timer in the table is waiting, for all threads. The engine's state of a
+//! timer decides nothing: if the reaper has taken a timer out but its task has not started, it can
 //! still be cancelled, replaced and moved.
 //!
-//! Keys are spread over parts by their hashes, each of which is a table under a lock, for the time
-//! of one search. What leaves a table is moved out of it, and dropped by whoever took it, unlocked.
-//! No table is shared with anybody else's, so that nothing of others is dropped here either. (The
-//! reclamation of concurrent maps does that: it runs destructors of whatever else the thread has
-//! retired there, in the middle of a call.)
+//! Keys are spread over parts by their hashes. Each part is a table under a lock, which is held for
+//! one search. An entry that leaves a table is moved out, and the thread that took it drops it
+//! without the lock. The table uses no shared reclamation, so no foreign value is dropped here.
+//! (Concurrent maps with shared reclamation run the destructors of other values that the thread has
+//! retired, in the middle of a call.)
 //!
 //! *Invariants*
-//! - Under such a lock nothing of the user's runs but `Eq` of keys, in a call of the user's own
-//!   (see `node`). Nothing is scheduled, cancelled or dropped there.
-//! - A node is named, counted and its gate opened under the lock under which it is entered.
+//! - Under such a lock, `Eq` of keys is the only code of the user that runs, and only in a call of
+//!   the user's own (see `node`). Nothing is scheduled, cancelled or dropped there.
+//! - A node is named and counted, and its gate is opened, under the lock under which it is entered.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/keyed_races.rs`,
 //! `tests/keyed_foreign.rs`.
@@ -33,13 +34,13 @@ use crate::time::Tick;
 use super::node::{ByKey, Named, Node};
 use super::waiting::{Rearmed, Taken, Waiting};
 
-/// Into how many parts keys are spread.
+/// The number of parts.
 const PARTS: usize = 256;
 
-/// A table for so many timers is kept whatever happens.
+/// A table with at most this capacity is not shrunk.
 const KEPT: usize = 16;
 
-/// The timers that wait.
+/// The waiting timers.
 pub(super) struct Table<K> {
     parts: Box<[Padded<Mutex<Part<K>>>]>,
 }
@@ -51,38 +52,38 @@ struct Part<K> {
 
 /// A timer under its key.
 struct Entry<K> {
-    /// As the tables use it.
+    /// The key's hash after `spread`.
     hash: u64,
     named: Named<K>,
     waiting: Waiting<K>,
 }
 
-/// What a new timer does where another waits under its key.
+/// What a new timer does if another waits under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// It takes its place.
+    /// It replaces the other.
     Replace,
     /// It is refused.
     IfAbsent,
 }
 
-/// What became of a new timer.
+/// The result of entering a new timer.
 pub(super) enum Entered<K> {
-    /// It waits, where nothing did.
+    /// It waits, and no other did.
     New,
-    /// It waits, in place of another, which is to be called off.
+    /// It waits in place of another, which the caller must call off.
     Instead(Waiting<K>),
-    /// It does not: another does, and here is the closure.
+    /// It was refused, because another waits. Contains the closure.
     Occupied(Task),
-    /// It was due already, and is to be scheduled again.
+    /// It was due already, and the caller must schedule it again.
     Early(Arc<Node<K>>, Task),
 }
 
-/// What a timer needs that is to be moved.
+/// The result of moving a timer.
 pub(super) enum Move<K> {
-    /// Nothing: it was moved.
+    /// It was moved.
     Done,
-    /// Another timer of the engine, with that ticket.
+    /// It needs another timer of the engine, with this ticket.
     Anew(Arc<Node<K>>, u64),
 }
 
@@ -94,9 +95,9 @@ impl<K> Table<K> {
         Table { parts: (0..PARTS).map(|_| part()).collect() }
     }
 
-    /// The part of a hash, and the hash as its table uses it.
+    /// Locks the part of a hash. Returns it with the hash as its table uses it.
     fn part(&self, hash: u64) -> (MutexGuard<'_, Part<K>>, u64) {
-        // The table uses the lowest and the highest bits.
+        // The table uses the lowest and the highest bits, so the part is chosen by others.
         let hash = spread(hash);
         (lock(&self.parts[(hash >> 32) as usize % PARTS]), hash)
     }
@@ -106,7 +107,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     /// Enters a timer that is scheduled on the engine.
     ///
     /// # Panics
-    /// `Eq` of the keys did; the timer is cancelled then.
+    /// If `Eq` of the keys panics. The timer is cancelled then.
     pub(super) fn enter(
         &self,
         node: Arc<Node<K>>,
@@ -114,14 +115,14 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         task: Task,
         rule: Rule,
     ) -> Entered<K> {
-        // What is not used of these is dropped after the lock was let go.
+        // The arguments that are not used are dropped after the lock is released.
         let waiting = |node, task| Waiting::new(node, timer.into_handle(), task);
         let (mut part, hash) = self.part(node.hash);
         match part.find(hash, |named| named.0.key == node.key) {
             Some(_) if rule == Rule::IfAbsent => Entered::Occupied(task),
             _ if !node.gate.open() => Entered::Early(node, task),
             Some(place) => {
-                // It is counted where the other was: keys that are equal have one hash.
+                // It is counted where the other was: equal keys have equal hashes.
                 node.name_after(&place.named);
                 Entered::Instead(mem::replace(&mut place.waiting, waiting(node, task)))
             }
@@ -135,7 +136,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         }
     }
 
-    /// Takes out what waits under a key.
+    /// Takes out the timer that waits under a key.
     pub(super) fn take<Q>(&self, key: &ByKey<'_, Q>) -> Option<Taken<K>>
     where
         K: Borrow<Q>,
@@ -145,7 +146,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         part.take(hash, |named| key.is(named), |_| true)
     }
 
-    /// Takes a timer out, if that ticket is the one that counts.
+    /// Takes a timer out, if ticket `generation` of `node` counts.
     pub(super) fn take_generation(&self, node: &Arc<Node<K>>, generation: u64) -> Option<Taken<K>> {
         let (mut part, hash) = self.part(node.hash);
         part.take(hash, |named| node.is_under(named), |waiting| waiting.is_due(node, generation))
@@ -158,7 +159,8 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         part.take(hash, |named| node.is_under(named), is_it)
     }
 
-    /// Moves what waits under a key, or says how to; `None`: nothing waits there.
+    /// Moves the timer that waits under a key, or returns what it needs for that. `None`: no timer
+    /// waits there.
     pub(super) fn postpone<Q>(&self, key: &ByKey<'_, Q>, deadline: Tick) -> Option<Move<K>>
     where
         K: Borrow<Q>,
@@ -173,7 +175,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         })
     }
 
-    /// Lets that ticket be the one that counts; `Err`: the timer waits no more.
+    /// Lets ticket `generation` of `node` count from now on. `Err`: the timer no longer waits.
     pub(super) fn rearm(
         &self,
         node: &Arc<Node<K>>,
@@ -189,7 +191,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         }
     }
 
-    /// When what waits under a key is due; `None`: nothing waits there.
+    /// Returns the deadline of the timer that waits under a key. `None`: no timer waits there.
     pub(super) fn deadline<Q>(&self, key: &ByKey<'_, Q>) -> Option<Tick>
     where
         K: Borrow<Q>,
@@ -208,7 +210,8 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         part.find(hash, |named| key.is(named)).is_some()
     }
 
-    /// Every node that waits. What comes or goes meanwhile may be among them or not.
+    /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
+    /// included.
     pub(super) fn nodes(&self) -> Vec<Arc<Node<K>>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
@@ -224,7 +227,7 @@ impl<K> fmt::Debug for Table<K> {
     }
 }
 
-/// A key's `Eq` that panics leaves the part as it was.
+/// Locks a part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
 fn lock<K>(part: &Mutex<Part<K>>) -> MutexGuard<'_, Part<K>> {
     part.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -232,7 +235,7 @@ fn lock<K>(part: &Mutex<Part<K>>) -> MutexGuard<'_, Part<K>> {
 // === impl Part ===
 
 impl<K> Part<K> {
-    /// The entry of that hash whose name is meant.
+    /// Finds the entry with this hash whose name fits `is_it`.
     fn find(&mut self, hash: u64, is_it: impl Fn(&Named<K>) -> bool) -> Option<&mut Entry<K>> {
         self.entries.find_mut(hash, |entry| entry.hash == hash && is_it(&entry.named))
     }
@@ -241,7 +244,7 @@ impl<K> Part<K> {
         self.entries.insert_unique(entry.hash, entry, |entry| entry.hash);
     }
 
-    /// Takes out the entry of that hash whose name is meant, if its timer `may` go.
+    /// Takes out the entry with this hash whose name fits `is_it`, if `may` allows it.
     fn take(
         &mut self,
         hash: u64,
@@ -259,7 +262,7 @@ impl<K> Part<K> {
         Some(Taken { named, waiting })
     }
 
-    /// Gives memory back that a burst needed.
+    /// Releases memory after a burst.
     fn shrink(&mut self) {
         let (len, capacity) = (self.entries.len(), self.entries.capacity());
         if capacity > KEPT && len < capacity / 8 {

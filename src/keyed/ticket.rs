@@ -1,13 +1,13 @@
-//! What the engine holds of a keyed timer: a ticket, which is worth nothing by itself.
+//! The engine's payload for a keyed timer: a ticket, without the closure.
 //!
-//! Whoever is handed one asks the table whether it is still the one that counts for its node: only
-//! then does the closure come out and run. So a cancel wins against a timer that the reaper has
-//! taken out already, and against one that waits in some queue to be run.
+//! The thread that runs a ticket checks in the table whether the ticket still counts for its node.
+//! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
+//! timer out already, or if the ticket waits in a queue to be run.
 //!
 //! *Invariants*
 //! - A ticket arrives at the gate of its node at most once (KEYED).
-//! - One that goes any other way than by firing (an engine has stopped, and what it returned is
-//!   dropped) takes its timer with it, so that no key stays taken for nothing.
+//! - If a ticket is dropped without firing (an engine has stopped, and its returned tasks are
+//!   dropped), its timer is taken out of the table, so that its key becomes free.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
@@ -19,11 +19,11 @@ use crate::sync::{Arc, thread};
 use super::node::Node;
 use super::waiting::Taken;
 
-/// The engine's end of a keyed timer, once per time that it was scheduled there.
+/// The engine's end of a keyed timer. There is one for each time it was scheduled there.
 pub(super) struct Ticket<K: Eq + Send + Sync + 'static> {
-    /// `None`: it was handed in.
+    /// `None` after it was handed in.
     node: Option<Arc<Node<K>>>,
-    /// Which of the node's tickets it is.
+    /// The number of this ticket among the node's.
     generation: u64,
 }
 
@@ -34,23 +34,23 @@ impl<K: Eq + Send + Sync + 'static> Ticket<K> {
         Ticket { node: Some(node), generation }
     }
 
-    /// The timer is due: runs its closure, unless something else has become of it.
+    /// The timer is due: runs its closure, if this ticket counts.
     pub(super) fn fire(mut self) {
         let Some((taken, node)) = self.hand_in() else { return };
         let (task, remains) = taken.expire();
         let mut panics = Panics::none();
         panics.run(|| task.run());
-        // Keys are dropped after that, and never while the closure's panic is under way: theirs,
-        // if they had one, would end the process.
+        // Keys are dropped after that, and never while the closure's panic unwinds: a second panic
+        // would abort the process.
         remains.let_go(&mut panics);
         panics.drop(node);
         panics.go_on();
     }
 
-    /// Takes the timer from under its key, if this ticket is the one that counts.
+    /// Takes the timer out of the table, if this ticket counts.
     fn hand_in(&mut self) -> Option<(Taken<K>, Arc<Node<K>>)> {
         let node = self.node.take()?;
-        // The usual case of a ticket that is dropped: its timer was cancelled.
+        // The usual case when a ticket is dropped: its timer was cancelled.
         if node.gate.is_over() || !node.gate.arrive() {
             return None;
         }
@@ -67,7 +67,7 @@ impl<K: Eq + Send + Sync + 'static> Drop for Ticket<K> {
         panics.drop(task);
         remains.let_go(&mut panics);
         panics.drop(node);
-        // Not where another is under way: a second would end the process.
+        // Not while another panic unwinds: a second would abort the process.
         if !thread::panicking() {
             panics.go_on();
         }

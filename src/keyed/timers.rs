@@ -1,4 +1,4 @@
-//! The timers: what schedules, moves, cancels and looks by key.
+//! `KeyedTimers`: construction and scheduling.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -13,21 +13,24 @@ use super::{IfAbsentError, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).
 ///
-/// Clones are cheap and share the timers. When the last clone is dropped, what waits is cancelled
-/// and dropped (a panic in that ends there). A task that captures a clone keeps them for as long as
-/// it waits.
+/// Clones are cheap and share the timers. When the last clone is dropped, all waiting timers are
+/// cancelled and their tasks dropped (a panic of such a drop is swallowed). A task that captures a
+/// clone keeps the timers alive while it waits.
 ///
-/// *Threads.* All methods may be called from any thread and from tasks, also from the task of the
-/// very key. Tasks run where those of the engine run.
+/// *Threads.* All methods may be called from any thread and from tasks, even from the task of the
+/// same key. Tasks run where those of the engine run.
 ///
-/// *Cost.* Scheduling allocates once (and once more for a closure of more than three words); no
-/// other operation does, but for a reset to an earlier time. Each searches the map, O(1), and does
-/// with the engine what the plain [`Handle`](crate::Handle) would. The map has 256 parts, each with
-/// a lock that is held for the time of one search, or for that of moving a part that grows to twice
-/// its size: besides that nobody waits for anybody, and nothing of the engine's happens under such
-/// a lock. Empty timers have 49 KiB of their own; one that waits takes some 240 bytes besides
-/// its key and its entry in the engine (300 where the parts have just grown); the tables shrink as
-/// keys go.
+/// *Cost.* Scheduling allocates once (and once more for a closure of more than three words). Of the
+/// other operations on a key, only a reset to an earlier time allocates. Each operation searches
+/// the map, O(1), and costs in the engine as much as with a plain [`Handle`](crate::Handle).
+///
+/// The map has 256 parts with a lock each. A lock is held for one search, or while a part that has
+/// grown moves to a table of twice the size. Threads wait for each other only at these locks, and
+/// no timer is scheduled or cancelled on the engine under one.
+///
+/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 240 bytes besides its key and
+/// its entry in the engine (300 when the parts have just grown). The tables shrink when keys are
+/// removed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,30 +57,21 @@ impl<K> KeyedTimers<K>
 where
     K: Hash + Eq + Send + Sync + 'static,
 {
-    /// Timers with an engine of their own, with default settings.
+    /// Creates timers with an engine of their own, with default settings.
     ///
     /// # Errors
     /// The engine's threads could not be started.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
-    ///
-    /// let timers = KeyedTimers::new()?;
-    /// timers.schedule_keyed(7, Duration::from_secs(5), || eprintln!("no answer"))?;
-    /// assert!(timers.cancel(&7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn new() -> Result<KeyedTimers<K>, BuildError> {
         Ok(KeyedTimers::with_engine(&Engine::new()?))
     }
 
-    /// Timers on `engine`, which may serve others besides, also other keyed ones. The tick, the
-    /// number of shards, the clock, `max_pending` and who runs the tasks are that engine's.
+    /// Creates timers on `engine`, which may have other timers too, including other keyed timers.
+    /// The tick, the number of shards, the clock, `max_pending` and the dispatch of tasks are that
+    /// engine's.
     ///
-    /// If the engine is stopped, what waits is among the tasks that [`Engine::stop`] returns: it
-    /// still waits under its key, can be cancelled, and runs if that task is run. If that is
-    /// dropped, it goes with it.
+    /// If the engine is stopped, waiting timers are among the tasks that [`Engine::stop`] returns.
+    /// Such a timer still waits under its key and can be cancelled. Running the returned task runs
+    /// it, and dropping the returned task removes it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,10 +96,10 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     S: BuildHasher,
 {
-    /// As [`with_engine`](KeyedTimers::with_engine), with another hash of keys.
+    /// As [`with_engine`](KeyedTimers::with_engine), with another hasher of keys.
     ///
-    /// Any will do that differs where keys do, also one that only returns a number. Keys that share
-    /// a hash are searched one by one.
+    /// A weak hash will do, even one that returns a number as it is, as long as different keys have
+    /// different hashes. Keys with equal hashes are searched one by one.
     ///
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -123,20 +117,20 @@ where
     }
 
     /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
-    /// [`Instant`](std::time::Instant), or a [`When`]), in place of the timer that waits under
-    /// `key`, if one does. The replaced task will never run and is dropped here. The task runs as
-    /// exactly as one of [`Engine::schedule`].
+    /// [`Instant`](std::time::Instant), or a [`When`]). It replaces the timer that waits under
+    /// `key`, if there is one: the replaced task will never run, and this call drops it. The
+    /// precision is that of [`Engine::schedule`].
     ///
-    /// O(1), whatever waits.
+    /// O(1), however many timers wait.
     ///
     /// # Errors
-    /// The engine is full or has stopped. The task comes back in the error, and what waited under
-    /// the key still does. (At its limit the engine refuses also what would only replace, since
-    /// both have to be there for a moment.)
+    /// The engine is full or has stopped. The task comes back in the error, and the timer that
+    /// waited under the key still waits. (A full engine also refuses a replacement, because both
+    /// timers exist for a moment.)
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with: then nothing has changed, and the task was
-    /// dropped; or with what dropping the replaced task panics with, which happens last.
+    /// Propagates a panic of `Hash` or `Eq` of a key (nothing has changed then, and the task was
+    /// dropped), or a panic from dropping the replaced task (which happens last).
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,15 +154,15 @@ where
 
     /// Runs `task` at `when`, unless another timer waits under `key`.
     ///
-    /// Of several threads that try this at the same time with one key, one succeeds. O(1), whatever
-    /// waits.
+    /// If several threads call this at the same time with one key, one of them succeeds. O(1),
+    /// however many timers wait.
     ///
     /// # Errors
     /// Another timer was waiting under the key, or the engine is full or has stopped. The task
     /// comes back in the error, and nothing has changed.
     ///
     /// # Panics
-    /// With what `Hash` or `Eq` of a key panics with: then nothing has changed, and the task was
+    /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then, and the task was
     /// dropped.
     ///
     /// ```
@@ -176,7 +170,7 @@ where
     /// use tickless::keyed::KeyedTimers;
     ///
     /// let timers = KeyedTimers::new()?;
-    /// // One flush per file, however often something is written to it.
+    /// // One flush per file, however often the file is written.
     /// for _ in 0..3 {
     ///     let flush = || println!("flushing");
     ///     match timers.schedule_if_absent("log", Duration::from_millis(100), flush) {

@@ -1,10 +1,10 @@
-//! What waits under a key, as the table keeps it.
+//! A waiting timer, as the table keeps it.
 //!
-//! *Owner*: the table, and then whoever took it out, alone. It is changed under the lock of its key
-//! only, so none of it is atomic.
+//! *Owner*: the table, and then only the thread that took it out. It is changed only under the lock
+//! of its key, so none of it is atomic.
 //!
-//! *Invariant*: it leaves the table through `expire` or `call_off`, which leave the closure to
-//! their caller and end everything else.
+//! *Invariant*: the thread that took it out calls `expire` or `call_off`, which return the closure
+//! and end everything else.
 
 use std::{fmt, mem};
 
@@ -15,7 +15,7 @@ use crate::sync::Arc;
 
 use super::node::{Named, Node};
 
-/// A timer that waits.
+/// A waiting timer.
 pub(super) struct Waiting<K> {
     pub(super) node: Arc<Node<K>>,
     pub(super) handle: Handle,
@@ -23,22 +23,22 @@ pub(super) struct Waiting<K> {
     generations: Generations,
 }
 
-/// What became of a ticket that was to count from now on: see [`Armed`]. With the handle of the
-/// timer that is not needed any more.
+/// The result of arming a ticket: see [`Armed`]. Contains the handle of the timer that is no longer
+/// needed.
 pub(super) enum Rearmed {
-    /// It counts; here is the one before.
+    /// The ticket counts. Contains the previous timer's handle.
     Counts(Handle),
     Superseded(Handle),
     Early(Handle),
 }
 
-/// What was taken out of the table.
+/// A timer that was taken out of the table.
 pub(super) struct Taken<K> {
     pub(super) named: Named<K>,
     pub(super) waiting: Waiting<K>,
 }
 
-/// What is left of a timer besides its closure: keys, whose drop is the user's code.
+/// The rest of a timer besides its closure: its keys, whose drop is code of the user.
 #[must_use = "keys are dropped where their panics are put off"]
 pub(super) struct Remains<K>(Arc<Node<K>>, Option<Named<K>>);
 
@@ -50,18 +50,17 @@ impl<K> Waiting<K> {
         Waiting { node, handle, task, generations: Generations::default() }
     }
 
-    /// Whether that ticket of that node is the one that counts. One that comes before it counts is
-    /// noted.
+    /// Whether ticket `generation` of `node` counts. A ticket that comes before it counts is noted.
     pub(super) fn is_due(&mut self, node: &Arc<Node<K>>, generation: u64) -> bool {
         Arc::ptr_eq(&self.node, node) && self.generations.is_due(generation)
     }
 
-    /// The number of another ticket, which does not count yet.
+    /// Returns the number of a new ticket, which does not count yet.
     pub(super) fn issue(&mut self) -> u64 {
         self.generations.issue()
     }
 
-    /// Lets that ticket be the one that counts, with the handle of its timer.
+    /// Lets ticket `generation` count from now on, with the handle of its timer.
     pub(super) fn rearm(&mut self, generation: u64, handle: Handle) -> Rearmed {
         match self.generations.arm(generation) {
             Armed::Counts => Rearmed::Counts(mem::replace(&mut self.handle, handle)),
@@ -70,11 +69,10 @@ impl<K> Waiting<K> {
         }
     }
 
-    /// Prevents the timer: answers its closure.
+    /// Cancels the timer and returns its closure.
     pub(super) fn call_off(self) -> (Task, Remains<K>) {
         self.node.gate.end();
-        // Where it is too late for this, whoever is handed the ticket finds that it is worth
-        // nothing.
+        // If it is too late for this, the thread that runs the ticket finds that it does not count.
         self.handle.cancel();
         (self.task, Remains(self.node, None))
     }
@@ -89,7 +87,7 @@ impl<K> fmt::Debug for Waiting<K> {
 // === impl Taken ===
 
 impl<K> Taken<K> {
-    /// The timer is due: answers its closure.
+    /// The timer is due: returns its closure.
     pub(super) fn expire(self) -> (Task, Remains<K>) {
         let Waiting { node, handle, task, .. } = self.waiting;
         node.gate.end();
@@ -97,7 +95,7 @@ impl<K> Taken<K> {
         (task, Remains(node, Some(self.named)))
     }
 
-    /// Prevents the timer: answers its closure.
+    /// Cancels the timer and returns its closure.
     pub(super) fn call_off(self) -> (Task, Remains<K>) {
         let (task, Remains(node, _)) = self.waiting.call_off();
         (task, Remains(node, Some(self.named)))
@@ -107,7 +105,7 @@ impl<K> Taken<K> {
 // === impl Remains ===
 
 impl<K> Remains<K> {
-    /// Drops each of the keys, unless somebody else has it.
+    /// Drops its references to the keys.
     pub(super) fn let_go(self, panics: &mut Panics) {
         panics.drop(self.0);
         panics.drop(self.1);

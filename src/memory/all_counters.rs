@@ -1,18 +1,18 @@
-//! All all_counters of an engine, summed when somebody asks.
+//! All counters of an engine, summed on demand.
 //!
-//! Each thread counts on a set of counters of its own, and each reaper on one. When a thread ends, its counters
-//! stays with what it counted and serves the next new thread: there are as many as there were
-//! threads at a time (or twice that, since they are made in segments that double).
+//! Each thread and each reaper has a set of counters of its own. When a thread ends, its set keeps
+//! its counts and serves the next new thread. So there are as many sets as there were threads at a
+//! time (or twice that, since they are made in segments that double).
 //!
-//! *Owner*: anyone claims a set of counters and hands it back; anyone sums up, in O(all_counters). Nothing that a
-//! timer waits for does: decisions go by [`Balance`](super::balance::Balance).
+//! *Owner*: any thread claims a set of counters and hands it back; any thread sums, in O(n) in the
+//! sets. Nothing that a timer waits for sums: decisions use [`Balance`](super::balance::Balance).
 //!
 //! *Invariants*: a segment is never removed while the list lives, so a number always leads to a
-//! counters. A counters is on the list of the free or has one writer.
+//! set. A set either is on the stack of free sets or has one writer.
 //!
-//! *Orderings*: COUNTERS. The free are a stack of numbers. Its head carries a stamp that each exchange
-//! changes: who was held up between looking at the first and exchanging the head does not put back
-//! what was second then. (A stamp comes again after 2^32 exchanges during that one.)
+//! *Orderings*: COUNTERS. The free sets are a stack of numbers. Its head carries a stamp that each
+//! CAS changes. So a thread that is delayed between reading the first set and its CAS of the head
+//! does not put back an outdated second set. (A stamp returns after 2^32 CAS during one delay.)
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
@@ -24,13 +24,13 @@ use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
 
 use super::counters::{COUNTS, Count, Counters};
 
-/// AllCounters of the first segment; each further one has twice as many as the one before.
+/// Sets in the first segment; each further segment has twice as many as the one before.
 const FIRST: usize = if IS_CHECKED { 2 } else { 8 };
 
 /// Enough for nearly 2^28 writers at a time; models have few.
 const SEGMENTS: usize = if IS_CHECKED { 3 } else { 25 };
 
-/// What begins something that another count ends.
+/// Counts of beginnings, each of which has counts of the end.
 const BEGINNINGS: [Count; 3] = [Count::Filed, Count::Seated, Count::Dead];
 
 /// The sums over all writers, as they stood at about one time.
@@ -39,34 +39,33 @@ pub struct Sums {
     sums: [u64; COUNTS],
 }
 
-/// All all_counters of an engine.
+/// All counters of an engine.
 pub struct AllCounters {
     /// First places of the segments; null: not needed yet.
     segments: [AtomicPtr<Place>; SEGMENTS],
-    /// Numbers that were ever given out.
+    /// How many numbers were given out so far.
     given_out: AtomicU32,
     /// A [`Head`].
     free: AtomicU64,
 }
 
-/// A counters, and which is the next free one.
+/// A set of counters, and the number of the next free set.
 struct Place {
     counters: Arc<Counters>,
-    /// A number and one, or zero: the last. Only of meaning while the counters is free.
+    /// A number plus one, or zero for the last. Only meaningful while the set is free.
     next: AtomicU32,
 }
 
-/// The head of the stack of free all_counters.
+/// The head of the stack of free sets.
 #[derive(Clone, Copy)]
 struct Head {
-    /// Changes with each exchange.
+    /// Changes with each CAS.
     stamp: u32,
-    /// A number and one, or zero: none is free.
+    /// A number plus one, or zero if no set is free.
     first: u32,
 }
 
-// SAFETY: a segment is published once, its places hold what may be shared, and it lives as long as
-// the list.
+// SAFETY: a segment is published once, its places may be shared, and it lives as long as the list.
 unsafe impl Send for AllCounters {}
 // SAFETY: as above.
 unsafe impl Sync for AllCounters {}
@@ -82,7 +81,7 @@ impl Head {
         u64::from(self.stamp) << 32 | u64::from(self.first)
     }
 
-    /// The head after an exchange.
+    /// The head after a CAS.
     fn then(self, first: u32) -> Head {
         Head { stamp: self.stamp.wrapping_add(1), first }
     }
@@ -100,8 +99,8 @@ impl AllCounters {
         }
     }
 
-    /// A counters for a new writer. O(1), however many there are, but for the one in so many that
-    /// makes a segment.
+    /// A set of counters for a new writer. O(1) in the number of sets, except for a call that makes
+    /// a segment.
     pub fn claim(&self) -> Arc<Counters> {
         let counters = match self.claim_free() {
             Some(counters) => counters,
@@ -120,15 +119,15 @@ impl AllCounters {
     pub fn hand_back(&self, counters: &Counters) {
         counters.change_writer();
         let place = self.place(counters.number);
-        // ORDER(COUNTERS): Relaxed - the head that comes back is exchanged for, and only then used.
+        // ORDER(COUNTERS): Relaxed - the head is only used if the CAS finds it unchanged.
         let mut word = self.free.load(Ordering::Relaxed);
         loop {
             let head = Head::of(word);
-            // ORDER(COUNTERS): Relaxed - published by the exchange.
+            // ORDER(COUNTERS): Relaxed - published by the CAS.
             place.next.store(head.first, Ordering::Relaxed);
             let to = head.then(counters.number + 1).word();
-            // ORDER(COUNTERS): Release - pairs with the Acquire in `claim_free`: the next writer goes
-            // on from our last values, and the place says which counters is next.
+            // ORDER(COUNTERS): Release - pairs with the Acquire in `claim_free`: the next writer
+            // continues from our last values, and the place tells which set is next.
             match self.free.compare_exchange_weak(word, to, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -137,14 +136,14 @@ impl AllCounters {
     }
 
     fn claim_free(&self) -> Option<&Arc<Counters>> {
-        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`. Exchanges in between
-        // carry it on.
+        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`. A CAS in between
+        // continues its release sequence.
         let mut word = self.free.load(Ordering::Acquire);
         loop {
             let head = Head::of(word);
             let place = self.place(head.first.checked_sub(1)?);
-            // ORDER(COUNTERS): Relaxed - if the counters is free no longer this may be anything, and the
-            // stamp makes the exchange fail.
+            // ORDER(COUNTERS): Relaxed - if the set is no longer free, this may be any value, and
+            // the stamp makes the CAS fail.
             let next = place.next.load(Ordering::Relaxed);
             let to = head.then(next).word();
             // ORDER(COUNTERS): Acquire - as above.
@@ -162,10 +161,11 @@ impl AllCounters {
     }
 
     fn segment(&self, index: usize) -> Option<&[Place]> {
-        // ORDER(COUNTERS): Acquire - pairs with the exchange in `make_segment`: its all_counters are made.
+        // ORDER(COUNTERS): Acquire - pairs with the CAS in `make_segment`: its sets are
+        // initialised.
         let first = self.segments[index].load(Ordering::Acquire);
-        // SAFETY: what is not null is the first place of a boxed segment of that length, which
-        // lives until the list is dropped.
+        // SAFETY: a pointer that is not null is the first place of a boxed segment of that length,
+        // which lives until the list is dropped.
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << index) })
     }
 
@@ -179,8 +179,8 @@ impl AllCounters {
         };
         let numbers = first_of(index)..first_of(index + 1);
         let made = Box::into_raw(numbers.map(place).collect::<Box<[Place]>>());
-        // ORDER(COUNTERS): AcqRel - Release publishes the all_counters; Acquire: if another thread was
-        // faster, its are visible to us.
+        // ORDER(COUNTERS): AcqRel - Release publishes the sets; Acquire: if another thread was
+        // faster, its sets are visible to us.
         let done = self.segments[index].compare_exchange(
             ptr::null_mut(),
             made.cast::<Place>(),
@@ -194,7 +194,7 @@ impl AllCounters {
         self.segment(index).expect("one was just published")
     }
 
-    /// How many all_counters there are.
+    /// How many sets of counters there are.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
@@ -209,8 +209,8 @@ impl AllCounters {
         self.add_up([count])[0]
     }
 
-    /// All sums, in two passes over the writers: what ended a timer before what began it, as in
-    /// [`AllCounters::pending`].
+    /// All sums, in two passes over the writers: the counts that end a timer before those that
+    /// begin it, as in [`AllCounters::pending`].
     pub fn sums(&self) -> Sums {
         let mut sums = [0_u64; COUNTS];
         for counters in self.iter() {
@@ -226,8 +226,8 @@ impl AllCounters {
 
     /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
     ///
-    /// What ended a timer is read before what began it, so that a timer that comes and goes
-    /// between the two readings is never counted as ended only.
+    /// The counts that end a timer are read before those that begin it. So a timer that comes and
+    /// goes between the two reads is never counted as ended only.
     pub fn pending(&self) -> u64 {
         let ended = self.add_up([Count::Cancelled, Count::Fired, Count::Returned]);
         self.scheduled().saturating_sub(ended.iter().sum())
@@ -245,7 +245,7 @@ impl AllCounters {
         self.sum(Count::Dead).saturating_sub(buried)
     }
 
-    /// What all writers have not published yet of their living timers, for checks. It wraps.
+    /// The changes in living timers that writers have not published yet, for checks. It wraps.
     pub(super) fn untold_living(&self) -> u64 {
         self.iter().fold(0, |sum, counters| sum.wrapping_add(counters.untold().living))
     }
@@ -260,19 +260,19 @@ impl AllCounters {
     fn iter(&self) -> impl Iterator<Item = &Arc<Counters>> {
         #[cfg(test)]
         visits::begin();
-        // A segment may be missing below one that is there, while somebody makes it.
+        // A segment may be missing below an existing one while another thread makes it.
         let segments = (0..SEGMENTS).filter_map(|index| self.segment(index));
         segments.flatten().map(|place| &place.counters)
     }
 }
 
-/// In which segment a set of counters is, and where in it.
+/// The segment of a set of counters, and its position there.
 fn segment_of(number: u32) -> (usize, usize) {
     let segment = (number as usize / FIRST + 1).ilog2() as usize;
     (segment, number as usize - first_of(segment))
 }
 
-/// The number of a segment's first counters.
+/// The number of a segment's first set.
 fn first_of(segment: usize) -> usize {
     FIRST * ((1 << segment) - 1)
 }
@@ -306,7 +306,7 @@ impl fmt::Debug for AllCounters {
 // === impl Sums ===
 
 impl Sums {
-    /// One of them.
+    /// The sum of one count.
     pub fn get(&self, count: Count) -> u64 {
         self.sums[count as usize]
     }
@@ -328,7 +328,7 @@ impl Sums {
     }
 }
 
-/// How often the calling thread went through all all_counters.
+/// How often the calling thread walked all counters.
 #[cfg(test)]
 pub(crate) mod visits {
     use std::cell::Cell;

@@ -1,44 +1,45 @@
-//! How many timers live and how many entries are dead, for decisions: asked in O(1), whatever
-//! number of threads there is and ever was.
+//! How many timers live and how many entries are dead: the figures for decisions. They are read in
+//! O(1), however many threads there are or ever were.
 //!
-//! Each writer counts on its counters, and publishes here now and then what changed: a thread after
-//! each 64 timers that it filed, with each magazine of seats that it fetches or gives away, and in
-//! its end; a shard's owner before each batch that it hands over, and at the end of each turn.
+//! Each writer counts on its own counters and publishes the changes here now and then. A thread
+//! publishes after each 64 timers that it filed, with each magazine of seats that it fetches or
+//! gives away, and when it ends. A shard's owner publishes before each batch that it hands over,
+//! and at the end of each turn.
 //!
-//! *Owner*: anyone.
+//! *Owner*: any thread.
 //!
-//! *Invariants*, for what is read here against what is true when nobody is inside a call:
-//! - `living` is less than the truth by at most 128, and more by at most 64, for each thread that
-//!   uses the engine now. (Between two publications, a thread's timers grow by those that it files
-//!   in an entry of their own or moves to one, up to 64, and by the seats that its cache loses, up
-//!   to 64; they become fewer by the seats that the cache gains, up to 64. What ended publishes the
-//!   rest, so threads of the past add nothing.) It is more by up to 256 for each shard whose owner
-//!   is about to hand a batch over.
-//! - `dead` is not less than the truth, but for the magazine that a thread is letting go of right
-//!   now; it is more by what owners have buried in turns that are not over.
+//! *Invariants*, for these figures against the true numbers while no thread is inside a call:
+//! - `living` is too low by at most 128, and too high by at most 64, for each thread that uses the
+//!   engine now. (Between two publications, a thread's timers grow by those that it files in an
+//!   entry of their own or moves to one, up to 64, and by the seats that its cache loses, up to 64.
+//!   They shrink by the seats that the cache gains, up to 64. A thread that ends publishes the
+//!   rest, so past threads add nothing.) It is also too high by up to 256 for each shard whose
+//!   owner is about to hand a batch over.
+//! - `dead` is not too low, except by the magazine that a thread is letting go of right now. It is
+//!   too high by the entries that owners have buried in turns that are not over.
 //!
-//! Sweeping begins at half of what may be dead, `M = max(living, 4096)`. A sweep visits what
-//! lives, what is dead and what seats are kept: at most about `1.5 M` entries and the caches. A
-//! thread that lets go of a magazine of seats (32 at most) while [`Balance::is_upset`] visits
-//! `HELP` entries itself (`shard/sweep.rs`), sixteen for each seat. So a sweep ends before another
-//! `M / 8` are dead, whatever the owner does meanwhile. (Where the owner or another helper has the
-//! shard's lock at that moment, that one visits.) So dead entries are at most `M`, and 64 for
-//! each thread, which is what its cache holds of seats, and 256 for each shard that hands a
+//! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
+//! visits living entries, dead entries and kept seats: at most about `1.5 M` entries and the
+//! caches. A thread that lets go of a magazine of seats (32 at most) while [`Balance::is_upset`]
+//! visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each seat. So a sweep ends before
+//! another `M / 8` entries are dead, whatever the owner does meanwhile. (If the owner or another
+//! helper has the shard's lock at that moment, that thread visits.) So there are at most `M` dead
+//! entries, plus 64 for each thread (the seats in its cache) and 256 for each shard that hands a
 //! batch over.
 //!
-//! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which holds the
-//! figures against the all_counters.
+//! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
+//! compares the figures with the counters.
 
 use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
 
 use super::counters::Counters;
 
-/// There may be as many dead entries as living ones, or as this: so few are not worth a walk.
-/// Sweeping begins at half of that.
+/// There may be as many dead entries as living ones, and always this many: so few are not worth a
+/// walk. Sweeping begins at half of the maximum.
 const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
-/// What lives and what is dead. All figures wrap: one that is below zero for a moment, because who
-/// buries was faster than who told of the dead, counts as none.
+/// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
+/// moment if a burial is published before the dead entries are, and then reads as zero.
 #[derive(Debug)]
 pub(super) struct Balance {
     engine: Padded<Figures>,
@@ -54,8 +55,8 @@ struct Figures {
 #[derive(Debug)]
 struct OfShard {
     dead: Counter,
-    /// Dead entries that were left here since the shard's last sweep began, with those that were
-    /// buried without one.
+    /// Dead entries that were left here since the shard's last sweep began, including those that
+    /// were buried without a sweep.
     unswept: Counter,
 }
 
@@ -69,11 +70,11 @@ impl Balance {
         Balance { engine: Padded(figures), shards }
     }
 
-    /// A writer publishes what it has counted: a thread, or the owner of `shard`.
+    /// Publishes what a writer has counted: a thread, or the owner of `shard`.
     pub(super) fn publish(&self, counters: &Counters, shard: Option<u32>) {
         let untold = counters.take_untold();
         if untold.living != 0 {
-            // ORDER: Relaxed - a number that says when to look, and no more; so are all here.
+            // ORDER: Relaxed - the number only says when to look; so do all here.
             self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
         }
         if let Some(shard) = shard.filter(|_| untold.buried != 0) {
@@ -83,7 +84,7 @@ impl Balance {
         }
     }
 
-    /// Entries of `shard` were let go of and are dead.
+    /// Adds `n` entries of `shard` that were let go and are dead.
     pub(super) fn leave_dead(&self, shard: u32, n: u64) {
         // ORDER: Relaxed - as in `publish`.
         self.shards[shard as usize].dead.fetch_add(n, Ordering::Relaxed);
@@ -91,28 +92,28 @@ impl Balance {
         self.engine.dead.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Timers that are pending, about.
+    /// Approximately how many timers are pending.
     pub(super) fn living(&self) -> u64 {
         read(&self.engine.living)
     }
 
-    /// Dead entries in all shards, about.
+    /// Approximately how many dead entries there are in all shards.
     pub(super) fn dead(&self) -> u64 {
         read(&self.engine.dead)
     }
 
-    /// Dead entries in one shard, about.
+    /// Approximately how many dead entries there are in one shard.
     pub(super) fn dead_in(&self, shard: u32) -> u64 {
         read(&self.shards[shard as usize].dead)
     }
 
-    /// Whether there are enough dead entries to look for them.
+    /// Whether there are enough dead entries to sweep.
     pub(super) fn is_upset(&self) -> bool {
         self.is_upset_with(self.dead())
     }
 
-    /// Whether there are too many dead entries, and `shard` has its share of them (one shard at
-    /// least has), of which some were left there since its last sweep began.
+    /// Whether there are too many dead entries, `shard` has its share of them (at least one shard
+    /// has), and some were left there since its last sweep began.
     pub(super) fn is_upset_by(&self, shard: u32) -> bool {
         let (all, here) = (self.dead(), self.dead_in(shard));
         let is_most = here * self.shards.len() as u64 >= all;
@@ -134,7 +135,7 @@ impl Balance {
         self.shards[shard as usize].unswept.store(0, Ordering::Relaxed);
     }
 
-    /// The living, exactly as they were published. It wraps.
+    /// The number of living timers exactly as it was published. It wraps.
     pub(super) fn published_living(&self) -> u64 {
         // ORDER: Relaxed - as in `publish`.
         self.engine.living.load(Ordering::Relaxed)

@@ -1,6 +1,6 @@
-//! Counters with one writer, who is a thread or a reaper.
+//! Counters with one writer, a thread or a reaper.
 //!
-//! *Owner*: whoever claimed a set of counters writes it; anyone reads.
+//! *Owner*: the thread or reaper that claimed a set of counters writes it; any thread reads it.
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`, `tests/stats.rs`.
 
@@ -34,7 +34,7 @@ pub enum Count {
     Panicked,
     /// Times that the reaper's sleep ended.
     WokeUp,
-    /// Payloads that kept the reaper for too long.
+    /// Payloads that kept the reaper busy for too long.
     Slow,
     /// Times that the reaper fell too far behind.
     Saturated,
@@ -65,10 +65,10 @@ impl Count {
 #[derive(Debug)]
 pub struct Counters {
     written: Padded<Written>,
-    /// Where it stands among the others.
+    /// Its number among the counters of the engine.
     pub(super) number: u32,
-    /// Empty: the writer writes here when it comes and when it goes, so that a model checker
-    /// reports two writers at a time, and a writer that did not wait for the one before.
+    /// Empty: a writer writes here when it starts and when it ends. So a model checker reports two
+    /// writers at a time, and a writer that does not happen after the one before.
     writer: UnsafeCell<()>,
 }
 
@@ -79,7 +79,7 @@ struct Written {
     told: Changes<Counter>,
 }
 
-/// What was counted, and matters to whoever decides about dead entries.
+/// The counts that decisions about dead entries depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes<N = u64> {
     /// Timers that began, less those that ended. It wraps below zero.
@@ -88,8 +88,8 @@ pub(super) struct Changes<N = u64> {
     pub(super) buried: N,
 }
 
-// SAFETY: all but `writer` are atomics, and what is in `writer` has no bytes: it is there for a
-// checker.
+// SAFETY: all fields but `writer` are atomic or never change, and `writer` has no bytes: it is
+// there for a model checker.
 unsafe impl Sync for Counters {}
 
 // === impl Counters ===
@@ -102,7 +102,7 @@ impl Counters {
         Counters { written, number, writer: UnsafeCell::new(()) }
     }
 
-    /// Adds to a counter. Only the counters's one writer may call this.
+    /// Adds to a counter. Only the one writer of these counters may call this.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {
         add_alone(&self.written.counts[count as usize], n);
@@ -133,7 +133,7 @@ impl Counters {
         }
     }
 
-    /// The same, for the writer, who publishes it next.
+    /// The same, for the writer, which publishes it next: marks it as published.
     pub(super) fn take_untold(&self) -> Changes {
         let untold = self.untold();
         let take = |told: &Counter, n: u64| {
@@ -146,7 +146,7 @@ impl Counters {
         untold
     }
 
-    /// A writer comes or goes.
+    /// A writer starts or ends.
     pub(super) fn change_writer(&self) {
         self.writer.with_mut(|_| ());
     }

@@ -1,11 +1,11 @@
-//! The depot: where threads exchange full magazines for empty ones, and the other way round.
+//! The depot: where threads swap full magazines for empty ones, and the other way round.
 //!
-//! A magazine is an array of items (seats, or pointers to free memory). Handing over whole
-//! arrays costs one exchange per magazine; a linked chain would cost the receiver a memory
-//! latency per item. `slots` is a bounded number of places for magazines; the depot has one set of slots
-//! for full and one for empty magazines, so that a steady exchange allocates nothing.
+//! A magazine is an array of items (seats, or pointers to free memory). Handing over a whole array
+//! costs one swap or CAS per magazine; a linked chain would cost the receiver a memory latency per
+//! item. The depot stores magazines in a bounded number of slots. It has separate slots for full
+//! and for empty magazines, so a steady flow allocates nothing.
 //!
-//! *Owner*: anyone. Nobody waits: a depot that is full says no, an empty one has nothing.
+//! *Owner*: any thread. Nobody waits: `leave` fails if the depot is full, `fetch` if it is empty.
 //!
 //! *Orderings*: DEPOT.
 //!
@@ -18,7 +18,7 @@ use crate::sync::{AtomicBool, Ordering};
 
 use super::slots::Slots;
 
-/// A batch of items on its way between threads. Its box is what the depot's slots hold.
+/// A batch of items on its way between threads. The depot's slots hold its box.
 pub type Magazine<I> = Box<Vec<I>>;
 
 /// A bounded number of full magazines, and as many empty ones.
@@ -33,7 +33,7 @@ pub struct Depot<I> {
 // === impl Depot ===
 
 impl<I> Depot<I> {
-    /// Room for `magazines` of `size` items each.
+    /// A depot with room for `magazines` magazines of `size` items each.
     pub fn new(magazines: usize, size: usize) -> Depot<I> {
         Depot {
             full: Slots::new(magazines),
@@ -48,8 +48,8 @@ impl<I> Depot<I> {
         self.empty.take().unwrap_or_else(|| Box::new(Vec::with_capacity(self.size)))
     }
 
-    /// Leaves what is in `magazine` for others and makes it an empty one. `false`: the depot is
-    /// full, and the magazine is as it was.
+    /// Leaves the contents of `magazine` to other threads and makes it an empty one. Returns
+    /// `false` if the depot is full or closed; the magazine is then unchanged.
     pub fn leave(&self, magazine: &mut Magazine<I>) -> bool {
         if self.is_closed() {
             return false;
@@ -61,7 +61,7 @@ impl<I> Depot<I> {
         false
     }
 
-    /// Gives an empty magazine for one that somebody left. `false`: there is none.
+    /// Swaps an empty magazine for one that a thread left. Returns `false` if there is none.
     pub fn fetch(&self, magazine: &mut Magazine<I>) -> bool {
         debug_assert!(magazine.is_empty(), "what is in a magazine would be lost");
         let Some(full) = self.full.take() else { return false };
@@ -70,23 +70,23 @@ impl<I> Depot<I> {
         true
     }
 
-    /// Keeps an empty magazine for the next who needs one.
+    /// Keeps an empty magazine for the next thread that needs one.
     pub fn keep_empty(&self, empty: Magazine<I>) {
         if !self.is_closed() {
-            // Where there is no room for it, the allocator takes it back.
+            // If there is no room for it, it is freed.
             let _ = self.empty.put(empty);
         }
     }
 
-    /// Everything that was left here and not fetched.
+    /// Takes everything that was left here and not fetched.
     pub fn drain(&self) -> impl Iterator<Item = I> {
         self.full.drain().flat_map(|magazine| magazine.into_iter())
     }
 
-    /// Takes no magazine from here on, and answers as [`Depot::drain`]. (A thread that is in the
-    /// midst of leaving one may leave it still: it stays until the depot goes.)
+    /// Accepts no more magazines, and returns the same as [`Depot::drain`]. (A concurrent `leave`
+    /// may still succeed; its magazine stays until the depot is dropped.)
     pub fn close(&self) -> impl Iterator<Item = I> {
-        // ORDER: Relaxed - a magazine that is left all the same is no harm.
+        // ORDER: Relaxed - a magazine that is left after this does no harm.
         self.closed.store(true, Ordering::Relaxed);
         self.empty.drain().for_each(drop);
         self.drain()

@@ -1,7 +1,7 @@
 //! A thread's free list: up to two magazines of memory that nobody else holds.
 //!
-//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot,
-//! and what the depot has no room for back to the allocator, a magazine at a time and after all
+//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot. If
+//! the depot has no room, it goes back to the allocator, a magazine at a time and after all
 //! readers.
 
 use std::fmt;
@@ -17,11 +17,11 @@ use super::shared::{Memory, Shared};
 /// Entries in a full magazine of memory.
 pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
 
-/// Entries that a thread asks the allocator for at a time.
+/// Entries that a thread allocates at a time.
 const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
-/// How many entries ahead of its use the cache line of one is asked for: it was last written by
-/// the core that fired it.
+/// How many entries ahead of its use the cache line of an entry is prefetched: it was last written
+/// by the core that fired it.
 const EAGER: usize = 6;
 
 /// Free entries at hand.
@@ -35,7 +35,7 @@ pub(crate) struct FreeList<T> {
 // === impl FreeList ===
 
 impl<T> FreeList<T> {
-    /// Nothing at hand.
+    /// An empty free list.
     pub(crate) fn new(shared: &Shared<T>) -> FreeList<T> {
         FreeList { open: shared.memory.magazine(), spare: shared.memory.magazine() }
     }
@@ -54,11 +54,11 @@ impl<T> FreeList<T> {
         }
     }
 
-    /// Takes in memory.
+    /// Adds a free entry.
     ///
     /// # Safety
-    /// The entry came from [`Entry::allocate`], the caller alone holds it, and leaves it here. No
-    /// payload is in it that somebody still needs.
+    /// The entry came from [`Entry::allocate`]. The caller alone holds it and gives it up. It
+    /// contains no payload that is still needed.
     #[inline]
     pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         if self.open.len() == MAGAZINE {
@@ -77,7 +77,7 @@ impl<T> FreeList<T> {
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
         if self.open.is_empty() && !shared.memory.fetch(&mut self.open) {
-            // A few at a time: they lie side by side, and the depot is not asked for each.
+            // A few at a time: they lie side by side, and the depot is not checked for each.
             self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(shared.engine))));
         }
         for Memory(soon) in self.open.iter().rev().take(EAGER) {
@@ -96,15 +96,15 @@ impl<T> FreeList<T> {
     }
 }
 
-/// Leaves a magazine in the depot, or its entries to the allocator; it is empty afterwards.
+/// Leaves a magazine in the depot, or releases its entries. The magazine is empty afterwards.
 fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
     if !magazine.is_empty() && !shared.memory.leave(magazine) {
         release(mem::replace(magazine, shared.memory.magazine()));
     }
 }
 
-/// Gives entries that nobody holds back to the allocator, once no reader can see them. (Whoever has
-/// a `Memory` holds it alone.)
+/// Gives entries that nobody holds back to the allocator, once no reader can see them. (A `Memory`
+/// is the only holder of its entry.)
 pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
     let free = move || {
         for Memory(entry) in *entries {
@@ -113,8 +113,8 @@ pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
         }
     };
     // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that
-    // it touches, and freeing memory without a payload is fine on any thread and runs no code of
-    // a user.
+    // it touches, and freeing memory without a payload is fine on any thread and runs no user
+    // code.
     unsafe { after_readers(free) };
 }
 

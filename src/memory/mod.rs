@@ -1,11 +1,11 @@
 //! Memory and counts: what the threads and shards of an engine pass on to each other.
 //!
-//! - [`depot`]: threads exchange whole magazines there, over the slots of a `slots`.
-//! - `seats` and `free_list`: the vacancies and the free entries that a thread has at hand. Both go to
-//!   a depot and come from one.
-//! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for decisions:
-//!   how many timers live, and how many entries are dead.
-//! - [`Shared`] has all of this for one engine. A shard is a number in here.
+//! - [`depot`]: where threads swap full magazines for empty ones. `slots` stores the magazines.
+//! - `seats` and `free_list`: the vacancies and the free entries that a thread has at hand. Each
+//!   has a depot that takes its surplus and supplies it.
+//! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
+//!   decisions: how many timers live, and how many entries are dead.
+//! - [`Shared`] has all of this for one engine. Here, a shard is only a number.
 
 mod all_counters;
 mod balance;

@@ -1,14 +1,13 @@
-//! A thread's cache of seats: vacancies that it keeps, ready for the next timer.
+//! A thread's cache of seats: vacancies that it keeps for its next timers.
 //!
-//! A timer takes the seat that was left last (its memory is the warmest) of those that open early
-//! enough for it. A cache that is full moves its latest seat, which the fewest timers can use, to
-//! an outbox that other threads fetch through the depot; where that is full too, the outbox is let
-//! go and its seats are dead. So the seats that stay are the ones that open early, and nearly
-//! every timer finds one at the first look. A thread that cancels and does not schedule has no use
-//! for any: it leaves the whole cache each time that it is full.
+//! A timer takes the newest seat (its memory is the warmest) of those that open early enough. A
+//! full cache moves the seat that opens last, which the fewest timers can use, to an outbox that
+//! other threads fetch through the depot. If the depot is full too, the outbox is let go and its
+//! seats are dead. So the seats that open early stay, and nearly every timer finds one at the first
+//! look. A thread that cancels and does not schedule gives away the whole cache when it is full.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
-//! shard therefore keeps the seats of that one only: others go to the outbox.
+//! shard therefore keeps only seats of that shard: others go to the outbox.
 //!
 //! *Owner*: one thread, which is the producer of every seat in it (SEAT).
 
@@ -27,55 +26,50 @@ use super::shared::Shared;
 /// Seats in a cache, and in a magazine of seats.
 pub(crate) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
-/// Timers for which a depot that was empty is not asked again: at first, and in the end.
+/// Timers for which an empty depot is not asked again: at first, and at most.
 const LEAST_PATIENCE: usize = 8;
 const MOST_PATIENCE: usize = 128;
 
-/// A kept vacancy, and from when on its bucket serves a deadline.
+/// A kept vacancy, and the earliest deadline that its bucket can serve.
 pub(crate) struct Seat<T> {
     pub(crate) entry: NonNull<Entry<T>>,
     pub(crate) opens: Tick,
 }
 
-// SAFETY: a seat has no payload, and whoever has the `Seat` is the vacancy's producer.
+// SAFETY: a seat has no payload, and the thread that has the `Seat` is the vacancy's producer.
 unsafe impl<T: Send> Send for Seat<T> {}
 
-/// Whether a call has let go of seats that are filed, which are dead entries of their shards from
-/// then on.
+/// Whether a call has let go of filed seats: they are now dead entries of their shards.
 #[must_use = "a sweep may be due"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftDead(bool);
 
-/// The seats that a thread keeps.
 pub(crate) struct Seats<T> {
     /// Left last, taken first.
     kept: Magazine<Seat<T>>,
     /// On the way to other threads.
     outbox: Magazine<Seat<T>>,
-    /// Timers to go before an empty depot is asked again, and then after the next time.
+    /// Timers left until an empty depot is asked again, and the value for the next time.
     patience: usize,
     next_patience: usize,
-    /// Whether somebody came for a seat since the cache was last full.
+    /// Whether a timer took a seat since the cache was last full.
     is_used: bool,
     /// The shard that the thread is bound to.
     bound_to: Option<u32>,
-    /// Up to so many, seats are kept without a look: a bound thread looks at each.
+    /// Up to this many, seats are kept without a check: a bound thread checks each.
     at_once: usize,
 }
 
 // === impl LeftDead ===
 
 impl LeftDead {
-    /// No dead entries.
     pub(crate) const NONE: LeftDead = LeftDead(false);
 
-    /// Whether there are none.
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         !self.0
     }
 
-    /// The sum of two parts of a call.
     fn or(self, other: LeftDead) -> LeftDead {
         LeftDead(self.0 || other.0)
     }
@@ -84,7 +78,6 @@ impl LeftDead {
 // === impl Seats ===
 
 impl<T> Seats<T> {
-    /// No seats yet.
     pub(crate) fn new(shared: &Shared<T>) -> Seats<T> {
         Seats {
             kept: shared.seats.magazine(),
@@ -97,7 +90,7 @@ impl<T> Seats<T> {
         }
     }
 
-    /// From now on no seat of another shard is used: gives away what there is.
+    /// Uses only seats of `shard` from now on: gives away those that there are.
     pub(crate) fn bind(
         &mut self,
         shard: u32,
@@ -148,13 +141,13 @@ impl<T> Seats<T> {
         Some(self.kept.swap_remove(at).entry)
     }
 
-    /// Whether a seat is kept without a look.
+    /// Whether a seat is kept without a check.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.kept.len() < self.at_once
     }
 
-    /// Keeps a seat. Others may have to be let go for it.
+    /// Keeps a seat. Others may be let go for it.
     #[inline]
     pub(crate) fn keep(
         &mut self,
@@ -178,7 +171,7 @@ impl<T> Seats<T> {
         free_list: &mut FreeList<T>,
         counters: &Counters,
     ) -> LeftDead {
-        // SAFETY: whoever has the seat is the vacancy's producer, so the entry is there.
+        // SAFETY: this thread is the vacancy's producer, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
             return self.pass_on(seat, shared, free_list, counters);
         }
@@ -190,7 +183,6 @@ impl<T> Seats<T> {
         dead
     }
 
-    /// Gives all seats to the depot, or lets go of them.
     pub(crate) fn clear(
         &mut self,
         shared: &Shared<T>,
@@ -210,9 +202,9 @@ impl<T> Seats<T> {
         // A bound thread needs its outbox for what it fetches and cannot use.
         let has_room = self.outbox.is_empty() || shared.seats.leave(&mut self.outbox);
         if has_room && shared.seats.fetch(&mut self.kept) {
-            // The timers that come to these seats are told of with the next.
+            // The timers that take these seats are published with the next magazine.
             shared.publish(counters);
-            // They come from another core: let all come at once.
+            // They come from another core: prefetch all at once.
             self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
             self.pass_on_foreign();
         }
@@ -225,12 +217,12 @@ impl<T> Seats<T> {
         true
     }
 
-    /// Moves what a bound thread cannot use of what it fetched to the outbox, which is empty.
+    /// Moves fetched seats that a bound thread cannot use to the empty outbox.
     fn pass_on_foreign(&mut self) {
         let Some(home) = self.bound_to else { return };
         debug_assert!(self.outbox.is_empty());
         for at in (0..self.kept.len()).rev() {
-            // SAFETY: whoever has the seat is the vacancy's producer, so the entry is there.
+            // SAFETY: this thread is the vacancy's producer, so the entry is there.
             if unsafe { self.kept[at].entry.as_ref() }.shard() != home {
                 self.outbox.push(self.kept.swap_remove(at));
             }
@@ -244,7 +236,7 @@ impl<T> Seats<T> {
         counters: &Counters,
     ) -> LeftDead {
         if !mem::take(&mut self.is_used) {
-            // This thread cancels and does not schedule: others have more use for them all.
+            // This thread cancels and does not schedule: others have more use for its seats.
             return give_away(&mut self.kept, shared, free_list, counters);
         }
         let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
@@ -252,7 +244,6 @@ impl<T> Seats<T> {
         self.pass_on(latest, shared, free_list, counters)
     }
 
-    /// Puts a seat on its way to other threads.
     fn pass_on(
         &mut self,
         seat: Seat<T>,
@@ -269,7 +260,7 @@ impl<T> Seats<T> {
     }
 }
 
-/// Leaves seats in the depot, or lets go of them; there are none afterwards.
+/// Leaves seats in the depot or lets go of them; `seats` is empty afterwards.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
@@ -284,7 +275,7 @@ fn give_away<T>(
         return LeftDead::NONE;
     }
     let mut shard = None;
-    // Told of a run at a time: what a thread gives away is mostly of one shard.
+    // Published a run at a time: the seats of a thread are mostly of one shard.
     let mut run = 0;
     for Seat { entry, .. } in seats.drain(..) {
         // SAFETY: this thread keeps the seat, so the entry is there.
@@ -292,7 +283,7 @@ fn give_away<T>(
         let home = this.shard();
         // SAFETY: this thread keeps the seat and forgets it here.
         if unsafe { this.let_go() } {
-            // SAFETY: the list had let go before, so it is held here alone; a seat has no payload.
+            // SAFETY: the list had already let go, so it is held here alone; a seat has no payload.
             unsafe { free_list.put(shared, entry) };
             continue;
         }
@@ -316,10 +307,9 @@ mod tests {
         Seat { entry: Entry::allocate(0), opens: Tick::new(opens) }
     }
 
-    /// How many timers get no seat, from when others leave some in a depot that was found empty
-    /// so many times.
+    /// How many timers get no seat after others left some in a depot found empty so often.
     fn unserved(found_empty: usize) -> usize {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let mut seats = Seats::new(&shared);
         let counters = shared.all_counters.claim();
@@ -346,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_depot_that_had_seats_is_asked_again_as_soon_as_at_first() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let mut seats = Seats::new(&shared);
         let counters = shared.all_counters.claim();
@@ -364,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let (mut seats, mut free_list) = (Seats::new(&shared), FreeList::new(&shared));
         let counters = shared.all_counters.claim();
@@ -394,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let (mut seats, mut free_list) = (Seats::new(&shared), FreeList::new(&shared));
         let counters = shared.all_counters.claim();

@@ -13,10 +13,10 @@ use super::depot::Depot;
 use super::free_list::{MAGAZINE, release};
 use super::seats::{SEATS, Seat};
 
-/// Magazines of seats that wait in the depot at most, per shard.
+/// The most magazines of seats in the depot, per shard.
 const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
 
-/// Magazines of free memory that wait in the depot at most, per shard.
+/// The most magazines of free memory in the depot, per shard.
 const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// The part of an engine that all its shards and threads share.
@@ -34,7 +34,7 @@ pub struct Shared<T> {
 /// Memory of an entry that nobody holds.
 pub(crate) struct Memory<T>(pub(crate) NonNull<Entry<T>>);
 
-// SAFETY: it is memory without a payload, held by whoever has the `Memory`.
+// SAFETY: it is memory without a payload, and the `Memory` alone holds it.
 unsafe impl<T: Send> Send for Memory<T> {}
 
 /// The most timers that may be pending, and how many are.
@@ -49,9 +49,9 @@ impl<T> Shared<T> {
     /// What `shards` shards of engine number `engine` share.
     ///
     /// # Safety
-    /// The caller answers for everything that is built on this value. Shards, producers and owners
-    /// are used with the one that they were made with and with no other, and an owner with the
-    /// shard whose lock it is behind. Only that shard takes from its buckets and closes them. All
+    /// The caller is responsible for everything that is built on this value. Shards, producers and
+    /// owners are used only with the `Shared` that they were made with, and an owner only with the
+    /// shard whose lock guards it. Only that shard takes from its buckets and closes them. All
     /// shards are closed when this is dropped.
     pub unsafe fn new(engine: u32, shards: usize, max_pending: Option<u64>) -> Shared<T> {
         Shared {
@@ -64,7 +64,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The engine has ended: what waits in the depots goes back to the allocator.
+    /// Gives the contents of the depots back to the allocator, after the engine has ended.
     pub fn dismantle(&self) {
         let mut free: Vec<_> = self.memory.close().collect();
         for Seat { entry, .. } in self.seats.close() {
@@ -80,8 +80,8 @@ impl<T> Shared<T> {
     #[inline]
     pub(crate) fn admit(&self) -> bool {
         let Some(limit) = &self.limit else { return true };
-        // ORDER: Relaxed - a number and nothing else; the update is atomic, so the limit is
-        // never exceeded, and a refusal is always due to timers that are pending.
+        // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
+        // only pending timers cause a refusal.
         limit
             .pending
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
@@ -90,7 +90,7 @@ impl<T> Shared<T> {
             .is_ok()
     }
 
-    /// Gives back the room of `n` timers that ended.
+    /// Releases the room of `n` timers that ended.
     #[inline]
     pub fn discharge(&self, n: u64) {
         if let Some(limit) = &self.limit {
@@ -99,12 +99,12 @@ impl<T> Shared<T> {
         }
     }
 
-    /// A thread publishes what it has counted: see [`Balance`].
+    /// Publishes what a thread has counted: see [`Balance`].
     pub(crate) fn publish(&self, counters: &Counters) {
         self.balance.publish(counters, None);
     }
 
-    /// The owner of `shard` publishes what it has counted: see [`Balance`].
+    /// Publishes what the owner of `shard` has counted: see [`Balance`].
     pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
         self.balance.publish(counters, Some(shard));
     }
@@ -114,24 +114,24 @@ impl<T> Shared<T> {
         self.balance.leave_dead(shard, n);
     }
 
-    /// How many timers are pending in the engine, about: see [`Balance`]. O(1).
+    /// Approximately how many timers are pending in the engine: see [`Balance`]. O(1).
     pub fn living(&self) -> u64 {
         self.balance.living()
     }
 
-    /// How many dead entries there are in `shard`, about: see [`Balance`]. O(1).
+    /// Approximately how many dead entries there are in `shard`: see [`Balance`]. O(1).
     pub fn dead_in(&self, shard: u32) -> u64 {
         self.balance.dead_in(shard)
     }
 
-    /// Whether there are so many dead entries in the engine that a sweep is to begin: more than
-    /// half of the living timers, and more than 2048. How stale this may be, `balance` says. O(1).
+    /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
+    /// of living timers, and more than 2048. `balance` tells how stale this may be. O(1).
     pub fn has_too_many_dead(&self) -> bool {
         self.balance.is_upset()
     }
 
-    /// The same, where `shard` has its share of them (one shard at least has), and they are not
-    /// what its last sweep left. O(1).
+    /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
+    /// left there since its last sweep began. O(1).
     pub fn is_littered(&self, shard: u32) -> bool {
         self.balance.is_upset_by(shard)
     }
@@ -146,7 +146,8 @@ impl<T> Shared<T> {
         self.balance.forget_unswept(shard);
     }
 
-    /// The living as they were published and are yet to be, for checks: nobody is inside a call.
+    /// The number of living timers, published and unpublished, for checks while no thread is inside
+    /// a call.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
     pub(crate) fn balanced_living(&self) -> u64 {
         self.balance.published_living().wrapping_add(self.all_counters.untold_living())
@@ -155,8 +156,8 @@ impl<T> Shared<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // The shards are closed, so no list reaches what the depots hold, and nobody who could
-        // read it is left.
+        // The shards are closed, so no list reaches the entries in the depots, and no reader is
+        // left.
         for Seat { entry, .. } in self.seats.drain() {
             // SAFETY: a seat in the depot is kept by the depot alone once its list let go.
             unsafe { Entry::free(entry) };

@@ -1,27 +1,27 @@
 //! A bounded number of places, each for one box.
 //!
-//! *Invariant*: as long as one thread at a time puts and takes, what it has put are neighbours: a
-//! put looks upwards from where something happened last, a take downwards. So a thread that leaves
-//! many boxes finds a place for each, and finds each again.
+//! *Invariant*: as long as one thread at a time puts and takes, its boxes lie next to each other: a
+//! put looks upwards from the place of the last operation, a take downwards. So a thread that
+//! leaves many boxes finds a place for each, and finds each again.
 
 use std::ptr;
 
 use crate::sync::{AtomicPtr, Hint, Ordering, Padded};
 
-/// Places that one put or take looks at before it gives up: it never takes long.
+/// Places that one put or take looks at before it gives up: this bounds its cost.
 const LOOK: usize = 8;
 
 /// Places for boxes that threads leave for each other, in no particular order.
 pub(super) struct Slots<V> {
     places: Box<[AtomicPtr<V>]>,
-    /// Where to look first: the place where something happened last.
+    /// Where to look first: the place of the last put or take.
     hint: Padded<Hint>,
 }
 
-// SAFETY: the slots owns the boxes in it, and every access to a place is an atomic exchange that
-// hands over a whole box.
+// SAFETY: `Slots` owns the boxes in it, and a box is put or taken only by an atomic CAS or swap of
+// its place, which hands over the whole box.
 unsafe impl<V: Send> Send for Slots<V> {}
-// SAFETY: as above: a shared slots only ever moves boxes, which `V: Send` permits.
+// SAFETY: as above: a shared `Slots` only moves boxes, which `V: Send` permits.
 unsafe impl<V: Send> Sync for Slots<V> {}
 
 // === impl Slots ===
@@ -34,13 +34,13 @@ impl<V> Slots<V> {
         }
     }
 
-    /// Leaves `value`, or gives it back where no place near by is free.
+    /// Leaves `value`, or returns it if no place nearby is free.
     pub(super) fn put(&self, value: Box<V>) -> Result<(), Box<V>> {
         let value = Box::into_raw(value);
         for at in self.upwards() {
             let (free, place) = (ptr::null_mut(), &self.places[at]);
-            // ORDER(DEPOT): Release - pairs with the Acquire in `take`: what the box holds is
-            // visible to whoever takes it. Relaxed - a failure says "not here" and no more.
+            // ORDER(DEPOT): Release - pairs with the Acquire in `take`: the contents of the box are
+            // visible to the thread that takes it. Relaxed - after a failure nothing is read.
             if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {
                 self.aim(at);
                 return Ok(());
@@ -50,11 +50,11 @@ impl<V> Slots<V> {
         Err(unsafe { Box::from_raw(value) })
     }
 
-    /// Takes what somebody left near by.
+    /// Takes a box from a place nearby, if there is one.
     pub(super) fn take(&self) -> Option<Box<V>> {
         for at in self.downwards() {
             let place = &self.places[at];
-            // ORDER(DEPOT): Relaxed - a look that saves the exchange where nothing is.
+            // ORDER(DEPOT): Relaxed - a check that saves the swap if the place is empty.
             if place.load(Ordering::Relaxed).is_null() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! How a hashed wheel timer is put together.
+//! The builder of a hashed wheel timer.
 
 use std::fmt;
 use std::time::Duration;
@@ -42,15 +42,8 @@ const TICKS_PER_WHEEL: u32 = 512;
 // === impl Builder ===
 
 impl Builder {
-    /// Defaults: ticks of 100 ms and 512 of them, as in Netty; one shard, no limit, the system's
-    /// clock, and tasks that run on the timer's thread.
-    ///
-    /// ```
-    /// # use tickless::netty::{Builder, WorkerState};
-    /// let timer = Builder::new().build()?;
-    /// assert_eq!(timer.worker_state(), WorkerState::Init);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// A builder with the defaults: a tick of 100 ms and 512 ticks per wheel, as in Netty; one
+    /// shard, no limit, the system's clock, and tasks that run on the timer's thread.
     pub fn new() -> Builder {
         let builder = Builder {
             engine: engine::Builder::new().shards(1).thread_name("hashed-wheel"),
@@ -60,12 +53,12 @@ impl Builder {
         builder.tick_duration(TICK).ticks_per_wheel(TICKS_PER_WHEEL)
     }
 
-    /// The tick: what is due within one expires together, at its end. Default 100 ms; anything from
-    /// 1 ns to 584 years.
+    /// The tick: timeouts that are due within one tick expire together, at its end. Default 100 ms;
+    /// from 1 ns to 584 years.
     ///
-    /// A shorter tick expires closer to the delay. It costs nothing while nothing is due: nothing
-    /// wakes up per tick. A timer reaches 2^54 ticks from when it was built: 570 years at 1 us, 208
-    /// days at 1 ns. A timeout beyond that never expires.
+    /// With a shorter tick, timeouts expire closer to their delays. A short tick costs nothing
+    /// while nothing is due, because no thread wakes up per tick. A timer covers 2^54 ticks from
+    /// its creation: 570 years at 1 us, 208 days at 1 ns. A timeout beyond that never expires.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -85,12 +78,12 @@ impl Builder {
         self
     }
 
-    /// How many buckets the wheel has, rounded up to a power of two, at least two. Default 512; up
-    /// to 1,048,576.
+    /// The number of buckets of the wheel, rounded up to a power of two, at least two. Default 512;
+    /// up to 1,048,576.
     ///
-    /// What is due later lies on a second wheel with broader buckets, and so on, and not in further
-    /// rounds of this one: the number need not grow with the delays or with how many timeouts wait.
-    /// A bucket takes 256 bytes.
+    /// Later timeouts lie on a second wheel with wider buckets, and so on, and not in further
+    /// rounds of this one. So the number need not grow with the delays or with the number of
+    /// timeouts. A bucket takes 256 bytes.
     ///
     /// ```
     /// # use tickless::netty::HashedWheelTimer;
@@ -99,19 +92,19 @@ impl Builder {
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn ticks_per_wheel(mut self, ticks: u32) -> Builder {
-        // What is out of bounds stays what was asked for, so that the error names it.
+        // A value out of bounds is passed on as it is, so that the error names it.
         let is_possible = (1..=MAX_SLOTS).contains(&ticks);
         let slots = if is_possible { ticks.next_power_of_two().max(2) } else { ticks };
         self.engine = self.engine.slots(slots);
         self
     }
 
-    /// The most timeouts that may wait at a time; more are [rejected](super::RejectReason::Full).
-    /// Default no limit; zero is refused by `build`.
+    /// The maximum number of waiting timeouts; more are [rejected](super::RejectReason::Full).
+    /// Default: no limit. `build` refuses zero.
     ///
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
-    /// It costs two atomic updates of a shared counter per timeout. (Where Netty takes zero or less
-    /// for no limit, leave this out.)
+    /// The limit costs two atomic updates of a shared counter per timeout. (To have no limit, for
+    /// which Netty takes zero or less, do not call this.)
     ///
     /// ```
     /// # use std::time::Duration;
@@ -129,16 +122,16 @@ impl Builder {
         self
     }
 
-    /// Has `dispatcher` run what expires, instead of the timer's thread, on which it is called: to
-    /// hand tasks that take long to a pool.
+    /// Calls `dispatcher` with each expired timeout, on the timer's thread, instead of running the
+    /// task there. Use it to hand long tasks to a pool.
     ///
-    /// What it is given is expired whatever becomes of it: the timeout is counted off before. A
-    /// dispatcher that drops it, because its pool is full or gone, ends it without a run. If the
-    /// dispatcher panics, that is counted like a task's panic, and the others are dispatched.
-    /// Panics of tasks elsewhere are the business of whoever runs them.
+    /// A timeout that the dispatcher gets has expired, whatever the dispatcher does with it: it is
+    /// no longer counted. If the dispatcher drops it, because its pool is full or gone, the task
+    /// never runs. A panic of the dispatcher is counted like a task's panic, and the remaining
+    /// timeouts are dispatched. Panics of tasks that run elsewhere are handled there.
     ///
-    /// The dispatcher lives as long as the timer: if it owns a [`HashedWheelTimer`] of that timer,
-    /// neither ever goes.
+    /// The dispatcher lives as long as the timer. If it owns a [`HashedWheelTimer`] of that timer,
+    /// neither is ever dropped.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -164,48 +157,28 @@ impl Builder {
         self
     }
 
-    /// The name of the timer's thread; a dash and the shard's number are added. Default
-    /// `hashed-wheel`. Anything without a NUL; systems may show its beginning only.
-    ///
-    /// ```
-    /// # use std::sync::mpsc;
-    /// # use std::thread;
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::builder().thread_name("requests").build()?;
-    /// let (sender, receiver) = mpsc::channel();
-    /// let task = move |_: &Timeout| drop(sender.send(thread::current()));
-    /// timer.new_timeout(task, Duration::ZERO)?;
-    /// assert_eq!(receiver.recv()?.name(), Some("requests-0"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The name of the timer's thread; a dash and the shard's number are appended. Default
+    /// `hashed-wheel`. Any string without a NUL; systems may show only its beginning.
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.engine = self.engine.thread_name(name);
         self
     }
 
-    /// How many wheels, each with a thread. Default one, so that tasks run one after another as in
-    /// Netty; up to 1024. Each thread that makes timeouts uses one of them; with more than one,
-    /// tasks run at the same time and in no common order.
-    ///
-    /// ```
-    /// # use tickless::netty::HashedWheelTimer;
-    /// let timer = HashedWheelTimer::builder().shards(4).build()?;
-    /// assert!(HashedWheelTimer::builder().shards(0).build().is_err());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// The number of wheels, each with a thread of its own. Default one, so that tasks run one
+    /// after another as in Netty; up to 1024. Each thread that creates timeouts uses one of the
+    /// wheels. With more than one wheel, tasks run concurrently and in no common order.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.engine = self.engine.shards(shards);
         self
     }
 
-    /// The clock. Default the system's monotonic one.
+    /// The clock. Default: the system's monotonic clock.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickless::{Clock, ManualClock};
     /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// // Two timers, one time.
+    /// // Two timers share a clock.
     /// let clock = Clock::manual(&ManualClock::new());
     /// let requests = HashedWheelTimer::builder().clock(clock.clone()).build()?;
     /// let sessions = HashedWheelTimer::builder().clock(clock).build()?;
@@ -219,8 +192,8 @@ impl Builder {
         self
     }
 
-    /// A clock that is moved by hand, and no thread: time moves and tasks run inside
-    /// [`HashedWheelTimer::advance`], which is how to test code that uses timeouts.
+    /// A clock that is advanced by hand, and no thread: tasks run inside
+    /// [`HashedWheelTimer::advance`]. Use it to test code with timeouts.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -260,7 +233,7 @@ impl Builder {
     }
 }
 
-/// Decides on one after the other: what a task does may cancel those behind it.
+/// Expires one timeout after another: a task may cancel those behind it.
 fn expire_all(batch: Batch<'_, Pending>, run: impl Fn(Expired)) {
     batch.filter_map(Pending::expire).for_each(run);
 }

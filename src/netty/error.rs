@@ -1,4 +1,4 @@
-//! Why a timeout was not made, and why a timer was not started.
+//! Errors of creating a timeout and of starting a timer.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::sync::Arc;
 
 use super::TimerTask;
 
-/// Why a timeout was not made, with its task.
+/// The error of creating a timeout. It holds the task.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Rejected {
     task: Exclusive<Arc<dyn TimerTask>>,
 }
 
-/// Why a timeout was not made.
+/// Why a timeout was not created.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,17 +47,17 @@ pub struct Rejected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// As many timeouts are waiting as
+    /// The timer already has as many waiting timeouts as
     /// [`max_pending_timeouts`](super::Builder::max_pending_timeouts) allows.
     Full {
-        /// How many that is.
+        /// That maximum.
         max: u64,
     },
-    /// The timer has stopped, or is just stopping.
+    /// The timer has stopped or is stopping.
     Stopped,
 }
 
-/// Why a timer was not started.
+/// The error of starting a timer.
 ///
 /// ```
 /// use tickless::netty::{HashedWheelTimer, StartError};
@@ -70,7 +70,7 @@ pub enum RejectReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The timer has stopped, and stays so.
+    /// The timer has stopped, and cannot be started again.
     Stopped,
 }
 
@@ -81,66 +81,22 @@ impl Rejected {
         Rejected { reason, task: Exclusive::new(task) }
     }
 
-    /// Why the timeout was not made.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, RejectReason, Timeout};
-    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
-    /// let minute = Duration::from_secs(60);
-    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
-    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
-    /// assert_eq!(second.unwrap_err().reason(), RejectReason::Full { max: 1 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The reason.
     pub fn reason(&self) -> RejectReason {
         self.reason
     }
 
-    /// What was to run.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let (old, new) = (HashedWheelTimer::new()?, HashedWheelTimer::new()?);
-    /// old.stop()?;
-    /// let minute = Duration::from_secs(60);
-    /// let rejected = old.new_timeout(|_: &Timeout| println!("due"), minute).unwrap_err();
-    /// let timeout = new.new_timeout(rejected.into_task(), minute)?;
-    /// assert!(!timeout.is_expired());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The task that was to run.
     pub fn into_task(self) -> Arc<dyn TimerTask> {
         self.task.into_inner()
     }
 
     /// Whether the timer was full.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
-    /// let minute = Duration::from_secs(60);
-    /// let first = timer.new_timeout(|_: &Timeout| println!("due"), minute)?;
-    /// let second = timer.new_timeout(|_: &Timeout| println!("due"), minute);
-    /// assert!(second.is_err_and(|rejected| rejected.is_full()), "later there may be room");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self.reason, RejectReason::Full { .. })
     }
 
     /// Whether the timer had stopped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.stop()?;
-    /// let late = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(60));
-    /// assert!(late.is_err_and(|rejected| rejected.is_stopped()), "and it stays so");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_stopped(&self) -> bool {
         self.reason == RejectReason::Stopped
     }

@@ -1,4 +1,4 @@
-//! What becomes of a timeout: one word, one exchange.
+//! The state of a timeout: one word, decided by one CAS.
 //!
 //! ```text
 //!              cancel, stop, or the end of the timer
@@ -7,29 +7,30 @@
 //!              the reaper, when it comes to the timeout
 //! ```
 //!
-//! *Who decides*: two words see a race between cancelling and firing. The engine's (the state word
-//! of the entry) decides who gets the payload, which is one reference to the timeout and the
-//! timer's place in the wheel. This one decides what the user is told and whether the task runs.
-//! They cannot contradict each other, because the engine's answer decides nothing else:
+//! *Who decides*: a race between cancelling and firing involves two words. The engine's (the state
+//! word of the entry) decides which side gets the payload, which is one reference to the timeout
+//! and the timer's place in the wheel. This one decides what the user is told and whether the task
+//! runs. They cannot contradict each other, because the result of the engine's word decides nothing
+//! else:
 //!
-//! - Cancelled here, then cancelled there: the place is free at once, the usual case.
-//! - Cancelled here, while the engine was handing it over or stopping: the engine has counted it
-//!   off already, and whoever it hands the reference to finds it cancelled and lets it go.
-//! - Expired here: the engine has handed it over, and nobody will ask it to cancel.
+//! - Cancelled here, then cancelled in the engine: the place is free at once, the usual case.
+//! - Cancelled here, while the engine was handing the timeout over or stopping: the engine no
+//!   longer counts it, and the receiver of the reference finds the timeout cancelled and drops it.
+//! - Expired here: the engine has handed it over, and no caller will cancel it there.
 //!
-//! So a task can cancel another that the reaper has already taken out in the same batch, which the
-//! engine's word alone could not promise.
+//! So a task can cancel a timeout that the reaper has already taken out in the same batch, which
+//! the engine's word alone could not guarantee.
 //!
-//! *Orderings*: no memory is published through this word, so it is no handshake and has no model:
-//! see `timeout` for why the winner may take the handle.
+//! *Orderings*: no memory is published through this word, so it is no handshake and has no model.
+//! See `timeout.rs` for why the winner may take the handle.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Undecided, or what was decided.
+/// The state word: waiting, or how the timeout ended.
 #[derive(Debug)]
 pub(super) struct Fate(AtomicU32);
 
-/// What a timeout ends as.
+/// How a timeout ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum End {
@@ -49,14 +50,14 @@ impl Fate {
         Fate(AtomicU32::new(WAITING))
     }
 
-    /// Decides, if nobody has: `true` for one caller in the life of the timeout.
+    /// Decides the end, unless it is decided. Returns `true` once in the life of the timeout.
     pub(super) fn decide(&self, end: End) -> bool {
         let (waiting, end) = (WAITING, end as u32);
-        // ORDER: AcqRel - whoever is told the end also sees what the one who decided it did before.
+        // ORDER: AcqRel - a thread that reads the end also sees what the decider did before.
         self.0.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// What was decided; `None`: nothing yet.
+    /// How the timeout ended; `None`: it has not.
     pub(super) fn end(&self) -> Option<End> {
         // ORDER: Acquire - as in `decide`.
         match self.0.load(Ordering::Acquire) {

@@ -1,8 +1,8 @@
-//! The hashed wheel timer of Netty and Dubbo, as a door to the engine: for code that is ported.
+//! The API of Netty's and Dubbo's hashed wheel timer, for code that is ported.
 //!
-//! The words are theirs: a [`HashedWheelTimer`] takes a [`TimerTask`] and a delay and answers with
-//! a [`Timeout`], which can be cancelled and asked how it is. What is behind them is the engine of
-//! this crate, so there is no thread that ticks, and what was cancelled is gone at once.
+//! The names are theirs: a [`HashedWheelTimer`] takes a [`TimerTask`] and a delay and returns a
+//! [`Timeout`], which can be cancelled and inspected. The implementation is the engine of this
+//! crate, so no thread ticks, and a cancelled timeout is removed at once.
 //!
 //! ```
 //! use std::sync::mpsc;
@@ -17,7 +17,7 @@
 //! let (sender, receiver) = mpsc::channel();
 //! let heartbeat = move |timeout: &Timeout| {
 //!     let _ = sender.send("beat");
-//!     // The task arms itself again when it has run, so that slow runs never pile up.
+//!     // The task schedules itself again at the end of its run: slow runs never pile up.
 //!     if let Some(timer) = timeout.timer() {
 //!         let _ = timer.new_timeout(timeout.task().clone(), Duration::from_millis(20));
 //!     }
@@ -27,40 +27,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is as in Netty
+//! # Same as in Netty
 //!
-//! - A timeout is *waiting*, then *expired* or *cancelled*, and what it is then it stays. A task
-//!   runs when its delay has passed, never before, and at most once per timeout. It may cancel
-//!   others that are due at the same tick: those that have not begun will not run.
+//! - A timeout is *waiting*, then *expired* or *cancelled*, and stays so. A task runs when its
+//!   delay has passed, never before, and at most once per timeout. It may cancel other timeouts
+//!   that are due at the same tick: those whose tasks have not begun will not run.
 //! - The timer starts with [`start`](HashedWheelTimer::start) or its first timeout, and ends with
-//!   [`stop`](HashedWheelTimer::stop), which cancels and returns what was waiting.
-//! - Tasks run on the timer's thread, one after another, unless a
-//!   [dispatcher](Builder::dispatcher) has them run elsewhere.
+//!   [`stop`](HashedWheelTimer::stop), which cancels the waiting timeouts and returns them.
+//! - Tasks run on the timer's thread, one after another, unless a [dispatcher](Builder::dispatcher)
+//!   runs them elsewhere.
 //!
-//! # What is different
+//! # Different from Netty
 //!
-//! - No tick wakes anybody: the thread sleeps until a bucket with something in it opens.
-//! - Cancelling is over when [`Timeout::cancel`] returns: memory, count, limit and the callback,
-//!   all on the thread that cancels. There, the worker did it up to a tick later.
-//! - [`pending_timeouts`](HashedWheelTimer::pending_timeouts) counts what will run. There, it also
-//!   counted what was cancelled, and could drift.
-//! - No limit to how many new timeouts enter the wheel per tick (100,000 there).
-//! - What is not due soon is not looked at: levels of broader buckets instead of further rounds,
-//!   which each visit of a bucket walked through.
-//! - A timeout that is made while the timer stops is returned by `stop` or refused, never lost.
+//! - No thread wakes up per tick: the timer's thread sleeps until a bucket with timeouts is due.
+//! - Cancelling is complete when [`Timeout::cancel`] returns: memory, count, limit and the
+//!   callback, all on the thread that cancels. In Netty, the worker does this up to a tick later.
+//! - [`pending_timeouts`](HashedWheelTimer::pending_timeouts) counts the timeouts that will run. In
+//!   Netty it also counts cancelled ones, and can drift.
+//! - The number of new timeouts that enter the wheel per tick is not limited (in Netty, to
+//!   100,000).
+//! - Timeouts far in the future are not visited: they wait in levels of wider buckets. In Netty
+//!   they wait in further rounds, and each visit of a bucket walks over them.
+//! - A timeout that is created while the timer stops is returned by `stop` or rejected, never lost.
 //! - `stop` waits for the task that runs; it does not interrupt it.
-//! - A timer that nobody stops ends with its last [`HashedWheelTimer`].
-//! - Within a tick, tasks run in no particular order; there, in the order in which they were made.
+//! - A timer that is not stopped ends with its last [`HashedWheelTimer`].
+//! - Within a tick, tasks run in no particular order; in Netty, in the order of creation.
 //!
-//! # What keeps what alive
+//! # Ownership
 //!
-//! A waiting timeout does not keep its timer alive: when the last `HashedWheelTimer` is dropped the
-//! timer ends, and what was waiting is cancelled and let go. So [`Timeout::timer`] may have nothing
-//! to answer. A *task* that captures a `HashedWheelTimer` of its own does keep it alive until the
-//! task is let go; use `Timeout::timer` instead.
+//! A waiting timeout does not keep its timer alive: when the last `HashedWheelTimer` is dropped,
+//! the timer ends, and the waiting timeouts are cancelled and dropped. So [`Timeout::timer`] may
+//! return `None`. A *task* that captures a `HashedWheelTimer` does keep the timer alive until the
+//! task is dropped; use `Timeout::timer` instead.
 //!
-//! A timeout keeps its task. A task that stores its own timeouts therefore keeps itself, until it
-//! takes them out again.
+//! A timeout keeps its task. A task that stores its own timeouts therefore keeps itself alive until
+//! it removes them.
 
 mod builder;
 mod error;

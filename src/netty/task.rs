@@ -1,13 +1,13 @@
-//! What a timeout runs.
+//! The task of a timeout.
 
 use crate::sync::Arc;
 
 use super::Timeout;
 
-/// What runs when a timeout expires.
+/// The task that runs when a timeout expires.
 ///
-/// Every `Fn(&Timeout)` that threads may share is one; a type of one's own may also want to be told
-/// of cancellations:
+/// Every `Fn(&Timeout)` that is `Send + Sync + 'static` is a task. A type can implement the trait
+/// to be notified of cancellations as well:
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,15 +36,15 @@ use super::Timeout;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A task is shared, not consumed: it may be given to any number of timeouts, of several timers,
-/// and then runs as often, possibly at the same time on several threads.
+/// A task is shared, not consumed: it may be given to any number of timeouts, of several timers. It
+/// then runs once for each of them, possibly on several threads at the same time.
 pub trait TimerTask: Send + Sync + 'static {
-    /// Runs, once per timeout, not before its delay has passed.
+    /// Runs the task, once per timeout, not before its delay has passed.
     ///
-    /// On the timer's thread, which serves no other timeout meanwhile, or where the
-    /// [dispatcher](super::Builder::dispatcher) has it run. In here `timeout` is expired, and
-    /// cancelling it is too late. It may make and cancel timeouts; on the timer's thread it may not
-    /// stop its timer. A panic on the timer's thread ends there and is counted.
+    /// This is called on the timer's thread, which serves no other timeout meanwhile, or where the
+    /// [dispatcher](super::Builder::dispatcher) runs it. `timeout` is expired by then, and
+    /// cancelling it is too late. The task may create and cancel timeouts; on the timer's thread it
+    /// may not stop its timer. A panic on the timer's thread ends there and is counted.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -67,41 +67,22 @@ pub trait TimerTask: Send + Sync + 'static {
     fn run(&self, timeout: &Timeout);
 
     /// Called when [`Timeout::cancel`] has cancelled a timeout, by the thread that cancelled it and
-    /// before `cancel` returns. Does nothing unless implemented.
+    /// before `cancel` returns. The default does nothing.
     ///
-    /// Room and count are given back before, so that this may make another timeout. It is *not*
-    /// called for what [`stop`](super::HashedWheelTimer::stop) returns, as the stopper has those in
-    /// hand, nor when a timer is dropped. What it panics with is `cancel`'s caller's.
-    ///
-    /// ```
-    /// # use std::sync::atomic::{AtomicU32, Ordering};
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, TimerTask, Timeout};
-    /// #[derive(Default)]
-    /// struct Answers(AtomicU32);
-    /// impl TimerTask for Answers {
-    ///     fn run(&self, _timeout: &Timeout) {}
-    ///     fn cancelled(&self, _timeout: &Timeout) {
-    ///         self.0.fetch_add(1, Ordering::Relaxed);
-    ///     }
-    /// }
-    /// let answers = Arc::new(Answers::default());
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.new_timeout(answers.clone(), Duration::from_secs(60))?.cancel();
-    /// assert_eq!(answers.0.load(Ordering::Relaxed), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The timeout's place and count are released before, so this may create another timeout. It is
+    /// *not* called for timeouts that [`stop`](super::HashedWheelTimer::stop) returns, because the
+    /// caller of `stop` has those, nor when a timer is dropped. A panic propagates to the caller of
+    /// `cancel`.
     fn cancelled(&self, timeout: &Timeout) {
         let _ = timeout;
     }
 }
 
-/// What [`new_timeout`](super::HashedWheelTimer::new_timeout) takes: a task, or one that is shared
-/// already.
+/// The parameter of [`new_timeout`](super::HashedWheelTimer::new_timeout): a task, or one in an
+/// [`Arc`].
 ///
-/// A task that comes as an [`Arc`] keeps its address, so that arming `timeout.task().clone()` again
-/// allocates no second one.
+/// A task that comes as an [`Arc`] keeps its address, so scheduling `timeout.task().clone()` again
+/// does not allocate a second task.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -112,20 +93,7 @@ pub trait TimerTask: Send + Sync + 'static {
 /// assert!(Arc::ptr_eq(&shared, &same));
 /// ```
 pub trait IntoTask {
-    /// The task, shared.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, IntoTask, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// let ping = (|_: &Timeout| println!("ping")).into_task();
-    /// for connection in 0..3 {
-    ///     timer.new_timeout(ping.clone(), Duration::from_secs(60 + connection))?;
-    /// }
-    /// assert_eq!(Arc::strong_count(&ping), 4, "one task, not one for each");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the task in an `Arc`.
     fn into_task(self) -> Arc<dyn TimerTask>;
 }
 

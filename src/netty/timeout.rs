@@ -1,17 +1,17 @@
-//! A timeout: what its makers hold of it, what the engine holds, and what a dispatcher gets.
+//! A timeout: the caller's handle, the engine's reference, and what a dispatcher gets.
 //!
-//! *Owner*: everybody, by reference count. While a timeout waits, one reference lies in the engine
-//! as the payload ([`Pending`]). It knows its timer by number: what waits keeps no engine alive,
-//! and making a timeout counts no references on what all threads share.
+//! *Owner*: shared by reference count. While a timeout waits, the engine holds one reference as the
+//! payload ([`Pending`]). A timeout knows its timer by number, so a waiting timeout keeps no engine
+//! alive, and creating one touches no reference count that all threads share.
 //!
 //! *Invariants*
-//! - Nobody but the engine has a waiting timeout before `new_timeout` returns it: the reaper
-//!   decides its fate before it shows it to a task or a dispatcher, and `stop` before it returns
-//!   it. So whoever wins `cancel` got the timeout from `new_timeout`, after the handle was stored,
-//!   by a way that orders the two (a reference that was shared, or sent). The winner, and nobody
-//!   else, takes the handle out; if there is no winner, it is dropped with the timeout.
-//! - A reference leaves the engine decided: whoever drops a `Pending` that is undecided (an engine
-//!   that ends with it) cancels it.
+//! - Only the engine has a waiting timeout before `new_timeout` returns it: the reaper decides its
+//!   end before it passes it to a task or a dispatcher, and `stop` before it returns it. So the
+//!   winner of `cancel` got the timeout from `new_timeout`, after the handle was stored, in a way
+//!   that orders the two (a reference that was shared, or sent). Only the winner takes the handle
+//!   out; if there is no winner, the handle is dropped with the timeout.
+//! - A reference leaves the engine decided: dropping an undecided `Pending` (as an engine that ends
+//!   does) cancels the timeout.
 //!
 //! *Tested by*: `tests/netty.rs`, `tests/netty_faults.rs`, `tests/netty_races.rs`.
 
@@ -23,11 +23,12 @@ use crate::sync::{Arc, UnsafeCell};
 use super::fate::{End, Fate};
 use super::{HashedWheelTimer, TimerTask};
 
-/// The caller's end of a timeout: cancel it, and ask how it is.
+/// The caller's handle of a timeout: cancel or inspect it.
 ///
-/// Clones are cheap and are the same timeout, which is also what `==` compares. It may be kept as
-/// long as one likes, also beyond its timer; what is kept is the task, this, and 64 bytes of the
-/// wheel until the last clone goes (unless it was cancelled). Dropping every clone does not cancel.
+/// Clones are cheap and refer to the same timeout; `==` compares whether two do. A handle may be
+/// kept for any time, even beyond its timer. Until the last clone is dropped, it keeps the task,
+/// itself and (unless the timeout was cancelled) 64 bytes of the wheel. Dropping every clone does
+/// not cancel the timeout.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,17 +46,17 @@ pub struct Timeout {
     inner: Arc<Inner>,
 }
 
-/// A timeout that has just expired, on its way to wherever its task is to run: see
+/// A timeout that has expired and whose task has not run yet: see
 /// [`Builder::dispatcher`](super::Builder::dispatcher).
 ///
-/// It runs once or, where it is dropped instead, never; its timeout is expired either way.
+/// Its task runs once or, if this is dropped instead, never; the timeout is expired either way.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickless::ManualClock;
 /// use tickless::netty::{Expired, HashedWheelTimer, Timeout};
 ///
-/// // Runs what comes, where it comes: as without a dispatcher, but with a line in the log.
+/// // Runs each task on the timer's thread, as without a dispatcher, and also logs it.
 /// let logging = |expired: Expired| {
 ///     println!("{:?} is due", expired.timeout());
 ///     expired.run();
@@ -73,24 +74,24 @@ pub struct Expired {
 
 struct Inner {
     fate: Fate,
-    /// The number of the timer.
+    /// The number of the timer's engine.
     timer: u32,
     /// Stored once by `new_timeout`, taken by the winner of `cancel`.
     handle: UnsafeCell<Option<Handle<Pending>>>,
     task: Arc<dyn TimerTask>,
 }
 
-/// The engine's reference to a timeout. Cancels it if it is dropped undecided.
+/// The engine's reference to a timeout. Cancels the timeout if it is dropped undecided.
 pub(super) struct Pending(Option<Arc<Inner>>);
 
-// SAFETY: the cell is the one thing here that is not `Sync` by itself. It is written before anybody
-// else can win the timeout, and taken by the one thread that does (see the file's invariants).
+// SAFETY: only the cell is not `Sync` by itself. It is written before any other thread can win the
+// timeout, and taken by the one thread that does (see the file's invariants).
 unsafe impl Sync for Inner {}
 
 // === impl Timeout ===
 
 impl Timeout {
-    /// A timeout that waits, as yet without a handle.
+    /// A waiting timeout, without a handle yet.
     pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> Timeout {
         let (fate, handle) = (Fate::new(), UnsafeCell::new(None));
         Timeout { inner: Arc::new(Inner { fate, timer, handle, task }) }
@@ -104,35 +105,23 @@ impl Timeout {
     /// Stores the handle.
     ///
     /// # Safety
-    /// Called once, by the maker of the timeout, before anybody but the engine has it.
+    /// Called once, by the creator of the timeout, while only the engine has it as well.
     pub(super) unsafe fn keep(&self, handle: Handle<Pending>) {
-        // SAFETY: the caller says that nobody who could win the timeout has it, and nobody else
-        // looks into the cell.
+        // SAFETY: guaranteed by the caller: no thread that could win the timeout has it, and
+        // nothing else accesses the cell.
         self.inner.handle.with_mut(|cell| unsafe { *cell = Some(handle) });
     }
 
-    /// The task. It is the timeout's as long as the timeout is, also when it ran or was cancelled.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// # let timer = HashedWheelTimer::new()?;
-    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
-    /// // A later one instead: the same task, shared.
-    /// if timeout.cancel() {
-    ///     timer.new_timeout(timeout.task().clone(), Duration::from_secs(9))?;
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The task. The timeout keeps it, even after it ran or was cancelled.
     pub fn task(&self) -> &Arc<dyn TimerTask> {
         &self.inner.task
     }
 
-    /// The timer that the timeout was made by; `None`: nobody has it any more, so it has ended.
+    /// The timer that created the timeout. `None`: every [`HashedWheelTimer`] of it was dropped, so
+    /// it has ended.
     ///
-    /// As long as somebody keeps a [`HashedWheelTimer`] of it, this answers with another one, also
-    /// when it has stopped. What is answered keeps the timer going while it lives. Takes no lock.
-    /// O(log timers of the process).
+    /// While one still exists, this returns another one, even if the timer has stopped. The
+    /// returned one keeps the timer alive. Takes no lock. O(log timers of the process).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,49 +137,29 @@ impl Timeout {
         HashedWheelTimer::of_number(self.inner.timer)
     }
 
-    /// Whether the delay has passed and the task was reached: it runs, has run, or was given to the
-    /// dispatcher. From inside the task: yes.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::ManualClock;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(1))?;
-    /// timer.advance(Duration::from_secs(1))?;
-    /// assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.cancel());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Whether the delay has passed and the timer has reached the task: it runs, has run, or was
+    /// given to the dispatcher. Returns `true` inside the task.
     pub fn is_expired(&self) -> bool {
         self.inner.fate.end() == Some(End::Expired)
     }
 
-    /// Whether it was cancelled: by [`cancel`](Timeout::cancel), by
+    /// Whether the timeout was cancelled: by [`cancel`](Timeout::cancel), by
     /// [`stop`](HashedWheelTimer::stop), or because its timer was dropped. Its task will never run.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
-    /// timer.stop()?;
-    /// assert!(timeout.is_cancelled());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.inner.fate.end() == Some(End::Cancelled)
     }
 
-    /// Cancels. `true`, for one caller: the task will never run. `false`: it was too late, the
+    /// Cancels the timeout. Returns `true` to one caller: the task will never run. `false`: the
     /// timeout has expired or was cancelled before.
     ///
-    /// When this returns, the timeout's room in the wheel is free, it is not counted any more, and
-    /// the timer has let go of the task; [`TimerTask::cancelled`] was called, on this thread.
+    /// When this returns, the timeout's place in the wheel is free, it is no longer counted, the
+    /// timer has dropped its reference to the task, and [`TimerTask::cancelled`] was called, on
+    /// this thread.
     ///
-    /// Two atomic exchanges besides the callback; never waits. O(1).
+    /// Two compare-and-swaps besides the callback; never waits. O(1).
     ///
     /// # Panics
-    /// With what the callback panics with; all else is done by then.
+    /// Propagates a panic of the callback, after everything else is done.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -207,11 +176,11 @@ impl Timeout {
         if !self.inner.fate.decide(End::Cancelled) {
             return false;
         }
-        // SAFETY: we won, and nobody else takes the handle (see the file's invariants).
+        // SAFETY: this thread won, and no other takes the handle (see the file's invariants).
         let handle = self.inner.handle.with_mut(|cell| unsafe { (*cell).take() });
         if let Some(handle) = handle {
-            // Where it is too late for this, the engine has counted the timer off already, and
-            // whoever it hands the timeout to finds it cancelled.
+            // If this is too late, the engine no longer counts the timer, and the receiver of the
+            // timeout finds it cancelled.
             handle.cancel();
         }
         self.inner.task.cancelled(self);
@@ -244,7 +213,7 @@ impl Expired {
     /// Runs the task, on the calling thread.
     ///
     /// # Panics
-    /// With what the task panics with.
+    /// Propagates a panic of the task.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -258,7 +227,7 @@ impl Expired {
     ///     .build()?;
     /// timer.new_timeout(|_: &Timeout| println!("here"), Duration::from_secs(1))?;
     /// timer.advance(Duration::from_secs(1))?;
-    /// // Whoever takes it from the queue runs it, on a thread of its own choice.
+    /// // The receiver of the queue runs it, on any thread.
     /// work.recv()?.run();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -267,24 +236,6 @@ impl Expired {
     }
 
     /// The timeout.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::ManualClock;
-    /// # use tickless::netty::{Expired, HashedWheelTimer, Timeout};
-    /// # use std::sync::mpsc;
-    /// let (queue, work) = mpsc::channel::<Expired>();
-    /// # let timer = HashedWheelTimer::builder()
-    /// #     .manual_clock(&ManualClock::new())
-    /// #     .dispatcher(move |expired| drop(queue.send(expired)))
-    /// #     .build()?;
-    /// let timeout = timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(1))?;
-    /// timer.advance(Duration::from_secs(1))?;
-    /// let expired = work.recv()?;
-    /// assert_eq!(expired.timeout(), &timeout);
-    /// assert!(timeout.is_expired(), "and it stays so, whether it is run or not");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn timeout(&self) -> &Timeout {
         &self.timeout
     }
@@ -299,17 +250,17 @@ impl fmt::Debug for Expired {
 // === impl Pending ===
 
 impl Pending {
-    /// The engine handed it over: expired, unless somebody has cancelled it meanwhile.
+    /// Called when the engine has handed the timeout over. `None`: it was cancelled meanwhile.
     pub(super) fn expire(self) -> Option<Expired> {
         self.end_as(End::Expired).map(|timeout| Expired { timeout })
     }
 
-    /// The engine stopped first: cancelled, unless somebody else has done it meanwhile.
+    /// Called when the engine has stopped. `None`: the timeout was cancelled meanwhile.
     pub(super) fn stop(self) -> Option<Timeout> {
         self.end_as(End::Cancelled)
     }
 
-    /// The timeout, if it ends like that and by this call.
+    /// The timeout, if this call decides that it ends as `end`.
     fn end_as(mut self, end: End) -> Option<Timeout> {
         let inner = self.0.take()?;
         inner.fate.decide(end).then_some(Timeout { inner })

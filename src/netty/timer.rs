@@ -1,4 +1,4 @@
-//! The timer: makes timeouts, starts, stops.
+//! The timer: creates timeouts, starts, stops.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 use super::timeout::Pending;
 use super::{Builder, IntoTask, RejectReason, Rejected, StartError, Timeout};
 
-/// A timer in the shape of Netty's and Dubbo's hashed wheel.
+/// A timer with the API of Netty's and Dubbo's hashed wheel timer.
 ///
-/// Clones are cheap and are the same timer, which is also what `==` compares. When the last one
-/// goes the timer ends: what is waiting is cancelled and let go, without a callback;
-/// [`stop`](HashedWheelTimer::stop) returns it instead. All methods may be called from any thread
-/// and from tasks, except where they say otherwise.
+/// Clones are cheap and refer to the same timer; `==` compares whether two do. When the last clone
+/// is dropped, the timer ends: the waiting timeouts are cancelled and dropped, without a callback.
+/// [`stop`](HashedWheelTimer::stop) returns them instead. All methods may be called from any thread
+/// and from tasks, except where their docs say otherwise.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,18 +34,18 @@ pub struct HashedWheelTimer {
     door: Arc<Door>,
 }
 
-/// What a timer's clones share.
+/// State shared by the clones of a timer.
 struct Door {
     engine: Engine<Pending>,
-    /// A [`WorkerState`]; it only grows.
+    /// A [`WorkerState`]. It only grows.
     stage: AtomicU32,
     max_pending: Option<u64>,
 }
 
-/// Every timer, by its engine's number.
+/// All timers, by their engines' numbers.
 static TIMERS: Registry = Registry::empty();
 
-/// Where a timer is in its life.
+/// The state of a timer.
 ///
 /// ```
 /// use tickless::netty::{HashedWheelTimer, WorkerState};
@@ -60,42 +60,26 @@ static TIMERS: Registry = Registry::empty();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkerState {
-    /// It was built, and nobody has used it yet.
+    /// It was built, and has not been used yet.
     Init,
-    /// It was started, or has made a timeout.
+    /// It was started, or has created a timeout.
     Started,
-    /// It has stopped, for good: no timeout is made any more.
+    /// It has stopped for good: it creates no more timeouts.
     Shutdown,
 }
 
 // === impl HashedWheelTimer ===
 
 impl HashedWheelTimer {
-    /// A timer with default settings: see [`Builder`].
+    /// Creates a timer with default settings: see [`Builder`].
     ///
     /// # Errors
     /// The timer's thread could not be started.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.new_timeout(|_: &Timeout| println!("a minute later"), Duration::from_secs(60))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn new() -> Result<HashedWheelTimer, BuildError> {
         Builder::new().build()
     }
 
-    /// Sets up a timer.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::HashedWheelTimer;
-    /// let timer = HashedWheelTimer::builder().tick_duration(Duration::from_millis(10)).build()?;
-    /// assert_eq!(timer.pending_timeouts(), 0);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Returns a builder for a timer.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -107,21 +91,21 @@ impl HashedWheelTimer {
         HashedWheelTimer { door }
     }
 
-    /// The timer with that number, if somebody still has it.
+    /// The timer with this number, if a clone of it still exists.
     pub(super) fn of_number(number: u32) -> Option<HashedWheelTimer> {
         TIMERS.find(number).map(|door| HashedWheelTimer { door })
     }
 
-    /// Runs `task` `delay` from now: never earlier, and later by less than a tick (plus the time
-    /// that the system needs to wake the timer's thread, and what other tasks take). A delay of
-    /// zero ends with the present tick; one too long to represent never does.
+    /// Schedules `task` to run after `delay`: never earlier, and later by less than a tick, plus
+    /// the time that the system needs to wake the timer's thread and that other tasks take. A delay
+    /// of zero ends with the current tick. A delay too long to represent never ends.
     ///
     /// The task is a closure (`|timeout: &Timeout| ..`), a [`TimerTask`](super::TimerTask), or
-    /// either of them in an [`Arc`]. Never waits. O(1), whatever is waiting; allocates the timeout
-    /// and, unless it is shared already, the task.
+    /// either of them in an [`Arc`]. Never waits. O(1), however many timeouts wait. Allocates the
+    /// timeout and, unless the task comes in an `Arc`, the task.
     ///
     /// # Errors
-    /// The timer is full or has stopped; the task comes back in the error.
+    /// The timer is full or has stopped. The error returns the task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -143,7 +127,7 @@ impl HashedWheelTimer {
         let timeout = Timeout::new(task, self.door.engine.number());
         match self.door.engine.schedule(delay, timeout.pending()) {
             Ok(handle) => {
-                // SAFETY: this is the maker, and nobody but the engine has the timeout yet.
+                // SAFETY: this thread created the timeout, and only the engine has it as well.
                 unsafe { timeout.keep(handle) };
                 Ok(timeout)
             }
@@ -151,62 +135,37 @@ impl HashedWheelTimer {
         }
     }
 
-    /// How many timeouts are waiting: made, and neither expired nor cancelled. Those that the
-    /// timer's thread has taken out to run them are not counted any more. Exact when no thread is
-    /// inside a call. O(threads that have used the timer).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?;
-    /// assert_eq!(timer.pending_timeouts(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// How many timeouts are waiting: created, and neither expired nor cancelled. Timeouts that the
+    /// timer's thread has taken out to run are not included. Exact when no thread is inside a call.
+    /// O(threads that have used the timer).
     pub fn pending_timeouts(&self) -> usize {
         self.door.engine.len()
     }
 
-    /// Where the timer is in its life: see [`WorkerState`]. It only goes forward.
-    ///
-    /// ```
-    /// # use tickless::netty::{HashedWheelTimer, WorkerState};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.stop()?;
-    /// assert_eq!(timer.worker_state(), WorkerState::Shutdown, "no use in making timeouts");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The state of the timer: see [`WorkerState`]. It only goes forward.
     pub fn worker_state(&self) -> WorkerState {
         self.door.stage()
     }
 
-    /// Marks the timer as started, as its first timeout does. Its thread exists from the beginning
-    /// and sleeps until something is due, so there is nothing else to do.
+    /// Marks the timer as started, as its first timeout does. The timer's thread exists from the
+    /// beginning and sleeps until a timeout is due, so nothing else has to be done.
     ///
     /// # Errors
     /// The timer has stopped.
-    ///
-    /// ```
-    /// # use tickless::netty::{HashedWheelTimer, WorkerState};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.start()?;
-    /// assert_eq!(timer.worker_state(), WorkerState::Started);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn start(&self) -> Result<(), StartError> {
         if self.door.begin() { Ok(()) } else { Err(StartError::Stopped) }
     }
 
-    /// Stops the timer: no timeout is made from here on, and what was waiting is cancelled and
-    /// returned, without its [`cancelled`](super::TimerTask::cancelled) callback. Waits for the
-    /// tasks that the timer's thread has taken out to run, after which none begins there; not for
-    /// what a dispatcher runs elsewhere.
+    /// Stops the timer: no more timeouts are created, and the waiting ones are cancelled and
+    /// returned, without their [`cancelled`](super::TimerTask::cancelled) callbacks. Waits for the
+    /// tasks that the timer's thread has taken out to run; after that, no task begins there. Does
+    /// not wait for tasks that a dispatcher runs elsewhere.
     ///
-    /// A timeout that was made expires, is cancelled by [`Timeout::cancel`], or is returned here:
-    /// exactly one of these, however they race. Stopping again returns nothing.
+    /// Each timeout either expires, is cancelled by [`Timeout::cancel`], or is returned here:
+    /// exactly one of these, however they race. A second call returns nothing.
     ///
     /// # Errors
-    /// The call comes from a task on the timer's thread, for which it would wait.
+    /// The call comes from a task on the timer's thread, and would wait for that task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,15 +182,15 @@ impl HashedWheelTimer {
         self.door.end();
         let mut stopped = Vec::with_capacity(pending.len());
         for pending in pending {
-            // One that was cancelled meanwhile goes here, and with it perhaps its task.
+            // A timeout that was cancelled meanwhile is dropped here, perhaps with its task.
             contained(|| stopped.extend(pending.stop()));
         }
         Ok(stopped)
     }
 
-    /// Moves a manual clock on and runs what becomes due on the way, in order of its ticks, on this
-    /// thread: [`Engine::advance`]. Answers how many timeouts the engine handed over, which
-    /// includes those that another of the same tick cancelled just then.
+    /// Advances a manual clock and runs the tasks that become due on the way, in the order of their
+    /// ticks, on this thread: [`Engine::advance`]. Returns how many timeouts the engine handed
+    /// over. This includes timeouts that another task of the same tick cancelled.
     ///
     /// # Errors
     /// The clock is not manual, the call comes from a task, or the timer has stopped.
@@ -250,20 +209,11 @@ impl HashedWheelTimer {
         self.door.engine.advance(by)
     }
 
-    /// What the engine behind the timer has counted: how many tasks panicked, how often its thread
+    /// The statistics of the engine behind the timer: how many tasks panicked, how often its thread
     /// woke up, how late timeouts were handed over.
     ///
-    /// It sees what was handed over, not what ran: a timeout that is cancelled after that is one
-    /// that `fired` here.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::netty::{HashedWheelTimer, Timeout};
-    /// let timer = HashedWheelTimer::new()?;
-    /// timer.new_timeout(|_: &Timeout| println!("due"), Duration::from_secs(5))?.cancel();
-    /// assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (1, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The engine counts what it handed over, not what ran: a timeout that is cancelled after that
+    /// counts as `fired`.
     pub fn stats(&self) -> Stats {
         self.door.engine.stats()
     }
@@ -290,8 +240,9 @@ impl fmt::Debug for HashedWheelTimer {
 
 impl Door {
     fn stage(&self) -> WorkerState {
-        // ORDER: Relaxed - a label; who gets in and what is returned is decided by the engine. It
-        // only grows, so that one who was refused, or has stopped it, does not see it go back.
+        // ORDER: Relaxed - a label; the engine decides which timeouts are accepted and which are
+        // returned. The stage only grows, so a caller that was rejected, or has stopped the timer,
+        // does not see it go back.
         match self.stage.load(Ordering::Relaxed) {
             stage if stage == WorkerState::Init as u32 => WorkerState::Init,
             stage if stage == WorkerState::Started as u32 => WorkerState::Started,
@@ -299,7 +250,7 @@ impl Door {
         }
     }
 
-    /// Somebody uses the timer. `false`: it has stopped.
+    /// Marks the timer as started. `false`: it has stopped.
     fn begin(&self) -> bool {
         match self.stage() {
             WorkerState::Init => {
@@ -313,13 +264,13 @@ impl Door {
         }
     }
 
-    /// Somebody has found the engine stopped.
+    /// Marks the timer as stopped: a caller has found its engine stopped.
     fn end(&self) {
         // ORDER: Relaxed - as in `stage`.
         self.stage.fetch_max(WorkerState::Shutdown as u32, Ordering::Relaxed);
     }
 
-    /// The engine refused a timeout, and has given its reference back.
+    /// The error for a timeout that the engine rejected. `error` has the engine's reference to it.
     fn rejected(&self, timeout: &Timeout, error: &ScheduleError<Pending>) -> Rejected {
         let task = timeout.task().clone();
         match self.max_pending {

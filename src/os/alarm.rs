@@ -1,15 +1,15 @@
 //! An alarm: a sleep that counts the time during which the machine is suspended.
 //!
-//! A thread that is parked sleeps by the monotonic clock, which stands still meanwhile: what came
-//! due during the suspension would be late by as much as had been left of the sleep. An alarm
-//! waits for two files instead, without polling: a timer of the system that goes by the right
+//! A parked thread sleeps by the monotonic clock, which stands still while the machine is
+//! suspended: a timer that came due during the suspension would be late by the rest of the sleep.
+//! An alarm waits for two files instead, without polling: a timer of the system that uses the right
 //! clock, and a counter of rings.
 //!
-//! *Owner*: one thread sleeps; anyone rings.
+//! *Owner*: one thread sleeps; any thread rings.
 //!
-//! *Orderings*: DOORBELL, as the thread's parking in its place: the counter keeps a ring that comes
-//! before the sleep, which then ends at once. The system orders what came before a ring before
-//! what comes after the sleep that it ends.
+//! *Orderings*: DOORBELL. It takes the place of the thread's parking, and works like it: the
+//! counter keeps a ring that comes before the sleep, which then ends at once. The system orders
+//! what came before a ring before what comes after the sleep that the ring ends.
 //!
 //! *Tested by*: `tests/boottime.rs`.
 
@@ -31,12 +31,12 @@ mod linux {
         timerfd_settime,
     };
 
-    /// Wakes one thread, when it is rung or when it is time.
+    /// Wakes one thread, when it is rung or at a set time.
     #[derive(Debug)]
     pub struct Alarm {
-        /// Readable when the time has come that it is set to.
+        /// Readable once the set time has come.
         timer: OwnedFd,
-        /// Readable when somebody has rung since it was read last.
+        /// Readable if the alarm was rung since this was read last.
         rings: OwnedFd,
     }
 
@@ -44,7 +44,7 @@ mod linux {
         /// An alarm that is not set. It takes two file descriptors.
         ///
         /// # Errors
-        /// The system refuses: too many files are open, for example.
+        /// The system refuses, for example because too many files are open.
         pub fn new() -> io::Result<Alarm> {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
@@ -54,7 +54,7 @@ mod linux {
 
         /// Ends the sleep that is under way, or else the next one.
         pub fn ring(&self) {
-            // It fails only where the counter is at its end, and then the sleep ends as well.
+            // This fails only if the counter is at its maximum, and then the sleep ends as well.
             let _ = write(&self.rings, &1_u64.to_ne_bytes());
         }
 
@@ -62,12 +62,12 @@ mod linux {
         /// until rung). Returns at once if the system refuses.
         pub fn sleep(&self, until: Option<Duration>) {
             if self.set(until).is_ok() && self.wait().is_ok() {
-                // It fails where nobody has rung.
+                // This fails if nobody has rung.
                 let _ = read(&self.rings, &mut [0; 8]);
             }
         }
 
-        /// Sets the timer. An expiration that nobody has read is forgotten.
+        /// Sets the timer. Forgets an expiration that nobody has read.
         fn set(&self, until: Option<Duration>) -> Result<(), Errno> {
             // A time of zero would disarm it.
             let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
@@ -89,7 +89,7 @@ mod elsewhere {
     use std::io;
     use std::time::Duration;
 
-    /// There is none here.
+    /// No alarm can be made on this system.
     #[derive(Debug)]
     pub enum Alarm {}
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 
-/// The time since the machine was started, the time during which it was suspended included.
+/// The time since the machine was started, including the time during which it was suspended.
 ///
 /// # Errors
-/// The system refuses; `Unsupported` on other systems than Linux.
+/// The system refuses; `Unsupported` on systems other than Linux.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn boottime() -> io::Result<Duration> {

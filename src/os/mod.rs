@@ -1,7 +1,7 @@
-//! The operating system, where the standard library does not speak to it for us.
+//! The operating system, where the standard library does not cover it.
 //!
 //! `threads` asks for exact wake-ups and for processors; `boottime` reads the clock that counts
-//! suspended time; an `alarm` sleeps by that clock; `fork` has children told of.
+//! suspended time; an `alarm` sleeps by that clock; `fork` reports forks to the child.
 //!
 //! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
 //! (`tests/tidy.rs` looks).

@@ -1,5 +1,5 @@
-//! What a reaper asks for its thread. Everything here is a request: where the system
-//! does not know it, the engine works without.
+//! A reaper's requests for its thread. Where the system does not support one, the engine works
+//! without it.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -13,8 +13,8 @@ pub fn ask_for_exact_wakeups() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Keeps the calling thread on one of the CPUs that it may run on: the one that is `index`
-/// places from the first, counted round.
+/// Pins the calling thread to one of the CPUs that it may run on: number `index`, modulo their
+/// count.
 ///
 /// # Errors
 /// The system refuses, or does not pin threads.

@@ -1,17 +1,20 @@
-//! A thing that is armed on an engine time and again: what periodics, retries and heartbeats share.
+//! A thing that is armed on an engine again and again: the common part of periodics, retries and
+//! heartbeats.
 //!
-//! *Owner*: everybody, by reference count. While it waits for its timer, one reference lies in the
-//! engine, inside the task ([`Arming`]). It knows its engine by number and keeps none alive.
+//! *Owner*: shared by reference count. While the thing waits for its timer, the engine holds one
+//! reference, inside the task ([`Arming`]). The thing knows its engine by number and does not keep
+//! it alive.
 //!
 //! *Invariants*
-//! - What is kept beside the word (`kept`) is touched by whoever holds the thing, or finishes it:
-//!   see `protocol/hold.rs`. So the handle of the timer that it waits for is there when it is free.
-//! - A closure of the user runs while the thing is held. No other closure of it does meanwhile.
-//! - The last reference in the engine is never dropped unseen: a task that is dropped instead of
-//!   run (an engine that ends, a dispatcher that gives up) ends the thing.
-//! - What is over has no closure any more, and no timer.
-//! - A panic of a closure goes on to whoever ran it (the engine counts it), after everything here
-//!   has been put in order.
+//! - Only the thread that holds or finishes the thing touches `kept`: see `protocol/hold.rs`. So
+//!   the handle of the timer is stored before the thing becomes free.
+//! - A closure of the user runs while the thing is held. No other closure of the same thing runs
+//!   meanwhile.
+//! - The engine's reference is never dropped silently: a task that is dropped instead of run (by an
+//!   engine that ends, or by a dispatcher that drops it) ends the thing.
+//! - A thing that is over has neither a closure nor a timer.
+//! - A panic of a closure propagates to the code that ran the task (the engine counts it), after
+//!   all state here has been updated.
 //!
 //! *Tested by*: `tests/periodic_ends.rs`, `tests/periodic_races.rs`.
 
@@ -25,59 +28,59 @@ use crate::time::Clock;
 
 use super::End;
 
-/// What such a thing does.
+/// The behaviour of a repeating thing.
 pub(super) trait Body: Sized + Send + 'static {
-    /// What anybody may look at, at any time.
+    /// State that any thread may read at any time.
     type Shared: Send + Sync + 'static;
 
-    /// What it waited for has come.
+    /// The awaited event has come: a timer, or an answer.
     fn fire(&mut self, armed: &Arc<Armed<Self>>);
 
-    /// What it waits for from here on. Also called when `fire` panicked.
+    /// Returns the next event to wait for. Also called when `fire` panicked.
     fn next(&mut self, armed: &Armed<Self>) -> Next;
 
-    /// It is over: nothing of it is called any more.
+    /// The thing is over. No other method is called after this.
     fn over(self, end: End, shared: &Self::Shared);
 }
 
-/// What a thing waits for.
+/// The next event that a thing waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A time on the engine's clock; `u64::MAX` is never.
     At(u64),
-    /// Whoever was given a reference for that.
+    /// An answer, brought by a holder of a reference that `fire` passed on.
     Answer,
     /// Nothing: it is over.
     End(End),
 }
 
-/// A body, its word, and what both need. In this order, so that what many threads look at lies
-/// together at the beginning.
+/// A body, its word, and what both need. `repr(C)` keeps this order: the fields that many threads
+/// read lie together at the beginning.
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
     word: HoldWord<End>,
     pub(super) shared: B::Shared,
-    /// When the timer is due that was armed last.
+    /// The due time of the timer that was armed last.
     due_ns: AtomicU64,
     engine: EngineRef,
     clock: Clock,
     kept: UnsafeCell<Kept<B>>,
 }
 
-/// The holder's.
+/// State of the holder.
 struct Kept<B> {
-    /// Of the timer that was armed last.
+    /// The handle of the timer that was armed last.
     handle: Option<Handle>,
-    /// There until it is over.
+    /// `Some` until the thing is over.
     body: Option<B>,
 }
 
-/// The engine's reference to a thing. Ends it if it is dropped instead of run.
+/// The engine's reference to a thing. If it is dropped instead of run, it ends the thing.
 struct Arming<B: Body>(Option<Arc<Armed<B>>>);
 
-/// An armed thing whose body has been forgotten.
+/// An armed thing with its body type erased.
 pub(super) trait Arms<S>: Send + Sync {
-    /// What anybody may look at.
+    /// The state that any thread may read.
     fn shared(&self) -> &S;
 
     /// The engine's clock.
@@ -86,31 +89,31 @@ pub(super) trait Arms<S>: Send + Sync {
     /// The engine.
     fn engine(&self) -> EngineRef;
 
-    /// When the timer is due that was armed last.
+    /// The due time of the timer that was armed last.
     fn due_ns(&self) -> u64;
 
     /// How it ended, if it has.
     fn end(&self) -> Option<End>;
 
-    /// How often something came to it.
+    /// How many events came and found it free.
     fn count(&self) -> u64;
 
-    /// Cancels. `true`, for one caller: nothing comes to it any more.
+    /// Cancels. Returns `true` to one caller; no further event is served.
     fn cancel(&self) -> bool;
 
-    /// What it waits for has come: does on this thread what is to be done. `false`: it is over,
-    /// and what was brought stays with the caller.
+    /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
+    /// Returns `false` if the thing is over; what was brought then stays with the caller.
     fn come(self: Arc<Self>) -> bool;
 }
 
-// SAFETY: the cell is the one thing here that is not `Sync` by itself. Its content is `Send`, and
-// passes from holder to holder through the word (see the file's invariants).
+// SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from holder to
+// holder through the word (see the file's invariants).
 unsafe impl<B: Body> Sync for Armed<B> {}
 
 // === impl Armed ===
 
 impl<B: Body> Armed<B> {
-    /// Arms a new thing for a time on the engine's clock. Where that fails, the body comes back.
+    /// Arms a new thing for a time on the engine's clock. On failure, returns the body.
     pub(super) fn start(
         engine: &Engine,
         at_ns: u64,
@@ -133,10 +136,11 @@ impl<B: Body> Armed<B> {
         }
     }
 
-    /// The holder arms it and lets go, unless it is over.
+    /// Called by the holder: arms the timer and releases the hold, unless the thing is over.
     ///
-    /// A timer that comes before the holder let go is armed once more, for a time that has come by
-    /// then, rather than run here: this may be a thread of the user, who has only called `start`.
+    /// A timer that fires before the release is armed once more, for a time that has already
+    /// passed. It is not run here, because this may be a thread of the user that only called
+    /// `start`.
     fn wait_until(self: &Arc<Self>, at_ns: u64) -> Released<End> {
         loop {
             if let Err(over) = self.arm(at_ns) {
@@ -149,29 +153,30 @@ impl<B: Body> Armed<B> {
         }
     }
 
-    /// The holder's part: schedules the timer. Where that fails, it is over.
+    /// Called by the holder: schedules the timer. On failure, the thing is over.
     fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), Released<End>> {
-        // ORDER: Relaxed - a time to show; who needs more has it from the word.
+        // ORDER: Relaxed - for observation only; the holder is ordered by the word.
         self.due_ns.store(at_ns, Ordering::Relaxed);
         let arming = Arming(Some(self.clone()));
         let handle = match self.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
             Ok(handle) => handle,
             Err(error) => {
-                // Before the task is dropped, which would have a say in this.
+                // Conclude before the error drops the task: that drop would decide `Stopped`.
                 return Err(self.word.conclude(match error.is_full() {
                     true => End::Full,
                     false => End::Stopped,
                 }));
             }
         };
-        // SAFETY: this is the holder. The handle before it is of a timer that has come.
+        // SAFETY: this is the holder. The previous handle is of a timer that has fired.
         self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) });
         Ok(())
     }
 
-    /// The holder's part when something has come: runs the body, until it waits again or is over.
+    /// Called by the holder when an event has come: runs the body until the thing waits again or is
+    /// over.
     fn serve(self: &Arc<Self>) {
-        // Of several panics of one hold, the first goes on.
+        // If one hold sees several panics, the first is resumed.
         let mut panics = Panics::none();
         let end = loop {
             panics.run(|| self.with_body(|body| body.fire(self)));
@@ -187,7 +192,8 @@ impl<B: Body> Armed<B> {
         panics.go_on();
     }
 
-    /// The holder asks the body what to wait for, and lets go. A body that panics then is over.
+    /// Called by the holder: asks the body for the next event, then releases the hold. If the body
+    /// panics here, the thing is over.
     fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released<End> {
         if self.word.end().is_some() {
             return self.word.release();
@@ -200,11 +206,11 @@ impl<B: Body> Armed<B> {
         }
     }
 
-    /// Takes back the timer, and frees the body: for whoever has it when it is over.
+    /// Cancels the timer and drops the body. Called by the thread that finishes the thing.
     fn finish(&self, end: End) {
         let (handle, body) = self.take();
         if let Some(handle) = handle {
-            // Where it is too late for this, whoever has the task finds the word.
+            // If this is too late, the task has left the engine and will find the word decided.
             handle.cancel();
         }
         if let Some(body) = body {
@@ -212,16 +218,16 @@ impl<B: Body> Armed<B> {
         }
     }
 
-    /// What is kept, for whoever has it when it is over.
+    /// Takes the kept state. Called by the thread that finishes the thing.
     fn take(&self) -> (Option<Handle>, Option<B>) {
-        // SAFETY: only the holder and the one who finishes get here.
+        // SAFETY: only the holder, or the thread that finishes the thing, calls this.
         self.kept.with_mut(|kept| unsafe { ((*kept).handle.take(), (*kept).body.take()) })
     }
 
     /// Lends the body to the holder.
     fn with_body<R>(&self, f: impl FnOnce(&mut B) -> R) -> R {
-        // SAFETY: only the holder gets here, and nothing that `f` calls touches what is kept: it
-        // is held already.
+        // SAFETY: only the holder calls this, and nothing that `f` calls touches the kept state:
+        // the thing is already held.
         self.kept.with_mut(|kept| unsafe {
             let body: &mut Option<B> = &mut (*kept).body;
             f(body.as_mut().expect("it is not over"))
@@ -254,7 +260,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 
     fn due_ns(&self) -> u64 {
-        // ORDER: Relaxed - as where it is stored.
+        // ORDER: Relaxed - as at the store.
         self.due_ns.load(Ordering::Relaxed)
     }
 
@@ -271,7 +277,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 
     fn come(self: Arc<Self>) -> bool {
-        // An answer from inside of an attempt is heard like any other.
+        // An answer from inside an attempt counts like any other, so no hold is "own".
         match self.word.come(|| false) {
             Came::Hold => {
                 self.serve();
@@ -292,7 +298,7 @@ impl<B: Body> fmt::Debug for Armed<B> {
 // === impl Arming ===
 
 impl<B: Body> Arming<B> {
-    /// The timer has come.
+    /// The timer has fired.
     fn run(mut self) {
         if let Some(armed) = self.0.take() {
             armed.come();

@@ -1,13 +1,13 @@
 //! One attempt of a retry, which may be answered later and elsewhere.
 //!
 //! *Invariants*
-//! - There is at most one attempt of a retry at a time, and while there is, the retry waits for it
-//!   and for nothing else.
-//! - One answers it: the attempt or, where its time is limited, the timer of that limit. Whoever
-//!   *claims* it does; an attempt without a limit has nobody to contend with.
-//! - The place for the answer is that one's until the answer has *come* (`protocol/hold.rs`), and
-//!   then the holder's. Where the retry is over it stays the former's, which takes the answer out
-//!   again.
+//! - A retry has at most one attempt at a time. While it has one, it waits for the answer and for
+//!   nothing else.
+//! - Exactly one side answers: the attempt or, if its time is limited, the timer of that limit. The
+//!   first to *claim* the answer wins. An attempt without a limit has no rival.
+//! - The cell for the answer belongs to the side that answers until the answer has *come*
+//!   (`protocol/hold.rs`), and then to the holder. If the retry is over, the cell stays with the
+//!   side that answers, which takes the answer out again.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
 use super::armed::Arms;
 
-/// One attempt of a [`Retry`](super::Retry): to be answered, once, from any thread, now or later.
+/// One attempt of a [`Retry`](super::Retry). It is answered once, from any thread, now or later.
 ///
-/// An attempt that is dropped unanswered has failed, without an error to tell.
+/// An attempt that is dropped without an answer has failed, without an error.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -55,20 +55,20 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    /// There until it was answered.
+    /// `Some` until the attempt is answered.
     retry: Option<Arc<dyn Arms<Answers<T, E>>>>,
     number: u32,
     limit: Option<Limit>,
 }
 
-/// The timer that answers an attempt which takes too long.
+/// The timer that fails an attempt that takes too long.
 struct Limit {
     claim: Arc<Claim>,
     handle: Handle,
 }
 
-/// Answers an attempt that takes too long: when it is dropped, which is what its timer does, and
-/// what becomes of the timer where the engine ends.
+/// Fails an attempt that takes too long. It does so when it is dropped: the timer's task drops it,
+/// and so does an engine that ends.
 struct Expiry<T, E>
 where
     T: Send + 'static,
@@ -78,7 +78,7 @@ where
     claim: Arc<Claim>,
 }
 
-/// Whether an attempt has been answered, by whomever.
+/// Whether an attempt has been answered, by either side.
 struct Claim(AtomicBool);
 
 /// An answer.
@@ -89,15 +89,15 @@ pub(super) enum Answer<T, E> {
     Hopeless(E),
 }
 
-/// What a retry and its attempts share.
+/// State shared by a retry and its attempts.
 pub(super) struct Answers<T, E> {
     /// How many attempts have begun.
     pub(super) attempts: AtomicU32,
     answer: UnsafeCell<Option<Answer<T, E>>>,
 }
 
-// SAFETY: the cell is the one thing here that is not `Sync` by itself. Its content is `Send`, and
-// passes from the attempt to the holder (see the file's invariants).
+// SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from the attempt
+// to the holder (see the file's invariants).
 unsafe impl<T: Send, E: Send> Sync for Answers<T, E> {}
 
 // === impl Attempt ===
@@ -107,8 +107,8 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
         Attempt { retry: Some(retry), number, limit: None }
     }
 
-    /// One that has failed if it is not answered by `until_ns`. `None`: its timer found no room, so
-    /// it has failed already.
+    /// An attempt that fails unless it is answered by `until_ns`. `None`: there was no room for its
+    /// timer, and it has failed already.
     pub(super) fn limited(
         retry: Arc<dyn Arms<Answers<T, E>>>,
         number: u32,
@@ -116,32 +116,19 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     ) -> Option<Attempt<T, E>> {
         let claim = Arc::new(Claim(AtomicBool::new(false)));
         let expiry = Expiry { retry: retry.clone(), claim: claim.clone() };
-        // The error has the task, which fails the attempt as it is dropped.
+        // On an error, the task is dropped with the error, and that fails the attempt.
         let task = Task::new(move || drop(expiry));
         let handle = retry.engine().schedule_at_ns(until_ns, task).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(Limit { claim, handle }) })
     }
 
-    /// Which attempt this is: the first is number 1.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Attempt, Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |attempt: Attempt<u32, ()>| {
-    ///     let number = attempt.number();
-    ///     attempt.succeed(number);
-    /// };
-    /// Retry::new(Backoff::new(Duration::from_secs(1))).start(&engine, attempt, drop)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The number of this attempt; the first is 1.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether nobody waits for the answer any more: it took too long, the retry was cancelled, or
-    /// is over for some other reason. Whoever is still at it can stop.
+    /// Whether the answer is no longer awaited: the attempt took too long, the retry was cancelled,
+    /// or it is over for another reason. Work on the attempt can stop then.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -164,62 +151,29 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
         is_too_late || self.retry.as_ref().is_none_or(|retry| retry.end().is_some())
     }
 
-    /// It succeeded: that ends the retry. If this comes after `start`'s attempt closure has
-    /// returned, its last closure is called here, on this thread; else where that closure runs,
-    /// when it returns.
+    /// Reports success, which ends the retry. If this is called after `start`'s attempt closure has
+    /// returned, the retry's last closure (`done`) is called here, on this thread. Otherwise `done`
+    /// is called on the thread that runs the attempt closure, when that returns.
     ///
     /// # Panics
-    /// With what the retry's last closure panics with, where that is called here.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Attempt, Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |attempt: Attempt<&str, ()>| attempt.succeed("connected");
-    /// let done = |outcome| println!("{outcome:?}");
-    /// Retry::new(Backoff::new(Duration::from_secs(1))).start(&engine, attempt, done)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of `done`, if `done` is called here.
     pub fn succeed(mut self, value: T) {
         self.answer(Answer::Succeeded(value));
     }
 
-    /// It failed: the next attempt comes after a pause, from now, if there is to be another; else
-    /// that ends the retry as in [`succeed`](Attempt::succeed).
+    /// Reports a failure. The next attempt starts after a pause, counted from now, if the limits
+    /// allow another. Otherwise the retry ends, as in [`succeed`](Attempt::succeed).
     ///
     /// # Panics
-    /// With what the retry's last closure panics with, where that is called here.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Attempt, Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |attempt: Attempt<(), &str>| attempt.fail("no route");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(3);
-    /// retry.start(&engine, attempt, |outcome| println!("{outcome:?}"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of `done`, if `done` is called here.
     pub fn fail(mut self, error: E) {
         self.answer(Answer::Failed(Some(error)));
     }
 
-    /// It failed for good: that ends the retry, though there could have been other attempts.
+    /// Reports a permanent failure, which ends the retry even if further attempts were allowed.
     ///
     /// # Panics
-    /// With what the retry's last closure panics with, where that is called here.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Attempt, Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |attempt: Attempt<(), &str>| attempt.give_up("wrong password");
-    /// let done = |outcome| println!("{outcome:?}");
-    /// Retry::new(Backoff::new(Duration::from_secs(1))).start(&engine, attempt, done)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of `done`, if `done` is called here.
     pub fn give_up(mut self, error: E) {
         self.answer(Answer::Hopeless(error));
     }
@@ -232,7 +186,7 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
             }
             handle.cancel();
         }
-        // SAFETY: this is the attempt, and nobody else answers it.
+        // SAFETY: this is the attempt, and it has the claim or has no rival.
         unsafe { bring(retry, answer) };
     }
 }
@@ -254,21 +208,21 @@ impl<T: Send + 'static, E: Send + 'static> fmt::Debug for Attempt<T, E> {
 impl<T: Send + 'static, E: Send + 'static> Drop for Expiry<T, E> {
     fn drop(&mut self) {
         if self.claim.make() {
-            // SAFETY: it is claimed, so nobody else answers the attempt.
+            // SAFETY: this side has the claim, so nothing else answers the attempt.
             unsafe { bring(self.retry.clone(), Answer::Failed(None)) };
         }
     }
 }
 
-/// Answers an attempt.
+/// Brings the answer of an attempt to its retry.
 ///
 /// # Safety
-/// The caller is the one who answers it, and does so once.
+/// The caller is the side that answers the attempt, and calls this once.
 unsafe fn bring<T, E>(retry: Arc<dyn Arms<Answers<T, E>>>, answer: Answer<T, E>) {
-    // SAFETY: the caller says so: the answer has not come yet.
+    // SAFETY: guaranteed by the caller; the answer has not come yet.
     unsafe { retry.shared().put(answer) };
     if !retry.clone().come() {
-        // SAFETY: as above, and it will never come. What is taken is dropped here.
+        // SAFETY: as above, and the answer will never come. It is dropped here.
         drop(unsafe { retry.shared().take() });
     }
 }
@@ -276,9 +230,9 @@ unsafe fn bring<T, E>(retry: Arc<dyn Arms<Answers<T, E>>>, answer: Answer<T, E>)
 // === impl Claim ===
 
 impl Claim {
-    /// `true`, for one caller.
+    /// Returns `true` to one caller.
     fn make(&self) -> bool {
-        // ORDER: AcqRel - nothing is published by it; who comes second sees what the first did.
+        // ORDER: AcqRel - publishes nothing; the loser sees what the winner did before.
         !self.0.swap(true, Ordering::AcqRel)
     }
 
@@ -297,21 +251,22 @@ impl<T, E> Answers<T, E> {
 
     /// How many attempts have begun.
     pub(super) fn attempts(&self) -> u32 {
-        // ORDER: Relaxed - a count for whoever asks; the holder wrote it.
+        // ORDER: Relaxed - a count for observation; its only writer is the holder.
         self.attempts.load(Ordering::Relaxed)
     }
 
     /// # Safety
-    /// The caller is the one who answers, and has not come yet.
+    /// The caller is the side that answers, and its answer has not come yet.
     unsafe fn put(&self, answer: Answer<T, E>) {
-        // SAFETY: the caller says that nobody else looks into the cell.
+        // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.answer.with_mut(|cell| unsafe { *cell = Some(answer) });
     }
 
     /// # Safety
-    /// The caller is the holder of a retry whose answer has come, or has one that never will.
+    /// The caller is the holder of a retry whose answer has come, or the side that answers a retry
+    /// that is over.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
-        // SAFETY: the caller says that nobody else looks into the cell.
+        // SAFETY: guaranteed by the caller: nothing else accesses the cell.
         self.answer.with_mut(|cell| unsafe { (*cell).take() })
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// How long to pause between attempts: exponentially longer each time, up to a limit, with some
-/// randomness so that those who failed together do not come back together.
+/// The pauses between attempts: exponentially longer each time, up to a limit, with optional
+/// randomness so that clients that failed together do not come back together.
 ///
-/// By itself it is a description; [`delays`](Backoff::delays) is the pauses, an iterator that can
-/// be used without an engine, and [`Retry`](super::Retry) the whole of it.
+/// A backoff is only a description. [`delays`](Backoff::delays) returns the pauses as an iterator,
+/// which also works without an engine; [`Retry`](super::Retry) makes the attempts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Backoff {
     seed: Option<u64>,
 }
 
-/// How random a pause is.
+/// The randomness of a pause.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,16 +42,16 @@ pub struct Backoff {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Jitter {
-    /// Not at all: those who failed together come back together.
+    /// No randomness: clients that failed together come back together.
     #[default]
     None,
-    /// Anything from nothing to the whole pause: spreads best, and halves the pauses on average.
+    /// Between zero and the whole pause: spreads best, and halves the pauses on average.
     Full,
-    /// Half of it is certain, and the other half anything.
+    /// Half of the pause is fixed, and the other half random.
     Equal,
 }
 
-/// The pauses of a [`Backoff`], without end.
+/// The pauses of a [`Backoff`]: an iterator that never ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,81 +70,60 @@ pub struct Delays {
     random: Random,
 }
 
-/// A small seeded generator: a counter with large steps, whose bits are mixed.
+/// A small seeded generator: a counter with large steps, whose bits are mixed (SplitMix64).
 #[derive(Clone)]
 struct Random(u64);
 
 // === impl Backoff ===
 
 impl Backoff {
-    /// Pauses that begin with `initial`, anything from zero on. Default: each twice as long as the
-    /// one before, at most a minute (or `initial`, if that is longer), without jitter.
+    /// A backoff whose first pause is `initial`, which may be zero. Default: each pause is twice as
+    /// long as the one before, at most a minute (or `initial`, if that is longer), without jitter.
     pub fn new(initial: Duration) -> Backoff {
         let max = initial.max(Duration::from_secs(60));
         Backoff { initial, factor: 2.0, max, jitter: Jitter::None, seed: None }
     }
 
-    /// By what each pause is longer than the one before. Default 2. From 1, which is a constant
-    /// pause; what is less, or not a number, counts as 1.
+    /// The ratio of each pause to the one before. Default 2. At least 1, which is a constant pause;
+    /// smaller values and NaN count as 1.
     ///
-    /// The larger, the sooner a service that is down is left in peace, and the later it is noticed
-    /// that it is up again.
+    /// A larger factor puts less load on a service that is down, and notices later that it is up
+    /// again.
     pub fn factor(mut self, factor: f64) -> Backoff {
-        // Not a number is the smaller of the two.
+        // `max` returns 1 for NaN.
         self.factor = factor.max(1.0);
         self
     }
 
-    /// The longest pause. Default a minute; anything, up to [`Duration::MAX`], which is no limit.
-    /// The first pause too is no longer than that.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::Backoff;
-    /// let backoff = Backoff::new(Duration::from_secs(1)).max(Duration::MAX);
-    /// assert_eq!(backoff.delays().nth(500), Some(Duration::MAX), "nothing overflows");
-    /// ```
+    /// The longest pause. Default a minute. [`Duration::MAX`] is no limit. The limit also holds for
+    /// the first pause.
     pub fn max(mut self, max: Duration) -> Backoff {
         self.max = max;
         self
     }
 
-    /// How random each pause is; the next still grows from what this one would be without. Default
-    /// not at all. Where many clients retry the same service they should be random.
+    /// The randomness of each pause. The next pause grows from the value without randomness.
+    /// Default none. Use jitter if many clients retry the same service.
     pub fn jitter(mut self, jitter: Jitter) -> Backoff {
         self.jitter = jitter;
         self
     }
 
-    /// Where the randomness comes from: the same seed gives the same pauses, for tests. Default:
-    /// another seed for each use.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::{Backoff, Jitter};
-    /// let backoff = Backoff::new(Duration::from_secs(1)).jitter(Jitter::Full).seed(7);
-    /// assert!(backoff.delays().take(9).eq(backoff.delays().take(9)));
-    /// ```
+    /// The seed of the randomness: the same seed gives the same pauses, for tests. Default: a new
+    /// random seed for each use.
     pub fn seed(mut self, seed: u64) -> Backoff {
         self.seed = Some(seed);
         self
     }
 
-    /// The pauses, from the first on: an iterator without end.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::periodic::Backoff;
-    /// let total: Duration = Backoff::new(Duration::from_secs(1)).delays().take(4).sum();
-    /// assert_eq!(total, Duration::from_secs(15));
-    /// ```
+    /// The pauses, starting with the first: an iterator that never ends.
     pub fn delays(&self) -> Delays {
         Delays {
             next: self.initial.min(self.max),
             factor: self.factor,
             max: self.max,
             jitter: self.jitter,
-            // Each state of the standard library's hasher has keys of its own.
+            // Each `RandomState` has keys of its own.
             random: Random(self.seed.unwrap_or_else(|| RandomState::new().hash_one(0))),
         }
     }
@@ -170,7 +149,7 @@ impl Delays {
             Jitter::Equal => delay / 2,
         };
         let open = delay - certain;
-        // The fraction is below one, so that this does not overflow; it may be rounded up.
+        // The fraction is below one, so this does not overflow. The product may be rounded up.
         certain + open.mul_f64(self.random.fraction()).min(open)
     }
 }
@@ -181,7 +160,7 @@ impl Iterator for Delays {
     fn next(&mut self) -> Option<Duration> {
         let delay = self.next;
         let longer = delay.as_secs_f64() * self.factor;
-        // What does not fit is longer than any limit.
+        // A pause that does not fit a `Duration` is longer than any limit.
         self.next = Duration::try_from_secs_f64(longer).unwrap_or(self.max).clamp(delay, self.max);
         Some(self.spread(delay))
     }
@@ -200,16 +179,16 @@ impl fmt::Debug for Delays {
 // === impl Random ===
 
 impl Random {
-    /// The next number, all bits of which are as good.
+    /// The next number; all its bits are equally random.
     fn next(&mut self) -> u64 {
-        // The fraction of the golden ratio: a step that comes by every number, evenly.
+        // 2^64 divided by the golden ratio: an odd step, which visits every number, evenly.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    /// From zero to below one, in steps that a float holds exactly.
+    /// A number from zero to below one, in steps that an `f64` represents exactly.
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,4 +1,4 @@
-//! Why something that repeats was not started.
+//! Errors of starting a periodic, a retry or a heartbeat.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::error::Exclusive;
 
 use super::End;
 
-/// Why something that repeats was not started, with what was to run.
+/// The error of starting a periodic, a retry or a heartbeat. It holds the closure that was to run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct StartError<F> {
     task: Exclusive<F>,
 }
 
-/// Why something that repeats was not started.
+/// Why a periodic, a retry or a heartbeat was not started.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,9 +46,9 @@ pub struct StartError<F> {
 pub enum StartReason {
     /// The period, the delay or the timeout is zero.
     ZeroPeriod,
-    /// The schedule has no first run.
+    /// The closure of the schedule returned no first run.
     NoRun,
-    /// As many timers as the engine's `max_pending` allows are pending.
+    /// The engine already has as many pending timers as its `max_pending` allows.
     Full,
     /// The engine has stopped.
     Stopped,
@@ -61,34 +61,22 @@ impl<F> StartError<F> {
         StartError { reason, task: Exclusive::new(task) }
     }
 
-    /// Why it was not started.
+    /// The reason.
     pub fn reason(&self) -> StartReason {
         self.reason
     }
 
-    /// What was to run.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Heartbeat;
-    /// let engine = Engine::new()?;
-    /// engine.stop()?;
-    /// let refused = Heartbeat::new(&engine, Duration::from_secs(1), || println!("silence"));
-    /// let on_silence = refused.unwrap_err().into_task();
-    /// on_silence();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The closure that was to run, or the two closures of a retry.
     pub fn into_task(self) -> F {
         self.task.into_inner()
     }
 
-    /// The same error, about what `f` makes of what was to run.
+    /// The same error, with `f` applied to what was to run.
     pub(super) fn map<G>(self, f: impl FnOnce(F) -> G) -> StartError<G> {
         StartError::new(self.reason, f(self.task.into_inner()))
     }
 
-    /// The error of a first arming that ended like that.
+    /// The error for a first arming that ended with `end`.
     pub(super) fn of(end: End, task: F) -> StartError<F> {
         let reason = match end {
             End::Full => StartReason::Full,

@@ -1,4 +1,4 @@
-//! Periodics as a method of the engine.
+//! `Engine::every`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Periodic, Run, Schedule, StartError};
 // === impl Engine: periodics ===
 
 impl Engine {
-    /// Runs `task` each `period`: [`Schedule::fixed_rate`], [started](Schedule::start).
+    /// Runs `task` every `period`: [`Schedule::fixed_rate`], [started](Schedule::start).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -24,7 +24,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// The period is zero, or the engine is full or has stopped. The task comes back in the error.
+    /// The period is zero, or the engine is full or has stopped. The error returns the task.
     pub fn every<F>(&self, period: Duration, task: F) -> Result<Periodic, StartError<F>>
     where
         F: FnMut(&Run) + Send + 'static,

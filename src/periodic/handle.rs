@@ -1,4 +1,4 @@
-//! The caller's end of a periodic, and what it runs.
+//! The caller's handle of a periodic, and the body that runs the task.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,12 +12,12 @@ use super::armed::{Armed, Arms, Body, Next};
 use super::schedule::Plan;
 use super::{End, Run, StartError};
 
-/// The caller's end of a periodic: cancel it, and ask how it is.
+/// The caller's handle of a periodic: cancel or inspect it.
 ///
-/// Clones are cheap and are the same periodic. One handle serves for all runs, from any thread,
-/// also from inside the task. Dropping every clone leaves the periodic going;
-/// [`cancel_on_drop`](Periodic::cancel_on_drop) is for the opposite. A handle may outlive its
-/// engine; the periodic is then over.
+/// Clones are cheap and refer to the same periodic. One handle serves for all runs, from any
+/// thread, including from inside the task. If every clone is dropped, the periodic goes on;
+/// [`cancel_on_drop`](Periodic::cancel_on_drop) changes that. A handle may outlive its engine; the
+/// periodic is then over.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Periodic {
     armed: Arc<dyn Arms<Counters>>,
 }
 
-/// A [`Periodic`] that is cancelled when this is dropped.
+/// A [`Periodic`] that cancels its periodic when it is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct PeriodicGuard {
     periodic: Option<Periodic>,
 }
 
-/// What anybody may look at.
+/// State that any thread may read.
 pub(super) struct Counters {
     pub(super) missed: AtomicU64,
 }
@@ -74,16 +74,17 @@ pub(super) struct PeriodicBody<F> {
 // === impl Periodic ===
 
 impl Periodic {
-    /// Cancels. `true`, for one caller: no run begins any more. The task, and what it captured, was
-    /// dropped here, on this thread; or, if a run is under way, is when that run has ended, which
-    /// this does not wait for. `false`: it was over before.
+    /// Cancels the periodic. Returns `true` to one caller: no further run begins. The task, with
+    /// what it captured, was dropped here, on this thread. If a run is under way, the task is
+    /// dropped when that run ends instead, and this call does not wait for it. `false`: the
+    /// periodic was over before.
     ///
-    /// [`runs`](Periodic::runs) counts a run that is under way, and stands still from here on.
+    /// [`runs`](Periodic::runs) includes a run that is under way, and does not change from here on.
     ///
-    /// Two atomic exchanges; never waits. O(1).
+    /// Two compare-and-swaps; never waits. O(1).
     ///
     /// # Panics
-    /// With what dropping the task panics with; all else is done by then.
+    /// Propagates a panic of the task's drop, after everything else is done.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -105,40 +106,18 @@ impl Periodic {
         self.end().is_none()
     }
 
-    /// Why it is over; `None`: it is not.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{End, Schedule};
-    /// let engine = Engine::new()?;
-    /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
-    /// drop(engine.stop()?);
-    /// assert_eq!(hourly.end(), Some(End::Stopped));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Why the periodic is over; `None` if it is not.
     pub fn end(&self) -> Option<End> {
         self.armed.end()
     }
 
     /// How many runs have begun.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
-    /// engine.advance(Duration::from_secs(24 * 3600))?;
-    /// assert_eq!(hourly.runs(), 24);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn runs(&self) -> u64 {
         self.armed.count()
     }
 
-    /// How many runs of a fixed rate were skipped so far, because the one before was still under
-    /// way, or so late that their time had passed.
+    /// How many runs of a fixed rate have been skipped so far, because the run before was still
+    /// under way, or was so late that their time had passed.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -154,40 +133,18 @@ impl Periodic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn missed(&self) -> u64 {
-        // ORDER: Relaxed - a count for whoever asks.
+        // ORDER: Relaxed - a count for observation.
         self.armed.shared().missed.load(Ordering::Relaxed)
     }
 
-    /// When the next run is due; while one is under way, when that one was. `None`: it is over, or
-    /// the next run is never due.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let hour = Duration::from_secs(3600);
-    /// let hourly = Schedule::fixed_rate(hour).start(&engine, |_| ())?;
-    /// assert_eq!(hourly.next_deadline(), Some(engine.now() + hour));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// When the next run is due. While a run is under way, this is when that run was due. `None`:
+    /// the periodic is over, or the next run is never due.
     pub fn next_deadline(&self) -> Option<Instant> {
         let due_ns = Some(self.armed.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
         self.armed.clock().instant_at(due_ns)
     }
 
     /// Turns the handle into one that cancels the periodic when it is dropped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::new()?;
-    /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
-    /// drop(hourly.clone().cancel_on_drop());
-    /// assert!(!hourly.is_running());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn cancel_on_drop(self) -> PeriodicGuard {
         PeriodicGuard { periodic: Some(self) }
     }
@@ -207,18 +164,7 @@ impl fmt::Debug for Periodic {
 // === impl PeriodicGuard ===
 
 impl PeriodicGuard {
-    /// Gives the handle back: the periodic goes on after all.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::new()?;
-    /// let hourly = Schedule::fixed_rate(Duration::from_secs(3600)).start(&engine, |_| ())?;
-    /// let hourly = hourly.cancel_on_drop().into_handle();
-    /// assert!(hourly.is_running());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the handle and disarms the guard.
     pub fn into_handle(mut self) -> Periodic {
         self.periodic.take().expect("a guard has its handle until it is dropped")
     }
@@ -275,7 +221,7 @@ impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
         let Some((next_ns, missed)) = self.plan.next(armed.due_ns(), armed.clock()) else {
             return Next::End(End::Finished);
         };
-        // ORDER: Relaxed - a count for whoever asks.
+        // ORDER: Relaxed - a count for observation.
         armed.shared.missed.fetch_add(missed, Ordering::Relaxed);
         Next::At(next_ns)
     }

@@ -1,12 +1,12 @@
-//! A deadline that beats push out, and that comes once when they stop.
+//! A deadline that beats postpone, and that fires once when they stop.
 //!
-//! A beat touches no timer: it writes down its time, in one exchange. The timer comes when the
-//! timeout after some earlier beat has passed, finds the later ones, and is armed for when the
-//! timeout after the last of them passes. So it comes once per timeout, however many beats there
-//! were, and comes on the very tick when there was none.
+//! A beat touches no timer: it writes its time with one CAS. The timer fires when the timeout after
+//! some earlier beat has passed, finds the later beats, and is armed again for the end of the
+//! timeout after the last of them. So it fires at most once per timeout, however many beats there
+//! were, and on the exact tick when there was none.
 //!
 //! *Invariant*: the CAS that ends the beats (`protocol/pulse.rs`) decides what users are told; the
-//! word of the thing (`protocol/hold.rs`) decides who has the closure.
+//! word of the thing (`protocol/hold.rs`) decides which thread has the closure.
 //!
 //! *Tested by*: `tests/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
 
@@ -21,11 +21,11 @@ use crate::time::saturating_ns;
 use super::armed::{Armed, Arms, Body, Next};
 use super::{End, StartError, StartReason};
 
-/// A deadline that [`beat`](Heartbeat::beat) pushes out. When the beats stop for as long as the
-/// timeout says, a closure is called, once.
+/// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
+/// timeout, a closure is called, once.
 ///
-/// It may be shared, and any number of threads may beat. Dropping it stops it. It does not keep its
-/// engine alive.
+/// A heartbeat may be shared, and any number of threads may beat. Dropping it stops it. It does not
+/// keep its engine alive.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -46,17 +46,17 @@ use super::{End, StartError, StartReason};
 #[must_use = "a heartbeat that is dropped at once is stopped at once"]
 pub struct Heartbeat {
     armed: Arc<dyn Arms<Beats>>,
-    /// Here as well, so that a beat reads the time while what it beats on is being loaded.
+    /// A second copy, so that a beat reads the time while `armed` is being loaded.
     engine: EngineRef,
 }
 
-/// What all who beat share.
+/// State shared by all threads that beat.
 struct Beats {
     pulse: Pulse,
     timeout_ns: u64,
 }
 
-/// What is called when the beats stop.
+/// The closure that is called when the beats stop.
 struct HeartbeatBody<F> {
     on_silence: Option<F>,
     next: Next,
@@ -65,16 +65,16 @@ struct HeartbeatBody<F> {
 // === impl Heartbeat ===
 
 impl Heartbeat {
-    /// Starts one, with a first beat now: `on_silence` is called when `timeout` has passed since
-    /// the last beat, never earlier, and later by less than a tick (plus the time that the system
-    /// needs to wake the engine's thread, and what other tasks take). It runs where the engine's
-    /// tasks run.
+    /// Starts a heartbeat, with a first beat now. `on_silence` is called when `timeout` has passed
+    /// since the last beat: never earlier, and later by less than a tick, plus the time that the
+    /// system needs to wake the engine's thread and that other tasks take. It runs where the
+    /// engine's tasks run.
     ///
-    /// One allocation; beats make none. From 1 ns; a timeout too long to represent never passes.
+    /// This allocates once; beats do not allocate. The timeout is at least 1 ns. A timeout too long
+    /// to represent never passes.
     ///
     /// # Errors
-    /// The timeout is zero, or the engine is full or has stopped. The closure comes back in the
-    /// error.
+    /// The timeout is zero, or the engine is full or has stopped. The error returns the closure.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -116,31 +116,17 @@ impl Heartbeat {
         }
     }
 
-    /// A beat, now. `true`: it was in time, and the closure is not called before the timeout has
-    /// passed from here. `false`: too late; the closure was or is being called, or the heartbeat
-    /// was stopped, or its engine.
+    /// Records a beat, now. `true`: it was in time, and the closure is not called before the
+    /// timeout has passed from here. `false`: it was too late; the closure has been or is being
+    /// called, or the heartbeat or its engine was stopped.
     ///
-    /// What a thread did before a beat in time, the closure sees.
+    /// The closure sees what a thread did before a beat in time.
     ///
-    /// One atomic exchange, and a reading of the clock; never waits, and moves no timer. O(1),
-    /// whichever thread beats.
-    ///
-    /// ```
-    /// # use std::thread;
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Heartbeat;
-    /// let engine = Engine::new()?;
-    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
-    /// thread::scope(|scope| {
-    ///     scope.spawn(|| assert!(peer.beat()));
-    ///     scope.spawn(|| assert!(peer.beat()));
-    /// });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Costs one compare-and-swap and one clock reading. Never waits, and moves no timer. O(1), on
+    /// any thread.
     #[inline]
     pub fn beat(&self) -> bool {
-        // It may be far away: it is on its way while the time is read.
+        // The word may be in another core's cache: load it while the time is read.
         prefetch(Arc::as_ptr(&self.armed).cast::<u8>());
         match self.engine.watch_ns() {
             Some(now_ns) => self.armed.shared().pulse.beat(now_ns),
@@ -148,14 +134,14 @@ impl Heartbeat {
         }
     }
 
-    /// Stops it. `true`: the closure will never be called, and was dropped here, on this thread.
-    /// `false`: it was or is being called, or all was over before.
+    /// Stops the heartbeat. `true`: the closure will never be called, and was dropped here, on this
+    /// thread. `false`: the closure has been or is being called, or the heartbeat was over before.
     ///
-    /// (If the engine's thread is just looking for beats, it drops the closure instead, right
-    /// after.) O(1); never waits. Dropping the heartbeat does the same.
+    /// If the engine's thread is looking for beats at this moment, it drops the closure instead,
+    /// right after. O(1); never waits. Dropping the heartbeat does the same.
     ///
     /// # Panics
-    /// With what dropping the closure panics with; all else is done by then.
+    /// Propagates a panic of the closure's drop, after everything else is done.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -176,34 +162,23 @@ impl Heartbeat {
         is_mine
     }
 
-    /// Whether beats are still waited for.
+    /// Whether the heartbeat still waits for beats.
     pub fn is_alive(&self) -> bool {
         self.armed.shared().pulse.is_alive()
     }
 
-    /// Whether the beats stopped, and the closure was or is being called.
+    /// Whether the beats stopped, and the closure has been or is being called.
     pub fn has_fired(&self) -> bool {
         self.armed.shared().pulse.is_silent()
     }
 
-    /// Why it is over; `None`: it is not. [`End::Finished`] once the closure has been called.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{End, Heartbeat};
-    /// let engine = Engine::new()?;
-    /// let peer = Heartbeat::new(&engine, Duration::from_secs(30), || println!("it went silent"))?;
-    /// assert_eq!(peer.end(), None);
-    /// peer.stop();
-    /// assert_eq!(peer.end(), Some(End::Cancelled));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Why the heartbeat is over; `None` if it is not. [`End::Finished`] once the closure has been
+    /// called.
     pub fn end(&self) -> Option<End> {
         self.armed.end()
     }
 
-    /// How long it waits after a beat.
+    /// The time that may pass after a beat.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.armed.shared().timeout_ns)
     }
@@ -244,7 +219,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     }
 
     fn over(self, _end: End, beats: &Beats) {
-        // Where the engine ended it, those who beat are told.
+        // If the engine ended the heartbeat, later beats must return `false`.
         beats.pulse.stop();
     }
 }

@@ -1,5 +1,4 @@
-//! What happens time and again: periodic tasks, retries with backoff, heartbeats. A door to the
-//! engine for [closures](crate::Engine).
+//! Periodic tasks, retries with backoff, and heartbeats, on an engine of [closures](crate::Engine).
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,28 +25,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Schedule`] says when a task runs: at a fixed rate, with a fixed delay, or as a closure says.
-//!   Its [`Periodic`] is one handle for all runs.
-//! - [`Retry`] makes an attempt until one succeeds, with growing pauses in between ([`Backoff`]).
-//!   An attempt may be answered later, from another thread.
-//! - [`Heartbeat`] is a deadline that each beat pushes out.
+//! - [`Schedule`] says when a task runs: at a fixed rate, with a fixed delay, or at the times that
+//!   a closure returns. [`Periodic`] is one handle for all runs.
+//! - [`Retry`] makes attempts until one succeeds, with growing pauses in between ([`Backoff`]). The
+//!   result of an attempt may be reported later, from another thread.
+//! - [`Heartbeat`] is a deadline that each beat postpones.
 //!
-//! # What all three keep to
+//! # Common rules
 //!
-//! - No closure of theirs runs twice at a time, and nothing piles up: each waits for one timer, and
-//!   arms the next when what it ran has returned.
-//! - They end once: by themselves, by being cancelled, with their engine, or where it is full when
-//!   they are to be armed again; [`End`] says which. What they captured is dropped then, also where
-//!   handles are kept.
-//! - They do not keep their engine alive. When it stops they end; the tasks that
-//!   [`Engine::stop`](crate::Engine::stop) returns are theirs too, and hold them until dropped.
-//! - They allocate when they are started, and not for what follows.
-//! - Nothing assumes that runs happen on the engine's own threads: what its
-//!   [handler](crate::Handler) runs elsewhere is in order too.
+//! - Runs of one closure never overlap, and runs do not pile up: each periodic, retry or heartbeat
+//!   waits for one timer, and arms the next one when its closure has returned.
+//! - Each ends once: by itself, by being cancelled, with its engine, or because the engine is full
+//!   when the next timer is to be armed. [`End`] says which. What its closures captured is dropped
+//!   then, even if handles are kept.
+//! - None keeps its engine alive. When the engine stops, they end; their tasks are among those that
+//!   [`Engine::stop`](crate::Engine::stop) returns, and each such task keeps its closures until it
+//!   is dropped.
+//! - They allocate when they are started, and not for the runs that follow.
+//! - Runs need not happen on the engine's own threads: the [handler](crate::Handler) may run the
+//!   tasks elsewhere.
 
-// `armed` is what repeats on an engine, over the words in `crate::protocol`. `schedule`, `handle`,
-// `run` and `every` are the periodic; `backoff`, `retry`, `retrying`, `trying`, `attempt` and
-// `outcome` the retry; `heartbeat` is the heartbeat.
+// `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. The
+// periodic is in `schedule`, `handle`, `run` and `every`; the retry in `backoff`, `retry`,
+// `retrying`, `trying`, `attempt` and `outcome`; the heartbeat in `heartbeat`.
 mod armed;
 mod attempt;
 mod backoff;

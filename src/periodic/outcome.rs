@@ -1,8 +1,8 @@
-//! How a retry came out.
+//! The outcome of a retry.
 
 use super::End;
 
-/// How a retry came out: what its last closure is told.
+/// The outcome of a retry, passed to its last closure (`done`).
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,23 +28,25 @@ use super::End;
 pub enum Outcome<T, E> {
     /// An attempt succeeded.
     Succeeded {
-        /// What it brought.
+        /// The value that it brought.
         value: T,
-        /// How many attempts that took.
+        /// The number of attempts made.
         attempts: u32,
     },
-    /// The last attempt failed, and there was to be no other.
+    /// The last attempt failed, and the limits allowed no other.
     GaveUp {
-        /// What the last attempt failed with; `None`: nobody said, it was dropped unanswered.
+        /// The error of the last attempt; `None`: the attempt was dropped without an answer, or
+        /// timed out.
         error: Option<E>,
-        /// How many attempts were made.
+        /// The number of attempts made.
         attempts: u32,
     },
-    /// It was over before it came to an outcome.
+    /// The retry was over before it succeeded or gave up.
     Ended {
-        /// Why: it was cancelled, or its engine had stopped or was full.
+        /// The reason: it was cancelled, its engine had stopped or was full, or the iterator over
+        /// pauses panicked.
         end: End,
-        /// How many attempts had begun.
+        /// The number of attempts that had begun.
         attempts: u32,
     },
 }
@@ -52,7 +54,7 @@ pub enum Outcome<T, E> {
 // === impl Outcome ===
 
 impl<T, E> Outcome<T, E> {
-    /// What the attempt that succeeded brought, if one did.
+    /// The value of the successful attempt, if there was one.
     pub fn success(self) -> Option<T> {
         match self {
             Outcome::Succeeded { value, .. } => Some(value),
@@ -60,7 +62,7 @@ impl<T, E> Outcome<T, E> {
         }
     }
 
-    /// How many attempts had begun.
+    /// The number of attempts that had begun.
     pub fn attempts(&self) -> u32 {
         match self {
             Outcome::Succeeded { attempts, .. }

@@ -8,8 +8,7 @@ use crate::time::saturating_ns;
 use super::trying::{AtOnce, Later, Limits, Make, Trying};
 use super::{Attempt, Backoff, Outcome, Retrying, StartError};
 
-/// Makes an attempt, and another after a pause where that fails, until one succeeds or a limit is
-/// reached.
+/// Makes attempts, with a pause after each failure, until one succeeds or a limit is reached.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -43,8 +42,8 @@ impl<P> Retry<P>
 where
     P: IntoIterator<Item = Duration, IntoIter: Send + 'static>,
 {
-    /// Attempts with these pauses in between: a [`Backoff`], or anything that iterates over
-    /// durations, such as an array of them or the backoff of another crate. Where it ends, the
+    /// A retry with these pauses between its attempts: a [`Backoff`], or any iterator over
+    /// durations, such as an array or the backoff of another crate. When the iterator ends, the
     /// attempt before was the last. Default: no other limit.
     ///
     /// ```
@@ -60,26 +59,26 @@ where
         Retry { pauses, most: u32::MAX, within: Duration::MAX, timeout: None }
     }
 
-    /// The most attempts, the first included. Default no limit; from 1, and zero counts as 1.
+    /// The maximum number of attempts, including the first. Default: no limit. Zero counts as 1.
     pub fn attempts(mut self, most: u32) -> Retry<P> {
         self.most = most.max(1);
         self
     }
 
-    /// The time within which attempts begin. Default no limit. Where the next would begin later it
-    /// gives up at once, rather than wait for the limit. An attempt that is under way is not
-    /// interrupted; for that there is [`attempt_timeout`](Retry::attempt_timeout).
+    /// The time within which attempts begin. Default: no limit. If the next attempt would begin
+    /// later, the retry gives up at once and does not wait for the limit. An attempt that is under
+    /// way is not interrupted; see [`attempt_timeout`](Retry::attempt_timeout).
     pub fn within(mut self, limit: Duration) -> Retry<P> {
         self.within = limit;
         self
     }
 
-    /// How long an attempt of [`start`](Retry::start) may take to be answered: then it has failed,
-    /// without an error to tell, and whoever answers it is not heard. Default no limit, so that one
-    /// which nobody answers and nobody drops is waited for as long as the retry lasts. Attempts of
-    /// [`run`](Retry::run) are over when they return, and not limited.
+    /// The time that an attempt of [`start`](Retry::start) may take. After that it has failed,
+    /// without an error, and a later answer is ignored. Default: no limit, so an attempt that is
+    /// neither answered nor dropped is awaited for as long as the retry lasts. Attempts of
+    /// [`run`](Retry::run) are over when they return, and are not limited.
     ///
-    /// Costs an allocation and a timer for each attempt.
+    /// Costs an allocation and a timer per attempt.
     ///
     /// ```
     /// # use std::sync::mpsc;
@@ -101,30 +100,19 @@ where
         self
     }
 
-    /// Starts a retry whose attempts are over when `attempt` returns: it gets the attempt's number,
-    /// from 1, and answers with a success or an error. `done` is told how it came out, once.
+    /// Starts a retry whose attempts are over when `attempt` returns. `attempt` gets the attempt's
+    /// number, starting with 1, and returns a success or an error. `done` gets the outcome, once.
     ///
-    /// Attempts are made where the engine's tasks run, the first at once, never two at a time. One
-    /// that panics has failed (and is counted by the engine). `done` runs there too; after a
-    /// [`cancel`](Retrying::cancel) on the thread that cancels; and where the engine is stopped
-    /// where the tasks are dropped that [`Engine::stop`] returns.
+    /// Attempts are made where the engine's tasks run, the first at once; they never overlap. An
+    /// attempt that panics has failed, and the engine counts the panic. `done` runs where the
+    /// engine's tasks run, with two exceptions: after a [`cancel`](Retrying::cancel), on the thread
+    /// that cancels; and if the engine is stopped, where the tasks that [`Engine::stop`] returns
+    /// are dropped.
     ///
-    /// One allocation, whatever the closures capture; attempts make none. O(1).
+    /// One allocation, whatever the closures capture; attempts do not allocate. O(1).
     ///
     /// # Errors
-    /// The engine is full or has stopped; both closures come back in the error.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// # fn connect() -> Result<(), std::io::Error> { Ok(()) }
-    /// Retry::new(Backoff::new(Duration::from_millis(10)))
-    ///     .attempts(4)
-    ///     .run(&engine, |_| connect(), |outcome| println!("{outcome:?}"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The engine is full or has stopped. The error returns both closures.
     pub fn run<T, E, A, D>(
         mut self,
         engine: &Engine,
@@ -142,8 +130,8 @@ where
         started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
     }
 
-    /// As [`run`](Retry::run), for attempts that are over later: `attempt` gets one started, and
-    /// its [`Attempt`] is answered whenever, from whichever thread. Until then no other is made.
+    /// Like [`run`](Retry::run), for attempts that end later: `attempt` starts one, and its
+    /// [`Attempt`] is answered at any time, from any thread. Until then no other attempt is made.
     ///
     /// `done` may also run on the thread that answers.
     ///

@@ -1,4 +1,4 @@
-//! The caller's end of a retry.
+//! The caller's handle of a retry.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,10 +7,10 @@ use crate::sync::Arc;
 
 use super::End;
 
-/// The caller's end of a retry that is under way: cancel it, and ask how it is.
+/// The caller's handle of a retry that is under way: cancel or inspect it.
 ///
-/// Clones are cheap and are the same retry. Dropping every clone leaves it going;
-/// [`cancel_on_drop`](Retrying::cancel_on_drop) is for the opposite.
+/// Clones are cheap and refer to the same retry. If every clone is dropped, the retry goes on;
+/// [`cancel_on_drop`](Retrying::cancel_on_drop) changes that.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Retrying {
     state: Arc<dyn State>,
 }
 
-/// A [`Retrying`] that is cancelled when this is dropped.
+/// A [`Retrying`] that cancels its retry when it is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct RetryGuard {
     retrying: Option<Retrying>,
 }
 
-/// A retry whose types have been forgotten.
+/// A retry with its types erased.
 pub(super) trait State: Send + Sync {
     fn cancel(&self) -> bool;
     fn end(&self) -> Option<End>;
@@ -64,13 +64,14 @@ impl Retrying {
         Retrying { state }
     }
 
-    /// Cancels. `true`, for one caller: no attempt begins any more, and the retry comes out as
-    /// [`Outcome::Ended`](super::Outcome::Ended), whatever an attempt under way brings. That was
-    /// told here, on this thread; or, if an attempt is just being started (or answered), is when
-    /// that returns, which this does not wait for. `false`: it was over before.
+    /// Cancels the retry. Returns `true` to one caller: no further attempt begins, and the outcome
+    /// is [`Outcome::Ended`](super::Outcome::Ended), whatever an attempt under way brings. `done`
+    /// was called here, on this thread. If an attempt is just being started or answered, `done` is
+    /// called when that returns instead, and this call does not wait for it. `false`: the retry was
+    /// over before.
     ///
     /// # Panics
-    /// With what `done` panics with; all else is done by then.
+    /// Propagates a panic of `done`, after everything else is done.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -88,12 +89,12 @@ impl Retrying {
         self.state.cancel()
     }
 
-    /// Whether it has not come out yet.
+    /// Whether the retry is not over yet.
     pub fn is_running(&self) -> bool {
         self.end().is_none()
     }
 
-    /// Why it is over; `None`: it is not. [`End::Finished`]: it succeeded or gave up.
+    /// Why the retry is over; `None` if it is not. [`End::Finished`]: it succeeded or gave up.
     pub fn end(&self) -> Option<End> {
         self.state.end()
     }
@@ -104,18 +105,6 @@ impl Retrying {
     }
 
     /// Turns the handle into one that cancels the retry when it is dropped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |_| Err::<(), _>("no route");
-    /// let _connecting = Retry::new(Backoff::new(Duration::from_secs(9)))
-    ///     .run(&engine, attempt, drop)?
-    ///     .cancel_on_drop();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn cancel_on_drop(self) -> RetryGuard {
         RetryGuard { retrying: Some(self) }
     }
@@ -131,20 +120,7 @@ impl fmt::Debug for Retrying {
 // === impl RetryGuard ===
 
 impl RetryGuard {
-    /// Gives the handle back: the retry goes on after all.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Backoff, Retry};
-    /// # let engine = Engine::new()?;
-    /// let attempt = |_| Err::<(), _>("no route");
-    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
-    /// let retrying = retry.run(&engine, attempt, drop)?;
-    /// let retrying = retrying.cancel_on_drop().into_handle();
-    /// assert!(retrying.is_running());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the handle and disarms the guard.
     pub fn into_handle(mut self) -> Retrying {
         self.retrying.take().expect("a guard has its handle until it is dropped")
     }

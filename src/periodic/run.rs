@@ -39,28 +39,18 @@ pub struct Run {
 // === impl Run ===
 
 impl Run {
-    /// The run that is just beginning.
+    /// The run that is beginning now.
     pub(super) fn new(armed: Arc<dyn Arms<Counters>>) -> Run {
         Run { number: armed.count(), due_ns: armed.due_ns(), armed }
     }
 
-    /// Which run this is: the first is number 1.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Run, Schedule};
-    /// # let engine = Engine::new()?;
-    /// let task = |run: &Run| println!("run {}", run.number());
-    /// Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The number of this run; the first is 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// When it was due, to the nanosecond: at a fixed rate, a whole number of periods after the
-    /// first.
+    /// When this run was due, to the nanosecond. At a fixed rate this is a whole number of periods
+    /// after the first run.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -80,46 +70,16 @@ impl Run {
         self.armed.clock().instant_at(self.due_ns).unwrap_or_else(Instant::now)
     }
 
-    /// How long ago it was due, by the engine's clock: up to a tick, and what the system and other
-    /// tasks took. It grows while the run goes on.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Run, Schedule};
-    /// # let engine = Engine::new()?;
-    /// let task = |run: &Run| {
-    ///     if run.lateness() > Duration::from_millis(100) {
-    ///         eprintln!("this machine is busy");
-    ///     }
-    /// };
-    /// Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// How long ago this run was due, by the engine's clock: up to a tick, plus the time that the
+    /// system and other tasks took. The value grows while the run goes on.
     pub fn lateness(&self) -> Duration {
         Duration::from_nanos(self.armed.clock().now_ns().saturating_sub(self.due_ns))
     }
 
-    /// How many runs of a fixed rate were skipped so far:
+    /// How many runs of a fixed rate have been skipped so far:
     /// [`Periodic::missed`](super::Periodic::missed).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::{Run, Schedule};
-    /// # let engine = Engine::new()?;
-    /// let mut known = 0;
-    /// let task = move |run: &Run| {
-    ///     if run.missed() > known {
-    ///         known = run.missed();
-    ///         eprintln!("{known} missed so far");
-    ///     }
-    /// };
-    /// Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, task)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn missed(&self) -> u64 {
-        // ORDER: Relaxed - a count for whoever asks.
+        // ORDER: Relaxed - a count for observation only.
         self.armed.shared().missed.load(Ordering::Relaxed)
     }
 

@@ -1,4 +1,4 @@
-//! When a periodic runs: the time of the first run, and from each time to the next.
+//! The schedule of a periodic: the time of the first run, and the step from each run to the next.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use crate::time::{Clock, saturating_ns};
 use super::handle::{Periodic, PeriodicBody};
 use super::{Run, StartError, StartReason};
 
-/// When a task runs, time and again: made here, then [started](Schedule::start) on an engine.
+/// The times at which a task runs. A schedule is built first, and then [started](Schedule::start)
+/// on an engine.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -29,45 +30,46 @@ use super::{Run, StartError, StartReason};
 #[must_use = "a schedule does nothing until it is started"]
 pub struct Schedule {
     plan: Plan,
-    /// `None`: as if there had been a run at the start.
+    /// The first run. `None`: as if there had been a run at the start.
     first: Option<When>,
 }
 
-/// From a run to the next.
+/// The step from a run to the next.
 pub(super) enum Plan {
     Rate { period_ns: u64, skips: Skips },
     Delay { delay_ns: u64 },
     From(Box<dyn FnMut(Instant) -> Option<Instant> + Send>),
 }
 
-/// Which times of its grid a fixed rate skips that have come before a run has ended.
+/// Which times of its grid a fixed rate skips if they pass before a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skips {
     /// None.
     Nothing,
-    /// Those before the present.
+    /// The times before the present.
     Past,
-    /// The present as well: its period is shorter than a tick, so this is the tick of that run.
+    /// The present as well: the period is shorter than a tick, so the present is the tick of that
+    /// run.
     PastAndPresent,
 }
 
 // === impl Schedule ===
 
 impl Schedule {
-    /// A run each `period`, by the clock: each is due one period after the one before it *was due*,
-    /// however late that ran and however long it took. So the runs do not drift, not even by ticks:
-    /// of a period of 1.5 ms, every second run falls on a whole tick of 1 ms.
+    /// A run every `period`, by the clock. Each run is due one period after the one before it *was
+    /// due*, however late that one ran and however long it took. So the runs do not drift, not even
+    /// by ticks: with a period of 1.5 ms, every second run falls on a whole tick of 1 ms.
     ///
-    /// The first is due one period after the start. A task that is still running when its next
-    /// times come does not pile up: there is never more than one run at a time, and what it missed
-    /// by then is skipped and [counted](Run::missed). The next run is due at the first time of the
-    /// grid that has not passed. [`catching_up`](Schedule::catching_up) makes up for them instead.
+    /// The first run is due one period after the start. Runs never overlap or pile up: the times of
+    /// the grid that have passed when a run ends are skipped and [counted](Run::missed), and the
+    /// next run is due at the first time that has not passed.
+    /// [`catching_up`](Schedule::catching_up) makes up for missed runs instead.
     ///
-    /// A period shorter than the engine's tick has one run per tick, at a time of the grid; the
-    /// other times of that tick count as missed.
+    /// If the period is shorter than the engine's tick, there is one run per tick, at a time of the
+    /// grid; the other times of that tick count as missed.
     ///
-    /// From 1 ns; a period too long to represent never ends. [`start`](Schedule::start) refuses
-    /// zero.
+    /// The period is at least 1 ns; [`start`](Schedule::start) refuses zero. A period too long to
+    /// represent never ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -85,11 +87,12 @@ impl Schedule {
         Schedule::usual(Plan::Rate { period_ns, skips: Skips::Past })
     }
 
-    /// A run each time that `delay` has passed since the end of the last: a pause of that length
-    /// between any two, however long they take. The first is due one delay after the start.
+    /// A run each time `delay` has passed since the end of the last run: a pause of that length
+    /// between any two runs, however long they take. The first run is due one delay after the
+    /// start.
     ///
-    /// From 1 ns; a delay too long to represent never ends. [`start`](Schedule::start) refuses
-    /// zero.
+    /// The delay is at least 1 ns; [`start`](Schedule::start) refuses zero. A delay too long to
+    /// represent never ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -109,13 +112,13 @@ impl Schedule {
         Schedule::usual(Plan::Delay { delay_ns: saturating_ns(delay) })
     }
 
-    /// The closure says when: given the time at which the last run was due (at first, the time of
-    /// the start), it answers with the time of the next; `None` ends it. This is where calendars
-    /// and cron expressions plug in.
+    /// Runs at the times that a closure returns. The closure gets the time at which the last run
+    /// was due (at first, the time of the start) and returns the time of the next run; `None` ends
+    /// the periodic. Calendars and cron expressions plug in here.
     ///
-    /// It is called after each run, where the task runs. A time that has passed is due at once, so
-    /// that runs which a slow task missed are made up for, one after another; a closure that would
-    /// rather skip them looks at the clock. If it panics, the periodic is [over](super::End).
+    /// The closure is called after each run, where the task runs. A time that has passed is due at
+    /// once, so runs that a slow task missed are made up for, one after another. To skip them, the
+    /// closure compares its times with the clock. If it panics, the periodic is [over](super::End).
     ///
     /// ```
     /// # use std::time::{Duration, Instant};
@@ -137,11 +140,11 @@ impl Schedule {
         Schedule::usual(Plan::From(Box::new(next)))
     }
 
-    /// The first run is due at `when`, a [`Duration`] from the start on or an [`Instant`], and the
-    /// others as the schedule says from there. With a [slack](When::slack) it is due at the time in
-    /// it that costs the engine least, and the others count from that. What has passed, or a delay
-    /// of zero, is due at once, on the engine's thread. Default: as if there had been a run at the
-    /// start.
+    /// Sets the time of the first run: a [`Duration`] from the start or an [`Instant`]. The other
+    /// runs follow from there as the schedule says. With a [slack](When::slack), the first run is
+    /// due at the time within the slack that costs the engine least, and the others count from that
+    /// time. If the time has passed, or the delay is zero, the run is due at once, on the engine's
+    /// thread. Default: as if there had been a run at the start.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -166,28 +169,9 @@ impl Schedule {
     }
 
     /// At a fixed rate, makes up for the runs that a slow task missed instead of skipping them: one
-    /// after another, without a pause, until it has caught up. A task that is always slower than
-    /// its period never does, and then keeps its thread busy; but also then no more than one run is
-    /// due at a time. Other schedules skip nothing.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// # use tickless::periodic::{Run, Schedule};
-    /// let clock = ManualClock::new();
-    /// let engine = Engine::builder().manual_clock(&clock).build()?;
-    /// let second = Duration::from_secs(1);
-    /// // The first run takes as long as four others should.
-    /// let slow = move |run: &Run| {
-    ///     if run.number() == 1 {
-    ///         clock.advance(4 * second);
-    ///     }
-    /// };
-    /// let periodic = Schedule::fixed_rate(second).catching_up().start(&engine, slow)?;
-    /// engine.advance(9 * second)?;
-    /// assert_eq!((periodic.runs(), periodic.missed()), (9, 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// after another, without a pause, until it has caught up. A task that always takes longer than
+    /// its period never catches up and keeps its thread busy; even then only one run is due at a
+    /// time. Other schedules skip nothing, so this does not change them.
     pub fn catching_up(mut self) -> Schedule {
         if let Plan::Rate { skips, .. } = &mut self.plan {
             *skips = Skips::Nothing;
@@ -195,31 +179,20 @@ impl Schedule {
         self
     }
 
-    /// Starts `task` on this schedule. It runs where the engine's tasks run, never two runs at a
-    /// time, and may do there what any task may. A run that panics is counted by the engine
-    /// ([`Stats::panicked`](crate::Stats::panicked)), and the next comes as if it had not.
+    /// Starts `task` on this schedule. It runs where the engine's tasks run, and may do there what
+    /// any task may. Runs never overlap. If a run panics, the engine counts it
+    /// ([`Stats::panicked`](crate::Stats::panicked)), and the next run comes as usual.
     ///
-    /// One allocation, whatever the task captures; the runs make none. O(1). Dropping what is
-    /// returned leaves the periodic going: it ends by itself, by
-    /// [`cancel`](Periodic::cancel), or with its engine, which it does not keep alive.
+    /// One allocation, whatever the task captures; the runs do not allocate. O(1). If the returned
+    /// handle is dropped, the periodic goes on. It ends by itself, by [`cancel`](Periodic::cancel),
+    /// or with its engine, which it does not keep alive.
     ///
     /// # Errors
     /// The period is zero, the schedule has no first run, or the engine is full or has stopped. The
-    /// task comes back in the error.
+    /// error returns the task.
     ///
     /// # Panics
-    /// With what the closure of [`from_fn`](Schedule::from_fn) panics with.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::periodic::Schedule;
-    /// let engine = Engine::new()?;
-    /// let mut lines = 0;
-    /// let flush = move |_: &_| lines += 1;
-    /// Schedule::fixed_delay(Duration::from_secs(30)).start(&engine, flush)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Propagates a panic of the closure of [`from_fn`](Schedule::from_fn).
     pub fn start<F>(self, engine: &Engine, task: F) -> Result<Periodic, StartError<F>>
     where
         F: FnMut(&Run) + Send + 'static,
@@ -260,7 +233,7 @@ impl fmt::Debug for Schedule {
 // === impl Plan ===
 
 impl Plan {
-    /// Fits it to the engine's tick. `None`: the engine is gone.
+    /// Adapts the plan to the engine's tick. `None`: the engine is gone.
     fn fit(&mut self, tick: Option<Duration>) {
         if let Plan::Rate { period_ns, skips: skips @ Skips::Past } = self {
             if tick.is_some_and(|tick| *period_ns < saturating_ns(tick)) {
@@ -269,8 +242,8 @@ impl Plan {
         }
     }
 
-    /// When the next run is due after one that was due at `last_ns` and has just ended, and how
-    /// many are skipped; `None`: there is none.
+    /// Returns when the next run is due, and how many are skipped, after a run that was due at
+    /// `last_ns` and has just ended. `None`: there is no next run.
     pub(super) fn next(&mut self, last_ns: u64, clock: &Clock) -> Option<(u64, u64)> {
         match self {
             Plan::Rate { period_ns, skips } => {
@@ -280,7 +253,7 @@ impl Plan {
                     Skips::Past => clock.now_ns(),
                     Skips::PastAndPresent => clock.now_ns().saturating_add(1),
                 };
-                // Of the grid.
+                // Times of the grid before that.
                 let missed = skipped_before_ns.saturating_sub(next_ns).div_ceil(*period_ns);
                 Some((next_ns.saturating_add(missed.saturating_mul(*period_ns)), missed))
             }

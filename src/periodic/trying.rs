@@ -1,4 +1,4 @@
-//! What a retry does: makes an attempt, waits for its answer, pauses, makes the next.
+//! The body of a retry: makes an attempt, waits for its answer, pauses, makes the next.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use super::attempt::{Answer, Answers};
 use super::retrying::State;
 use super::{Attempt, End, Outcome, Retrying, StartError};
 
-/// How an attempt is made.
+/// Makes an attempt.
 pub(super) trait Make<T: Send + 'static, E: Send + 'static>: Send + 'static {
     fn make(&mut self, attempt: Attempt<T, E>);
 }
 
-/// By a closure that answers when it returns.
+/// Makes attempts with a closure that returns the answer.
 pub(super) struct AtOnce<A>(pub(super) A);
 
-/// By a closure that sees to it.
+/// Makes attempts with a closure that starts them; the answer comes later.
 pub(super) struct Later<A>(pub(super) A);
 
-/// What makes attempts, and what is told how they came out.
+/// The closures of a retry and its progress.
 pub(super) struct Trying<T, E, A, D, P> {
     attempt: A,
     done: D,
     pauses: P,
     limits: Limits,
-    /// An attempt has begun, whose answer is to come.
+    /// An attempt has begun, and its answer has not come yet.
     is_asking: bool,
     next: Next,
     outcome: Option<Outcome<T, E>>,
 }
 
-/// How far a retry goes.
+/// The limits of a retry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The most attempts.
     pub(super) most: u32,
-    /// No attempt begins later than that.
+    /// No attempt begins later than this.
     pub(super) until_ns: u64,
     /// How long each attempt may take.
     pub(super) timeout_ns: Option<u64>,
@@ -63,7 +63,7 @@ where
         Trying { attempt, done, pauses, limits, is_asking, next, outcome: None }
     }
 
-    /// Begins with the first attempt, at that time.
+    /// Starts the retry; its first attempt is made at `first_ns`.
     pub(super) fn start(
         self,
         engine: &Engine,
@@ -77,10 +77,10 @@ where
 
     /// The time for another attempt has come.
     fn ask(&mut self, armed: &Arc<Armed<Self>>) {
-        // Before the attempt, which may panic.
+        // Set before the attempt, which may panic.
         self.is_asking = true;
         self.next = Next::Answer;
-        // ORDER: Relaxed - a count for whoever asks.
+        // ORDER: Relaxed - a count for observation.
         let number = armed.shared.attempts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let attempt = match self.limits.timeout_ns {
             None => Some(Attempt::new(armed.clone(), number)),
@@ -94,10 +94,10 @@ where
         }
     }
 
-    /// The attempt has come to an end.
+    /// Handles the answer of an attempt.
     fn hear(&mut self, answer: Option<Answer<T, E>>, armed: &Armed<Self>) {
         self.is_asking = false;
-        // Unless what follows says otherwise: the iterator over pauses may panic.
+        // Replaced below, unless the iterator over pauses panics.
         self.next = Next::End(End::Panicked);
         let attempts = armed.shared.attempts();
         let outcome = match answer {
@@ -132,7 +132,7 @@ where
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
         if self.is_asking {
-            // SAFETY: this is the holder, and the attempt has come: nothing else was waited for.
+            // SAFETY: this is the holder, and the answer has come: nothing else was waited for.
             self.hear(unsafe { armed.shared.take() }, armed);
         } else {
             self.ask(armed);
@@ -144,7 +144,7 @@ where
     }
 
     fn over(self, end: End, answers: &Answers<T, E>) {
-        // What an attempt brought counts where nobody has cancelled meanwhile.
+        // The outcome of an attempt counts unless the retry was cancelled meanwhile.
         let Trying { attempt, done, pauses, outcome, .. } = self;
         let mut panics = Panics::none();
         let ended = Outcome::Ended { end, attempts: answers.attempts() };

@@ -1,11 +1,11 @@
 //! Cancelling: how a handle ends, and what becomes of its payload, its seat and its memory.
 //!
-//! The payload goes first, where nothing is lent: its destructor is foreign code, and may use the
-//! engine. Only then the thread's producer is asked for, to keep the seat. If the destructor panics,
-//! the seat is kept all the same. The payload of a stranded timer goes last: its entry is let go of
-//! first.
+//! The payload is dropped first, while nothing is lent: its destructor is foreign code and may use
+//! the engine. Only then the thread's producer is lent, to keep the seat. If the destructor panics,
+//! the seat is still kept. The payload of a stranded timer is dropped last, after its entry is
+//! released.
 //!
-//! *Owner*: whoever has the handle.
+//! *Owner*: the thread that has the handle.
 //!
 //! *Orderings*: CANCEL-FIRE, SEAT, RELEASE.
 //!
@@ -21,10 +21,11 @@ use crate::time::Tick;
 
 use super::{Deferred, Producer};
 
-/// A way to the calling thread's producers.
+/// Access to the calling thread's producers.
 pub trait WithProducer<T> {
-    /// Calls `f` with the thread's producer of engine number `engine`, and does what `f` leaves to be
-    /// done once the producer was given back. `false`: the engine is gone, and `f` was not called.
+    /// Calls `f` with the thread's producer of engine number `engine`, and runs the work that `f`
+    /// deferred after the producer was given back. Returns `false` if the engine is gone: `f` was
+    /// then not called.
     fn with_producer(
         &mut self,
         engine: u32,
@@ -32,15 +33,15 @@ pub trait WithProducer<T> {
     ) -> bool;
 }
 
-/// The entry of a timer that was just cancelled. When it goes, the thread keeps the seat.
+/// The entry of a timer that was just cancelled. When this is dropped, the thread keeps the seat.
 struct Vacated<T, W: WithProducer<T>> {
     entry: NonNull<Entry<T>>,
     opens: Tick,
     producers: W,
 }
 
-/// Cancels the timer of a handle and drops its payload, also one that is stranded. `false`: it
-/// fired, or its engine returned it.
+/// Cancels the timer of a handle and drops its payload, even if it is stranded. Returns `false` if
+/// the timer fired or its engine returned it.
 ///
 /// # Safety
 /// The caller has the handle of `entry` and gives it up, and `producers` leads to producers of the
@@ -59,8 +60,8 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T
     true
 }
 
-/// Cancels the timer of a handle and takes its payload, also one that is stranded. `None`: it
-/// fired, or its engine returned it.
+/// Cancels the timer of a handle and takes its payload, even if it is stranded. Returns `None` if
+/// the timer fired or its engine returned it.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -74,8 +75,8 @@ pub unsafe fn take<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>)
     }
 }
 
-/// Lets go of a handle; if its entry is memory now, the thread or the allocator gets it. A
-/// payload that is stranded there is dropped.
+/// Lets go of a handle. If that frees its entry, the memory goes to the thread or the allocator. A
+/// stranded payload is dropped.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -84,14 +85,14 @@ pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut producers: impl WithProduc
     // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
     match unsafe { entry.as_ref().let_go_of_handle() } {
         LetGo::Listed => {}
-        // SAFETY: the list had let go before, so it is held here alone, and its payload is out.
+        // SAFETY: the list had already let go, so it is held here alone, and its payload is out.
         LetGo::Mine => unsafe { release(entry, &mut producers) },
         // SAFETY: this was its handle.
         LetGo::Stranded => drop(unsafe { take_stranded(entry, &mut producers) }),
     }
 }
 
-/// As [`let_go`], and returns the payload that is stranded there.
+/// As [`let_go`], but returns a stranded payload.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -124,7 +125,7 @@ unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithPr
     payload
 }
 
-/// Gives memory to the thread or, where the engine is gone, to the allocator.
+/// Gives memory to the thread or, if the engine is gone, to the allocator.
 ///
 /// # Safety
 /// The caller alone holds the entry, whose payload is out, and gives it up.
@@ -144,8 +145,8 @@ unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer
     }
 }
 
-/// Ends the handle: cancels, or lets go if it is too late for that, and returns the payload that
-/// is stranded.
+/// Ends the handle: cancels the timer or, if it is too late for that, lets go and returns a
+/// stranded payload.
 ///
 /// # Safety
 /// As [`cancel`].
@@ -162,7 +163,7 @@ unsafe fn vacate<T, W: WithProducer<T>>(
     }
 }
 
-/// Whoever has all of an engine at hand: a model or a test.
+/// For models and tests, which have all parts of an engine at hand.
 impl<T> WithProducer<T> for (&mut Producer<T>, &Shared<T>, &[Shard<T>]) {
     fn with_producer(
         &mut self,
@@ -181,17 +182,17 @@ impl<T, W: WithProducer<T>> Drop for Vacated<T, W> {
     #[inline]
     fn drop(&mut self) {
         let Vacated { entry, opens, .. } = *self;
-        // SAFETY: whoever vacated the entry holds it.
+        // SAFETY: this thread vacated the entry and holds it.
         let number = unsafe { entry.as_ref() }.engine();
         let is_kept = self.producers.with_producer(number, |producer, shared| {
             // SAFETY: it was vacated, its payload is gone, and this is the end of it.
             unsafe { producer.keep_vacated(shared, entry, opens) }
         });
         if !is_kept {
-            // The engine is gone; an entry that outlived it needs nothing of it.
-            // SAFETY: whoever vacated the entry gives it up here.
+            // The engine is gone; an entry that outlives it does not need it.
+            // SAFETY: this thread vacated the entry and gives it up here.
             if unsafe { entry.as_ref().let_go() } {
-                // SAFETY: the list had let go before, so it is held here alone; it is vacant.
+                // SAFETY: the list had already let go, so it is held here alone; it is vacant.
                 unsafe { release(entry, &mut self.producers) };
             }
         }

@@ -1,13 +1,12 @@
 //! The producer: what a thread has of an engine, and how it schedules, cancels and resets.
 //!
-//! *Owner*: one thread (by `&mut`). Nothing here waits for another.
+//! *Owner*: one thread (by `&mut`). Nothing here waits for another thread.
 //!
-//! The way of a schedule: a seat that opens early enough takes the timer with one exchange; else
-//! a free entry is filed, which is one push. A cancel is one exchange and leaves a seat (`cancel`).
-//! A reset is one exchange, or, to a time before the bucket opens, a cancel and a schedule.
+//! A schedule takes a seat that opens early enough, with one CAS. Without such a seat it files a
+//! free entry, with one push. A cancel is one CAS and leaves a seat (`cancel`). A reset is one CAS
+//! or, to a time before the bucket opens, a cancel and a schedule.
 //!
-//! *Invariant*: no foreign code runs in here. What would call a hook is left to be done later
-//! (`deferred`).
+//! *Invariant*: no foreign code runs in here. Calls of hooks are deferred (`deferred`).
 //!
 //! *Orderings*: SEAT, BUCKET-PUSH, CANCEL-FIRE, RESET-FIRE, RELEASE.
 //!
@@ -26,12 +25,12 @@ use crate::time::{Place, Tick};
 
 use super::{Chores, Deferred};
 
-/// After so many timers that it filed, a thread publishes its counts (`memory/balance.rs`).
+/// A thread publishes its counts after filing this many timers (`memory/balance.rs`).
 const PUBLISH: usize = if IS_CHECKED { 1 } else { 64 };
 
 const _: () = assert!(is_time_to_publish(LOOK_OUT), "who looks out has published");
 
-/// Whether a thread publishes with this timer, of those that it filed.
+/// Whether a thread publishes with the `lane`-th timer that it files.
 #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "models publish each time"))]
 const fn is_time_to_publish(lane: usize) -> bool {
     lane % PUBLISH == 0
@@ -42,13 +41,13 @@ pub struct Producer<T> {
     seats: Seats<T>,
     free_list: FreeList<T>,
     counters: Arc<Counters>,
-    /// Goes round the lanes: one on for each timer that was filed.
+    /// Goes round the lanes: incremented for each timer that is filed.
     lane: usize,
-    /// What calls have left to be done.
+    /// Work that calls have deferred.
     chores: Chores,
 }
 
-/// What became of a reset to another time.
+/// The outcome of a reset to another time.
 #[derive(Debug)]
 pub enum Moved<T> {
     /// Due at the new time, in the same entry.
@@ -57,7 +56,7 @@ pub enum Moved<T> {
     To {
         /// The entry that the timer is in now.
         entry: NonNull<Entry<T>>,
-        /// What is left to be done.
+        /// Whether work was deferred.
         deferred: Deferred,
     },
     /// It fired, or the engine stopped.
@@ -66,7 +65,7 @@ pub enum Moved<T> {
     Stranded(NonNull<Entry<T>>),
 }
 
-/// The shard is closed: what was to be filed is still the caller's.
+/// The shard is closed: the entry is still the caller's.
 struct Refused;
 
 // === impl Producer ===
@@ -83,11 +82,11 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Schedules `payload` for `deadline`; `now` is the caller's clock. Answers the entry, and what
-    /// is left to be done: nothing where the timer got a seat.
+    /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and
+    /// whether work was deferred: none if the timer got a seat.
     ///
-    /// `PINS`: nothing but the registry and this thread keeps the engine, which may end meanwhile.
-    /// (See `shard/close.rs`.)
+    /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
+    /// `shard/close.rs`).
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
@@ -104,12 +103,11 @@ impl<T> Producer<T> {
         if !shared.admit() {
             return Err(ScheduleError::full(payload));
         }
-        // Were it to be dropped by a panic on the way, it would need an address of its own until
-        // then; nothing panics here, and so it is written once, to where it stays.
+        // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
         let payload = ManuallyDrop::new(payload);
         let (entry, is_seat) = self.claim(shared, deadline);
-        // SAFETY: this thread keeps the seat, or holds the free entry alone: `put_payload` is
-        // what both are for.
+        // SAFETY: this thread keeps the seat, or holds the free entry alone, as `put_payload`
+        // requires.
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
         // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
         if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
@@ -121,11 +119,11 @@ impl<T> Producer<T> {
         unsafe { self.schedule_filed::<PINS>(shared, shard, deadline, now(), entry, held) }
     }
 
-    /// Keeps the seat of a timer that was cancelled; answers what is left to be done.
+    /// Keeps the seat of a timer that was cancelled; returns whether work was deferred.
     ///
     /// # Safety
-    /// The caller vacated `entry`, of the engine of `shared`, which opens at `opens`, has taken or
-    /// dropped the payload, and gives the entry up.
+    /// The caller vacated `entry`, which belongs to the engine of `shared` and opens at `opens`. It
+    /// has taken or dropped the payload, and gives the entry up.
     #[inline]
     pub(super) unsafe fn keep_vacated(
         &mut self,
@@ -141,8 +139,8 @@ impl<T> Producer<T> {
     /// Moves the timer of a handle to `deadline`.
     ///
     /// # Safety
-    /// The caller has the handle of `entry`, of the engine of `shared`. After `To` and `Stranded`
-    /// the handle is that of the other entry.
+    /// The caller has the handle of `entry`, which belongs to the engine of `shared`. After `To`
+    /// and `Stranded` it is the handle of the other entry.
     #[inline]
     pub unsafe fn reset(
         &mut self,
@@ -169,24 +167,25 @@ impl<T> Producer<T> {
         self.counters.add(Count::Reset, 1);
     }
 
-    /// Takes in the memory of an entry.
+    /// Adds an entry's memory to the free list.
     ///
     /// # Safety
-    /// The caller alone holds `entry`, of the engine of `shared`, and leaves it here; its payload
-    /// is out.
+    /// The caller alone holds `entry`, which belongs to the engine of `shared`, and gives it up.
+    /// Its payload is out.
     pub(super) unsafe fn take_in(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         // SAFETY: passed on to the caller.
         unsafe { self.free_list.put(shared, entry) };
     }
 
-    /// From now on only seats of `shard` are used, where the caller files as well. Answers what is
-    /// left to be done.
+    /// Uses only seats of `shard` from now on; the caller files in that shard too. Returns whether
+    /// work was deferred.
     pub fn bind(&mut self, shared: &Shared<T>, shard: u32) -> Deferred {
         let dead = self.seats.bind(shard, shared, &mut self.free_list, &self.counters);
         self.defer_sweep(shared, dead)
     }
 
-    /// Gives everything that the thread keeps to others; answers what is left to be done.
+    /// Gives away everything that the thread keeps, and publishes its counts. Returns whether work
+    /// was deferred.
     pub fn clear(&mut self, shared: &Shared<T>) -> Deferred {
         let dead = self.seats.clear(shared, &mut self.free_list, &self.counters);
         self.free_list.clear(shared);
@@ -194,12 +193,12 @@ impl<T> Producer<T> {
         self.defer_sweep(shared, dead)
     }
 
-    /// Takes what calls have left to be done, where they say that they have.
+    /// Takes the deferred work. To be called when a call says that there is some.
     pub fn take_chores(&mut self) -> Chores {
         mem::take(&mut self.chores)
     }
 
-    /// Somewhere to put a payload: a seat that opens early enough, or an entry of its own.
+    /// Finds room for a payload: a seat that opens early enough (`true`), or a free entry.
     #[inline]
     fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
         match self.seats.pick(shared, &self.counters, deadline) {
@@ -223,7 +222,7 @@ impl<T> Producer<T> {
         held: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
         let _reader = PINS.then(read);
-        // SAFETY: passed on to the caller; where he says that the engine may end, we are a reader.
+        // SAFETY: passed on to the caller; with `PINS`, this thread is a reader.
         match unsafe { self.push(shared, shard, deadline, now, entry, held) } {
             Ok(deferred) => {
                 self.counters.add(Count::Filed, 1);
@@ -240,8 +239,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Files an entry of its own; returns what is left to be done. A refused entry stays armed, and
-    /// the caller's.
+    /// Files a free entry; returns whether work was deferred. A refused entry stays armed and is
+    /// still the caller's.
     ///
     /// # Safety
     /// This thread holds the entry alone, and a payload was put into it. The shard is not
@@ -275,8 +274,8 @@ impl<T> Producer<T> {
         Err(Refused)
     }
 
-    /// Publishes what was counted, and now and then looks whether the reaper knows of a crowd.
-    /// `true`: the shard's hook is to be called.
+    /// Publishes the counts, and every `LOOK_OUT` timers checks whether the reaper knows of a
+    /// crowd. Returns `true` if the shard's hook is to be called.
     #[cold]
     #[inline(never)]
     fn tell(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
@@ -284,7 +283,7 @@ impl<T> Producer<T> {
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
-    /// A reset to a time before the bucket opens: a fresh entry for the same payload.
+    /// Resets to a time before the bucket opens: moves the payload to another entry.
     ///
     /// # Safety
     /// As `reset`.
@@ -301,9 +300,9 @@ impl<T> Producer<T> {
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
             return Moved::Gone;
         };
-        // Nothing but this thread may keep the engine: see `shard/close.rs`.
+        // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
-        // The new entry is filed before the old seat is kept, which is too late for it anyway.
+        // The new entry is filed before the old seat is kept, which opens too late for it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };
@@ -323,7 +322,7 @@ impl<T> Producer<T> {
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
             Err(Refused) => {
-                // SAFETY: it was refused, so it is still ours alone, and armed with an owner.
+                // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { fresh.as_ref().strand() };
                 self.counters.add(Count::Returned, 1);
                 shared.discharge(1);
@@ -342,7 +341,7 @@ impl<T> Producer<T> {
         self.keep_with_care(shared, seat)
     }
 
-    /// Out of line, so that what it needs costs nothing where there is room.
+    /// Out of line, so that a call with room does not pay for it.
     #[cold]
     #[inline(never)]
     fn keep_with_care(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
@@ -350,7 +349,7 @@ impl<T> Producer<T> {
         self.defer_sweep(shared, dead)
     }
 
-    /// Shards are to be asked to sweep if a call has left dead entries and they are many.
+    /// Defers a request to sweep if a call has left dead entries and there are too many.
     #[inline]
     fn defer_sweep(&mut self, shared: &Shared<T>, dead: LeftDead) -> Deferred {
         match !dead.is_none() && shared.has_too_many_dead() {

@@ -2,14 +2,14 @@
 
 /// A way to end, as a hold word keeps it.
 pub trait Ending: Copy {
-    /// 1 to 7: zero is the word of a thing that has not ended.
+    /// 1 to 7: zero in the word means that the thing has not ended.
     fn code(self) -> u64;
 
     /// The end with this code; `None` for zero.
     fn from_code(code: u64) -> Option<Self>;
 }
 
-/// Why something that repeats is over.
+/// Why a periodic, a retry or a heartbeat ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,14 +28,14 @@ pub trait Ending: Copy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum End {
-    /// It came to its end by itself: a schedule had no further run, a retry its outcome, a
-    /// heartbeat has fired.
+    /// It ended by itself: a schedule had no further run, a retry had its outcome, or a heartbeat
+    /// fired.
     Finished = 1,
-    /// It was cancelled, from outside or from inside.
+    /// It was cancelled, from outside or from inside its own closure.
     Cancelled,
-    /// The engine stopped, or let go of the task in some other way.
+    /// The engine stopped, or dropped the task in some other way.
     Stopped,
-    /// The engine had no room when it was to be armed again.
+    /// The engine was full when the task was to be armed again.
     Full,
     /// The closure that says when the next run is due panicked.
     Panicked,
@@ -65,7 +65,7 @@ pub enum End {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// It was completed: a try said that it can be, or somebody forced it.
+    /// It was completed: a try succeeded, or a caller forced it.
     Completed = 1,
     /// Its timeout came first.
     Expired,

@@ -1,9 +1,9 @@
-//! Between the thread that makes a keyed timer and the one that finds it due.
+//! Decides between the thread that makes a keyed timer and the thread that finds it due.
 //!
-//! A timer is scheduled on the engine *first* and entered under its key *then*: so a refusal by
-//! the engine leaves the key as it was, and no lock is held while the engine works. The price is
-//! that the timer may be due before it is under its key. The gate keeps such an early one from
-//! running (it might still be refused, because the key is taken) and from being lost:
+//! A timer is *first* scheduled on the engine and *then* entered under its key. So a refusal by the
+//! engine leaves the key as it was, and no lock is held while the engine works. The price is that
+//! the timer may be due before it is under its key. The gate keeps such an early timer from running
+//! (it might still be refused, because the key is taken) and from being lost:
 //!
 //! ```text
 //!            open: entered under its key             end: taken from under it
@@ -13,22 +13,23 @@
 //!    early   arrive: due, and not yet under its key
 //! ```
 //!
-//! - The *maker* opens the gate under the lock of the key, in the same hold of it in which the
-//!   timer is entered. If it cannot, the timer has been due already: the maker enters nothing,
-//!   shuts the gate and schedules the timer once more, for now.
-//! - Whoever the engine hands the timer to *arrives*, without a lock. Where the gate is open it
-//!   takes the lock and looks for the timer under the key, which decides (see `keyed/table.rs`).
-//!   Where it is not it goes away, and the maker will find out.
-//! - Whoever has taken the timer from under its key *ends* it, to save those who arrive later the
-//!   way to the lock; they would find nothing there.
+//! - The *maker* opens the gate under the lock of the key, in the same critical section in which it
+//!   enters the timer. If it cannot open the gate, the timer has been due already: the maker enters
+//!   nothing, shuts the gate and schedules the timer once more, for now.
+//! - The thread to which the engine hands the timer *arrives*, without a lock. If the gate is open
+//!   it takes the lock and looks for the timer under the key, which decides (see `keyed/table.rs`).
+//!   If the gate is not open it goes away, and the maker will find out.
+//! - The thread that has taken the timer from under its key *ends* it. This saves later arrivals
+//!   the lock, under which they would find nothing.
 //!
-//! So nobody waits for anybody here, and each pass of the maker's loop is due to a timer that the
-//! engine has handed over in the meantime.
+//! So no thread waits for another here, and each pass of the maker's loop is caused by a timer that
+//! the engine has handed over in the meantime.
 //!
-//! *Orderings*: KEYED. `Relaxed` throughout: what matters is that `open` and `arrive` are exchanges
-//! of one word, of which one is first. What they are about is published by others: whoever arrives
-//! at an open gate takes the lock in which it was opened, and cannot have held it before that, as
-//! it has read what was written inside. An early one leaves nothing to read.
+//! *Orderings*: KEYED. `Relaxed` throughout: it matters only that `open` and `arrive` are CASes of
+//! one word, of which one is first. The lock publishes the data: a thread that arrives at an open
+//! gate takes the lock under which the gate was opened. It cannot have held that lock before the
+//! opening, since it has read a value that was written inside. An early arrival leaves nothing to
+//! read.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
@@ -36,16 +37,16 @@ use std::fmt;
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Not yet under its key.
+/// The timer is not yet under its key.
 const MAKING: u32 = 0;
 
-/// Under its key, or taken from there just now.
+/// The timer is under its key, or was taken from there just now.
 const OPEN: u32 = 1;
 
-/// Was due while it was not yet under its key.
+/// The timer was due while it was not yet under its key.
 const EARLY: u32 = 2;
 
-/// Taken from under its key.
+/// The timer was taken from under its key, or will never be entered there.
 const OVER: u32 = 3;
 
 /// Whether a timer may be looked for under its key.
@@ -61,15 +62,15 @@ impl Gate {
         Gate { word: AtomicU32::new(MAKING) }
     }
 
-    /// The maker's part, under the lock of the key and just before the timer is entered there.
-    /// `false`: it was due already, and is not to be entered.
+    /// The maker's part, under the lock of the key and just before it enters the timer there.
+    /// Returns `false` if the timer was due already and must not be entered.
     pub fn open(&self) -> bool {
-        // ORDER(KEYED): Relaxed - against `arrive`: one of the two exchanges is first. The lock
-        // publishes what is entered.
+        // ORDER(KEYED): Relaxed - against `arrive`: one of the two CASes is first. The lock
+        // publishes the data that is entered.
         self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The engine has handed the timer over. Whether to look for it under its key.
+    /// The engine has handed the timer over. Returns whether to look for it under its key.
     pub fn arrive(&self) -> bool {
         // ORDER(KEYED): Relaxed - against `open`, as there. The word may be over by now: then
         // nothing will be found.
@@ -87,7 +88,7 @@ impl Gate {
 
     /// The timer was taken from under its key, or will never be entered there.
     pub fn end(&self) {
-        // ORDER(KEYED): Relaxed - advice to those who arrive later; the key's lock decides.
+        // ORDER(KEYED): Relaxed - advice to threads that arrive later; the key's lock decides.
         self.word.store(OVER, Ordering::Relaxed);
     }
 

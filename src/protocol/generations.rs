@@ -1,40 +1,40 @@
 //! Which of a timer's tickets counts.
 //!
 //! A timer that is moved to an earlier time, or that the engine has taken out already, is scheduled
-//! anew: it gets another ticket, and the one before is worth nothing from then on. As with the
-//! first (see `gate`) that is done on the engine before it is written down under the key, so that
-//! the new ticket may come before it counts. It is noted then, and the mover issues another.
+//! anew: it gets another ticket, and the one before no longer counts. As with the first ticket (see
+//! `gate`), the engine gets the new ticket before it is recorded under the key, so the ticket may
+//! come before it counts. That is noted, and the mover issues another.
 //!
-//! *Owner*: whoever has the lock of the key. Tickets are numbered from zero, which is the first.
+//! *Owner*: the thread that holds the lock of the key. Tickets are numbered from zero.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
 /// The tickets of one timer.
 #[derive(Debug, Default)]
 pub struct Generations {
-    /// The one that counts.
+    /// The ticket that counts.
     current: u64,
-    /// The last that was issued.
+    /// The last ticket that was issued.
     issued: u64,
-    /// The last that came before it counted.
+    /// The last ticket that came before it counted.
     early: u64,
 }
 
-/// What becomes of a ticket that was to count from now on.
+/// The result of arming a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Armed {
-    /// It counts.
+    /// The ticket counts.
     Counts,
-    /// A later one does.
+    /// A later ticket counts.
     Superseded,
-    /// It, or a later one, has come already: another is to be issued.
+    /// The ticket, or a later one, has come already: another has to be issued.
     Early,
 }
 
 // === impl Generations ===
 
 impl Generations {
-    /// Whether a ticket that has come is the one that counts. One that is to count later is noted.
+    /// Whether a ticket that has come is the one that counts. Notes a ticket that will count later.
     pub fn is_due(&mut self, generation: u64) -> bool {
         if generation > self.current {
             self.early = self.early.max(generation);
@@ -48,7 +48,7 @@ impl Generations {
         self.issued
     }
 
-    /// Lets a ticket count that is scheduled by now.
+    /// Makes a ticket count that has been scheduled.
     pub fn arm(&mut self, generation: u64) -> Armed {
         debug_assert!(generation <= self.issued, "a ticket was issued");
         if generation < self.current {

@@ -1,4 +1,4 @@
-//! The hold word: it decides which thread may touch a thing that many lead to, and how it ended.
+//! The hold word: it decides which thread may touch a shared thing, and how the thing ended.
 //!
 //! Two kinds of things have one. An operation of the purgatory is held to be *tried*. A periodic,
 //! a retry or a heartbeat is held to be *run* and armed again. Both are held by at most one thread
@@ -18,13 +18,13 @@
 //! | held, `AGAIN` | the same | takes `AGAIN` away; `Again`: still held | the same |
 //! | over | `Over` | `Finish`: by the holder | `Late` |
 //!
-//! - *Coming.* What the thing waits for comes: its timer, the answer to an attempt, a check of a
-//!   key. At a free thing the caller becomes the holder. At a held one it leaves `AGAIN` and goes,
-//!   and the holder finds this when it releases. So each coming is followed by a whole round of the
-//!   holder that began after it, or the thing is over: nothing that came is lost.
+//! - *Coming.* An event comes that the thing waits for: its timer, the answer to an attempt, a
+//!   check of a key. At a free thing the caller becomes the holder. At a held thing it leaves
+//!   `AGAIN` and goes, and the holder finds this when it releases. So each event is followed by a
+//!   whole round of the holder that began after it, or the thing is over: no event is lost.
 //! - *Deciding.* How the thing ends is decided once, by the first CAS that writes an end. Nobody
-//!   can take a thing that is over, so whoever finishes it has it for good: the decider of a free
-//!   one, else the holder, whatever its own round says.
+//!   can take a thing that is over, so its finisher has it for good: the decider of a free thing,
+//!   otherwise the holder, whatever its own round says.
 //! - *Meanwhile.* Beside the holder any number of threads may come, decide and read the end and the
 //!   count. A thing that is over may still be in use by its last holder, until that finishes it.
 //! - *Counting.* The CAS by which something comes to a free thing counts it. So the count stands
@@ -44,9 +44,9 @@
 //! both.)
 //!
 //! *Orderings*: HOLD. Each CAS is AcqRel and acquires what those before it released: a holder gets
-//! what the last holder kept and what was brought to it while it held, and the one who finishes
-//! gets both. Whoever finds `AGAIN` writes the word all the same, so that its own news is published
-//! too. Reads of the end and of the count are Acquire, and see what was done before.
+//! what the last holder kept and what was brought to it while it held, and the thread that finishes
+//! gets both. A thread that finds `AGAIN` writes the word all the same, so that its own news is
+//! published too. Reads of the end and of the count are Acquire, and see what was done before.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/hold.rs`, `tests/periodic_races.rs`,
 //! `tests/purgatory_races.rs`.
@@ -78,7 +78,7 @@ const END: u64 = 0b111 << END_SHIFT;
 /// How often something came and found it free, above all the rest.
 const COUNT_SHIFT: u32 = 8;
 
-/// Who has a thing, and how it ended.
+/// Whether a thread holds a thing, and how the thing ended.
 pub struct HoldWord<E> {
     word: AtomicU64,
     end: PhantomData<E>,
@@ -130,8 +130,8 @@ impl<E: Ending> HoldWord<E> {
         HoldWord { word: AtomicU64::new(HELD), end: PhantomData }
     }
 
-    /// Something comes. Where `is_own` says that the calling thread is inside of the hold, nothing
-    /// is left for the holder.
+    /// Something comes. If `is_own` says that the calling thread is inside of the hold, nothing is
+    /// left for the holder.
     pub fn come(&self, is_own: impl Fn() -> bool) -> Came {
         let before = self.update(|word| match is_over(word) {
             true => None,
@@ -146,7 +146,7 @@ impl<E: Ending> HoldWord<E> {
         }
     }
 
-    /// The holder lets go, unless something came or the thing is over.
+    /// The holder releases the thing, unless something came or the thing is over.
     pub fn release(&self) -> Released<E> {
         let before = self.update(|word| match is_over(word) {
             true => None,

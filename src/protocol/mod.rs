@@ -2,11 +2,11 @@
 //! each, which the models build as they are.
 //!
 //! - [`signal`]: between a future's poll and the end of its timer (WAKER).
-//! - [`hold`]: who may touch an operation of the purgatory or a thing that repeats, and how it
-//!   ended (HOLD); [`ending`] has the ways to end.
+//! - [`hold`]: which thread may touch an operation of the purgatory or a thing that repeats, and
+//!   how it ended (HOLD); [`ending`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
-//! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the one that finds
-//!   it due (KEYED).
+//! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
+//!   that finds it due (KEYED).
 
 pub mod ending;
 pub mod gate;

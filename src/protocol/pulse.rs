@@ -1,15 +1,16 @@
-//! One word that says when the last beat was, and how the beats ended.
+//! One word that holds the time of the last beat, and how the beats ended.
 //!
-//! - A *beat* puts its time there, unless a later one stands there or the beats have ended.
-//! - The *timer* comes when the timeout after some beat has passed, and asks whether that was the
-//!   last: if there were later ones it is told when to come again; else the same exchange ends the
-//!   beats, so that of a beat and a timer that meet one is first and the other is told so.
-//! - A *stop* ends them too.
+//! - A *beat* stores its time, unless a later time is there or the beats have ended.
+//! - The *timer* comes when the timeout after some beat has passed, and asks whether that beat was
+//!   the last. If there was a later beat, it is told when to come again. Otherwise the same CAS
+//!   ends the beats: of a beat and a timer that meet, one is first and the other is told so.
+//! - A *stop* ends the beats too.
 //!
-//! Ends are written as times that no clock shows, above all others, and nothing replaces them.
+//! Ends are stored as times that no clock shows, above all others, and nothing replaces them.
 //!
-//! *Orderings*: HEARTBEAT. Whatever ends the beats acquires what was released by each beat before:
-//! each is an exchange, also one of an earlier time than stands there, so they form one sequence.
+//! *Orderings*: HEARTBEAT. The CAS that ends the beats acquires what each beat before it released.
+//! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
+//! sequence.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
 
@@ -17,10 +18,10 @@ use std::fmt;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The beats stopped, and that was noticed.
+/// The beats fell silent, and the timer noticed.
 const SILENT: u64 = u64::MAX;
 
-/// Nobody listens any more.
+/// The beats were stopped: nobody listens any more.
 const STOPPED: u64 = u64::MAX - 1;
 
 /// When the last beat was.
@@ -28,10 +29,10 @@ pub struct Pulse {
     last_ns: AtomicU64,
 }
 
-/// What a timer is told.
+/// The result of [`Pulse::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There was a later beat: the timeout after it passes then.
+    /// There was a later beat, whose timeout passes at this time.
     Until(u64),
     /// The beats have ended, by this call.
     Silent,
@@ -42,24 +43,24 @@ pub enum Verdict {
 // === impl Pulse ===
 
 impl Pulse {
-    /// A first beat, at that time.
+    /// A pulse with a first beat, at `now_ns`.
     pub fn new(now_ns: u64) -> Pulse {
         Pulse { last_ns: AtomicU64::new(clamped(now_ns)) }
     }
 
-    /// A beat at `now_ns`. `false`: it comes too late, they have ended.
+    /// A beat at `now_ns`. Returns `false` if the beats have ended.
     #[inline]
     pub fn beat(&self, now_ns: u64) -> bool {
-        // Exchanged also where a later time stands there: see the orderings above. (Not by
-        // `fetch_max`, into which ThreadSanitizer cannot see.)
+        // A CAS even if a later time is stored: see the orderings above. (Not `fetch_max`, into
+        // which ThreadSanitizer cannot see.)
         let later = |last: u64| (last < STOPPED).then_some(last.max(clamped(now_ns)));
-        // ORDER(HEARTBEAT): Release - to the exchange that ends the beats; those between are
-        // exchanges as well, and break no release sequence. Acquire - one that is too late sees
-        // what was done before the end.
+        // ORDER(HEARTBEAT): Release - to the CAS that ends the beats; beats in between are CASes as
+        // well, and break no release sequence. Acquire - a beat that is too late sees what was done
+        // before the end.
         self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later).is_ok()
     }
 
-    /// Ends the beats if at `now_ns` the last was `timeout_ns` ago.
+    /// Ends the beats if the last one was `timeout_ns` or more before `now_ns`.
     pub fn expire(&self, now_ns: u64, timeout_ns: u64) -> Verdict {
         let until = |last: u64| last.saturating_add(timeout_ns);
         let is_silent = |last: u64| last < STOPPED && until(last) <= now_ns;
@@ -70,7 +71,7 @@ impl Pulse {
         }
     }
 
-    /// Ends the beats. `false`: they had ended before.
+    /// Ends the beats. Returns `false` if they had ended before.
     pub fn stop(&self) -> bool {
         self.end(STOPPED, |last| last < STOPPED).is_ok()
     }
@@ -80,21 +81,21 @@ impl Pulse {
         self.now() < STOPPED
     }
 
-    /// Whether the beats stopped, and that was noticed.
+    /// Whether the beats fell silent, and the timer noticed.
     pub fn is_silent(&self) -> bool {
         self.now() == SILENT
     }
 
     /// The time of the last beat, or how they ended.
     fn now(&self) -> u64 {
-        // ORDER(HEARTBEAT): Acquire - pairs with the exchange that ended them.
+        // ORDER(HEARTBEAT): Acquire - pairs with the CAS that ended the beats.
         self.last_ns.load(Ordering::Acquire)
     }
 
-    /// Puts an end there where the word is as it `should_be`; else answers with the word.
+    /// Stores an end if the word is as it `should_be`; otherwise returns the word as the error.
     fn end(&self, end: u64, should_be: impl Fn(u64) -> bool) -> Result<u64, u64> {
         // ORDER(HEARTBEAT): AcqRel - acquires what was done before each beat, and passes it on to
-        // beats that are too late. Acquire - as for those, where nothing is exchanged.
+        // beats that are too late. Acquire - as for those, where no end is stored.
         self.last_ns.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
             should_be(last).then_some(end)
         })
@@ -107,7 +108,7 @@ impl fmt::Debug for Pulse {
     }
 }
 
-/// A time that is not taken for an end. (Those that are lie 584 years ahead.)
+/// A time that cannot be taken for an end. (The ends lie 584 years ahead.)
 fn clamped(now_ns: u64) -> u64 {
     now_ns.min(STOPPED - 1)
 }

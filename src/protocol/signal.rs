@@ -1,26 +1,27 @@
-//! What a sleep and its timer share: one word, and the waker of the task that waits.
+//! The word that a sleep shares with its timer, and the waker of the waiting task.
 //!
-//! A signal is *armed* with a waker, *registered* at by each further poll, and *rung* once, by
-//! whoever ends the timer (it fires, or its engine lets go of it). Three calls race: the poll that
-//! puts another task's waker there, the ring that takes it out, and the sleep that is dropped or
-//! armed again meanwhile. Nobody waits for anybody.
+//! A signal is *armed* with a waker. Each further poll *registers* at it. It is *rung* once, at the
+//! end of the timer (which fires, or is dropped by its engine). Three calls race: the poll that
+//! stores another task's waker, the ring that takes the waker out, and the sleep that is dropped or
+//! armed again meanwhile. No thread waits for another.
 //!
 //! - A poll marks the word `BUSY` while it is at the slot. A ring that finds the mark leaves the
-//!   slot alone: the poll finds `OVER` when it takes its mark away, and needs no waker any more.
-//! - A ring that finds no mark has the slot, takes the waker out, and says so by `DONE`: from then
-//!   on nothing of that timer will ever touch the signal again, so that it can serve the next one.
-//!   An earlier timer that has not got so far keeps its signal, and the sleep takes a new one: a
-//!   stale ring never ends a later timer.
+//!   slot alone: the poll finds `OVER` when it removes its mark, and needs no waker any more.
+//! - A ring that finds no mark owns the slot, takes the waker out, and sets `DONE`. From then on
+//!   nothing of that timer touches the signal again, so that it can serve the next timer. An
+//!   earlier timer that has not got so far keeps its signal, and the sleep takes a new one: a stale
+//!   ring never ends a later timer.
 //!
-//! *Owner*: `arm` and `register` are the sleep's alone (`&mut Sleep` sees to it that there is one
-//! at a time), `ring` its timer's. `hush` is the sleep's when it has the timer's payload back.
+//! *Owner*: only the sleep calls `arm` and `register` (`&mut Sleep` ensures one call at a time),
+//! and only its timer calls `ring`. The sleep calls `hush` when it has the timer's payload back.
 //!
-//! *Invariants*: the slot is touched by whoever set `BUSY`, by the ring that found neither `BUSY`
-//! nor `OVER`, and once `DONE` is there by the sleep. A waker whose `clone` or `drop` panics leaves
-//! no mark behind.
+//! *Invariants*: the slot is touched by the poll that set `BUSY`, by the ring that found neither
+//! `BUSY` nor `OVER`, and, once `DONE` is set, by the sleep. A waker whose `clone` or `drop` panics
+//! leaves no mark behind.
 //!
-//! *Orderings*: WAKER. A poll's release of its mark publishes the slot to the ring; a ring's first
-//! exchange publishes how the timer ended to the poll that finds it, its `DONE` the emptied slot.
+//! *Orderings*: WAKER. A poll that removes its mark publishes the slot to the ring. The first write
+//! of a ring publishes how the timer ended to the poll that finds it; its `DONE` publishes the
+//! emptied slot.
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/waker.rs`, `tests/future_races.rs`,
 //! `tests/future_panics.rs`.
@@ -37,16 +38,16 @@ const BUSY: u32 = 1;
 /// The timer has ended.
 const OVER: u32 = 1 << 1;
 
-/// The timer's end has left the slot: the sleep alone has the signal.
+/// The end of the timer has left the slot: only the sleep uses the signal.
 const DONE: u32 = 1 << 2;
 
-/// How the end of a timer reaches the task that waits for it.
+/// Brings the end of a timer to the task that waits for it.
 pub struct Signal {
     word: AtomicU32,
     slot: UnsafeCell<Option<Waker>>,
 }
 
-/// The mark of a poll that is at the slot. Taken away also if it panics.
+/// The mark of a poll that is at the slot. It is removed even if the poll panics.
 struct Busy<'a>(&'a Signal);
 
 // SAFETY: the slot is touched by one thread at a time, as the header says; wakers are `Send`.
@@ -62,11 +63,12 @@ impl Signal {
         Signal { word: AtomicU32::new(OVER | DONE), slot: UnsafeCell::new(None) }
     }
 
-    /// The sleep's part: gets ready for a timer that is about to be scheduled. `false`: the timer
-    /// before it has not let go yet, and nothing was changed.
+    /// The sleep's part: prepares for a timer that is about to be scheduled. Returns `false`, and
+    /// changes nothing, if the timer before it still uses the signal.
     ///
     /// # Panics
-    /// As the waker's `clone` does, with nothing changed, and the `drop` of one that is in its way.
+    /// If the waker's `clone` panics, with nothing changed, or the `drop` of the waker that it
+    /// replaces.
     ///
     /// # Safety
     /// The caller is the sleep, which makes one call at a time.
@@ -75,21 +77,23 @@ impl Signal {
         if self.word.load(Ordering::Acquire) & DONE == 0 {
             return false;
         }
-        // SAFETY: after `DONE` only the sleep touches the slot, and the caller is that.
+        // SAFETY: after `DONE` only the sleep touches the slot, and the caller is the sleep.
         let old = unsafe { self.put(waker) };
-        // ORDER(WAKER): Relaxed - the new timer's end gets its reference after this, from here.
+        // ORDER(WAKER): Relaxed - the new timer gets its reference after this, from this thread.
         self.word.store(0, Ordering::Relaxed);
         drop(old);
         true
     }
 
-    /// The sleep's part: from now on the ring wakes `waker` and no other. `false`: it has rung.
+    /// The sleep's part: from now on the ring wakes `waker` and no other. Returns `false` if the
+    /// signal has rung.
     ///
     /// # Panics
-    /// As the waker's `clone` does, or the `drop` of the one before it. The signal is intact.
+    /// If the waker's `clone` panics, or the `drop` of the waker that it replaces. The signal is
+    /// intact.
     pub fn register(&self, waker: &Waker) -> bool {
-        // ORDER(WAKER): Acquire - pairs with the exchange of `ring`: how the timer ended. What is
-        // in the slot was left there by an earlier poll, which the sleep's owner orders.
+        // ORDER(WAKER): Acquire - pairs with the `fetch_or` of `ring`: how the timer ended. An
+        // earlier poll left the waker that is in the slot; the sleep's owner orders the polls.
         let marked =
             self.word.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Acquire).is_ok();
         if !marked {
@@ -99,7 +103,7 @@ impl Signal {
         // SAFETY: the mark is ours.
         let old = unsafe { self.put(waker) };
         let waits = busy.take_away();
-        // Dropped, like the waker of a signal that has rung meanwhile, with nothing held.
+        // Wakers are dropped with nothing held, also below, where the signal has rung meanwhile.
         drop(old);
         if !waits {
             // SAFETY: the ring found the mark and left the slot to us.
@@ -108,14 +112,14 @@ impl Signal {
         waits
     }
 
-    /// The timer's part, once: it has ended. Answers the waker to be woken, if there is one, after
-    /// which nothing here is touched any more.
+    /// The timer's part, once: it has ended. Returns the waker to be woken, if there is one. The
+    /// timer does not touch the signal afterwards.
     pub fn ring(&self) -> Option<Waker> {
-        // ORDER(WAKER): AcqRel - acquires the slot from the poll that took its mark away last, and
-        // publishes how the timer ended to the poll that finds this.
+        // ORDER(WAKER): AcqRel - acquires the slot from the poll that removed its mark last, and
+        // publishes how the timer ended to the poll that finds `OVER`.
         let before = self.word.fetch_or(OVER, Ordering::AcqRel);
         if before != 0 {
-            // A poll is at the slot and will find out, or the sleep wants no ring.
+            // A poll is at the slot and will find `OVER`, or the sleep wants no ring.
             return None;
         }
         // SAFETY: there was no mark, and from now on no poll sets one: the slot is ours.
@@ -130,12 +134,12 @@ impl Signal {
     /// # Safety
     /// The caller is the sleep, which makes one call at a time, and nothing has rung or is ringing.
     pub unsafe fn hush(&self) {
-        // ORDER(WAKER): Relaxed - the caller has what would ring, and drops it itself.
+        // ORDER(WAKER): Relaxed - the caller has the payload that would ring, and drops it itself.
         self.word.store(OVER | DONE, Ordering::Relaxed);
     }
 
-    /// Puts a clone of `waker` into the slot, unless what is there wakes the same task; answers
-    /// what it replaced.
+    /// Puts a clone of `waker` into the slot, unless the waker there wakes the same task. Returns
+    /// the waker that it replaced.
     ///
     /// # Safety
     /// The slot is the caller's.
@@ -175,7 +179,7 @@ impl fmt::Debug for Signal {
 // === impl Busy ===
 
 impl Busy<'_> {
-    /// Ends the poll; `false`: the ring came meanwhile and left the slot to it.
+    /// Ends the poll. Returns `false` if the ring came meanwhile and left the slot to the poll.
     fn take_away(self) -> bool {
         let waits = self.clear();
         mem::forget(self);
@@ -184,11 +188,11 @@ impl Busy<'_> {
 
     fn clear(&self) -> bool {
         let word = &self.0.word;
-        // ORDER(WAKER): Release - pairs with the exchange of `ring`, which takes what is in the
-        // slot. Acquire - where it has rung: how the timer ended.
+        // ORDER(WAKER): Release - pairs with the `fetch_or` of `ring`, which takes the waker out of
+        // the slot. Acquire - where it has rung: how the timer ended.
         let waits = word.compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire).is_ok();
         if !waits {
-            // ORDER(WAKER): Relaxed - the ring is through, and who reads this is the sleep itself.
+            // ORDER(WAKER): Relaxed - the ring is done, and only the sleep itself reads this.
             word.store(OVER | DONE, Ordering::Relaxed);
         }
         waits
@@ -229,7 +233,7 @@ mod tests {
         unsafe { signal.arm(waker) }
     }
 
-    /// Rings, as a timer's end does; whether somebody was woken.
+    /// Rings, as a timer's end does; returns whether a task was woken.
     fn ring(signal: &Signal) -> bool {
         signal.ring().map(Waker::wake).is_some()
     }

@@ -1,10 +1,10 @@
-//! What a registration answers.
+//! The result of a registration.
 
 use std::fmt;
 
 use super::Delayed;
 
-/// What became of an operation that came in.
+/// The result of registering an operation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,9 +32,9 @@ use super::Delayed;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub enum Arrival<K, O> {
-    /// It completed, by a try of this very call: `on_complete` has returned.
+    /// The operation completed, by a try of this same call: `on_complete` has returned.
     Completed,
-    /// It waits, or was decided by somebody else meanwhile.
+    /// The operation waits, or another call has ended it meanwhile.
     Delayed(Delayed<K, O>),
 }
 
@@ -42,48 +42,11 @@ pub enum Arrival<K, O> {
 
 impl<K, O> Arrival<K, O> {
     /// Whether this call completed the operation.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Join(bool);
-    /// # impl Operation for Join {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         self.0
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let (purgatory, minute) = (Purgatory::new()?, Duration::from_secs(60));
-    /// let (complete, waiting) = (Join(true).into(), Join(false).into());
-    /// assert!(purgatory.try_complete_else_watch(complete, ["group"], minute)?.is_completed());
-    /// assert!(!purgatory.try_complete_else_watch(waiting, ["group"], minute)?.is_completed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_completed(&self) -> bool {
         matches!(self, Arrival::Completed)
     }
 
     /// The ticket, if the operation waits.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Join;
-    /// # impl Operation for Join {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let (purgatory, minute) = (Purgatory::new()?, Duration::from_secs(60));
-    /// let arrival = purgatory.try_complete_else_watch(Join.into(), ["group"], minute)?;
-    /// // The one who asked hangs up.
-    /// if let Some(ticket) = arrival.into_delayed() {
-    ///     assert!(ticket.cancel());
-    /// }
-    /// assert!(purgatory.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn into_delayed(self) -> Option<Delayed<K, O>> {
         match self {
             Arrival::Completed => None,

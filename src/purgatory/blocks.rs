@@ -1,16 +1,16 @@
 //! Lists of operations, in blocks of a few.
 //!
-//! Operations that come after one another under a key lie beside one another, and mostly end at
-//! about the same time: whoever takes one out touches memory that was touched shortly before. A
-//! block goes when the last of its operations has left.
+//! Operations that are registered one after another under a key lie in the same block, and mostly
+//! end at about the same time. So removing one touches memory that was touched shortly before. A
+//! block is freed when the last of its operations has left.
 //!
-//! A walk along a list *pins* the block that it goes on with, which then stays where it is, empty
-//! or not.
+//! A walk along a list *pins* the block that it continues with. A pinned block stays in the list,
+//! empty or not.
 //!
-//! *Owner*: whoever has the lock of the part.
+//! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: each block is in one list, between its ends; the numbers of its blocks grow along
-//! a list; a block has an operation or a pin; only the last block of a list is filled further.
+//! *Invariants*: each block is in one list, between its ends; the numbers of the blocks grow along
+//! a list; a block has an operation or a pin; only the last block of a list gets new operations.
 //!
 //! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
 
@@ -18,13 +18,13 @@ use std::mem;
 
 use super::chunks::Chunks;
 
-/// No block: where a list ends.
+/// No block: the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Operations of a block.
+/// The number of operations in a block.
 const ROOM: usize = 8;
 
-/// As many operations are collected under the lock at a time.
+/// The number of operations that are collected under the lock at a time.
 pub(super) const BATCH: usize = 4 * ROOM;
 
 /// All blocks of a part. `N` stands for an operation.
@@ -37,17 +37,17 @@ struct Block<N> {
     list: u32,
     before: u32,
     after: u32,
-    /// Walks that stand here.
+    /// The number of walks that continue here.
     pins: u32,
-    /// Slots that were used, from the first one on.
+    /// The number of slots that have been used, from the first one on.
     filled: u8,
-    /// Slots that are in use.
+    /// The number of slots in use.
     live: u8,
-    /// Counts the blocks of the list.
+    /// The block's place in the sequence of blocks of its list.
     number: u64,
 }
 
-/// A list, as far as it knows itself.
+/// The ends of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     first: u32,
@@ -56,14 +56,14 @@ pub(super) struct Ends {
     next_number: u64,
 }
 
-/// How far somebody has come who goes through a list.
+/// The position of a walk along a list.
 #[derive(Debug)]
 pub(super) struct Bookmark {
     block: u32,
     until: Until,
 }
 
-/// Where a list ended when a walk began: in which block, after how many slots.
+/// Where a list ended when a walk began: the block, and its used slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Until {
     number: u64,
@@ -82,7 +82,7 @@ impl<N: Clone> Blocks<N> {
         self.blocks[slot / ROOM as u32].list
     }
 
-    /// The number of the list that is being gone through.
+    /// The number of the list that a bookmark belongs to.
     pub(super) fn list_of_mark(&self, mark: &Bookmark) -> u32 {
         self.blocks[mark.block].list
     }
@@ -92,7 +92,7 @@ impl<N: Clone> Blocks<N> {
         self.blocks.iter().flat_map(|(_, block)| block.slots.iter().flatten().cloned()).collect()
     }
 
-    /// Adds an operation at the end of the list with that number, and answers its slot.
+    /// Adds an operation at the end of the list with that number, and returns its slot.
     pub(super) fn push(&mut self, list: u32, ends: &mut Ends, node: N) -> u32 {
         let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
         if ends.last == NONE || !has_room(&self.blocks[ends.last]) {
@@ -106,7 +106,7 @@ impl<N: Clone> Blocks<N> {
         ends.last * ROOM as u32 + u32::from(offset)
     }
 
-    /// Takes the operation in a slot out of its list.
+    /// Removes the operation in a slot from its list.
     pub(super) fn take(&mut self, ends: &mut Ends, slot: u32) -> N {
         let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
         let block = &mut self.blocks[number];
@@ -116,15 +116,15 @@ impl<N: Clone> Blocks<N> {
         node
     }
 
-    /// Begins to go through a list: collects the first operations, as many as fit into a batch. If
-    /// there are more, the bookmark says where.
+    /// Begins a walk along a list: collects the first operations, at most a batch. If there are
+    /// more, the bookmark says where.
     pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
         let last = &self.blocks[ends.last];
         let until = Until { number: last.number, filled: last.filled };
         self.collect(ends.first, until, batch)
     }
 
-    /// Goes on where a bookmark is, and moves it.
+    /// Continues at a bookmark, and moves it.
     pub(super) fn go_on(
         &mut self,
         ends: &mut Ends,
@@ -136,13 +136,13 @@ impl<N: Clone> Blocks<N> {
         next
     }
 
-    /// Takes a bookmark out.
+    /// Removes a bookmark.
     pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
         self.blocks[mark.block].pins -= 1;
         self.free_if_empty(ends, mark.block);
     }
 
-    /// Clones the operations from a block on, and pins the first block that there is no room for.
+    /// Clones the operations from a block on, and pins the first block that does not fit the batch.
     fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
         while number != NONE {
             let block = &mut self.blocks[number];
@@ -162,7 +162,7 @@ impl<N: Clone> Blocks<N> {
         None
     }
 
-    /// Adds an empty block, to be filled at once.
+    /// Appends an empty block, which the caller fills at once.
     #[inline(never)]
     fn append(&mut self, list: u32, ends: &mut Ends) {
         let block = Block {
@@ -201,8 +201,7 @@ impl<N: Clone> Blocks<N> {
         self.blocks.remove(number);
     }
 
-    /// Walks a list and its invariants, and answers how many operations and how many blocks are in
-    /// it.
+    /// Checks the invariants of a list, and returns how many operations and blocks it has.
     pub(super) fn check(&self, list: u32, ends: Ends) -> (usize, usize) {
         let (mut before, mut number, mut least) = (NONE, ends.first, 0);
         let (mut operations, mut blocks) = (0, 0);
@@ -232,7 +231,7 @@ impl<N: Clone> Blocks<N> {
 // === impl Ends ===
 
 impl Ends {
-    /// Those of an empty list.
+    /// The ends of an empty list.
     pub(super) const fn new() -> Ends {
         Ends { first: NONE, last: NONE, next_number: 0 }
     }

@@ -1,9 +1,10 @@
-//! Numbered things in chunks of memory, each of which goes back when nothing is left in it.
+//! Numbered things in chunks of memory. A chunk is freed when it is empty.
 //!
-//! *Owner*: whoever has the lock of the part.
+//! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: the chunks with room are in one list, from `open` on; one that is empty is the
-//! only one with room, and kept so that who comes and goes needs no new one each time.
+//! *Invariants*: the chunks with room are in one list, which begins at `open`. An empty chunk is
+//! the only one with room; it is kept, so that a thing that comes and goes does not allocate a
+//! chunk each time.
 //!
 //! *Tested by*: the unit tests below, and all of the purgatory.
 
@@ -14,14 +15,14 @@ use std::ops::{Index, IndexMut};
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
-/// Things of a chunk.
+/// The number of things in a chunk.
 const ROOM: usize = 16;
 
-/// Things by their numbers, which stay the same.
+/// Things by their numbers. A thing keeps its number until it is removed.
 pub(super) struct Chunks<T> {
-    /// A chunk by its number; `None`: that number is free.
+    /// The chunks by their numbers; `None`: the number is free.
     chunks: Vec<Option<Box<Chunk<T>>>>,
-    /// Numbers of chunks that are free.
+    /// Free numbers of chunks.
     free: Vec<u32>,
     /// The first chunk with room.
     open: u32,
@@ -32,7 +33,7 @@ struct Chunk<T> {
     things: [Option<T>; ROOM],
     /// One bit for each place that is taken.
     taken: u16,
-    /// The chunks with room before and after this one, if it has room.
+    /// The chunks with room before and after this one, if this one has room.
     before: u32,
     after: u32,
 }
@@ -51,10 +52,10 @@ impl<T> Chunks<T> {
         self.len
     }
 
-    /// Adds a thing and answers its number.
+    /// Adds a thing and returns its number.
     ///
     /// # Panics
-    /// With some four thousand million of them.
+    /// There are about 4 billion things already.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
         if self.open == NONE {
             self.add_chunk();
@@ -71,7 +72,7 @@ impl<T> Chunks<T> {
         number * ROOM as u32 + place
     }
 
-    /// Takes the thing with that number out.
+    /// Removes the thing with this number.
     pub(super) fn remove(&mut self, number: u32) -> T {
         let (number, place) = (number / ROOM as u32, number as usize % ROOM);
         let chunk = self.chunk(number);
@@ -89,7 +90,7 @@ impl<T> Chunks<T> {
             self.free.push(number);
         }
         if self.len == 0 && self.chunks.len() > 1 {
-            // Nobody knows a number any more: the chunk that is kept may get another.
+            // No number is in use any more, so the chunk that is kept may get another.
             self.chunks = vec![self.chunks[self.open as usize].take()];
             (self.free, self.open) = (Vec::new(), 0);
         }
@@ -107,7 +108,7 @@ impl<T> Chunks<T> {
         })
     }
 
-    /// Adds a chunk, the only one with room.
+    /// Adds a chunk, which is then the only one with room.
     #[inline(never)]
     fn add_chunk(&mut self) {
         let things = array::from_fn(|_| None);
@@ -125,7 +126,7 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// Puts a chunk that has room first among those.
+    /// Puts a chunk that has room at the head of the list.
     fn open(&mut self, number: u32) {
         let after = mem::replace(&mut self.open, number);
         if after != NONE {
@@ -135,7 +136,7 @@ impl<T> Chunks<T> {
         (chunk.before, chunk.after) = (NONE, after);
     }
 
-    /// Takes a chunk out of those with room.
+    /// Removes a chunk from the list of those with room.
     fn close(&mut self, number: u32) {
         let Chunk { before, after, .. } = *self.chunk(number);
         match before {
@@ -151,7 +152,7 @@ impl<T> Chunks<T> {
         self.chunks[number as usize].as_mut().expect("a chunk with that number is there")
     }
 
-    /// How many things there is memory for.
+    /// The number of things that the allocated chunks can hold.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.chunks.iter().flatten().count() * ROOM

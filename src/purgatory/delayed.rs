@@ -7,10 +7,10 @@ use crate::sync::Arc;
 use super::node::Node;
 use super::{Decision, Operation};
 
-/// A ticket for an operation that waits: force it, cancel it, ask how it ended.
+/// A ticket for an operation that waits: force it, cancel it, or ask how it ended.
 ///
-/// One word in size; clones lead to the same operation. Dropping it changes nothing. While it is
-/// kept it keeps the operation allocated, also when that has ended.
+/// One word in size; clones refer to the same operation. Dropping a ticket changes nothing. A
+/// ticket keeps the operation allocated, even after it has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,11 +50,11 @@ where
         Delayed { node }
     }
 
-    /// Completes the operation whatever `try_complete` would say. `true`: this call decided it,
-    /// and `on_complete` has returned; or, if another call was inside `try_complete` right then,
-    /// `on_complete` follows there. `false`: it was decided before.
+    /// Completes the operation without asking `try_complete`. `true`: this call decided the end,
+    /// and `on_complete` has returned; or, if another call was inside `try_complete` at that
+    /// moment, `on_complete` follows there. `false`: the end was decided before.
     ///
-    /// From inside the operation's own `try_complete` it does the same as answering `true`: the
+    /// From inside the operation's own `try_complete`, this has the effect of returning `true`: the
     /// check that tries the operation counts it.
     ///
     /// O(number of its keys).
@@ -80,82 +80,21 @@ where
         self.node.decide(Decision::Completed)
     }
 
-    /// Ends the operation without telling it. `false`: it was decided before. (A `try_complete`
-    /// that another thread is inside of right now goes on, for nothing.)
+    /// Ends the operation without calling its callbacks. `false`: the end was decided before. (If
+    /// another thread is inside `try_complete` at this moment, that call continues, without
+    /// effect.)
     ///
     /// O(number of its keys).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Decision, Operation, Purgatory};
-    /// # struct Join;
-    /// # impl Operation for Join {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let (purgatory, minute) = (Purgatory::new()?, Duration::from_secs(60));
-    /// let arrival = purgatory.try_complete_else_watch(Join.into(), ["group"], minute)?;
-    /// let ticket = arrival.into_delayed().expect("nobody else has come");
-    /// assert!(ticket.cancel());
-    /// assert_eq!(ticket.decision(), Some(Decision::Cancelled));
-    /// assert_eq!(purgatory.check_and_complete("group"), 0, "it is gone from there");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn cancel(&self) -> bool {
         self.node.decide(Decision::Cancelled)
     }
 
-    /// How the operation ended; `None`: it waits. Its callbacks may still be running.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Decision, Operation, Purgatory};
-    /// # use tickless::{Engine, ManualClock};
-    /// # struct Join;
-    /// # impl Operation for Join {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// let (purgatory, minute) = (Purgatory::with_engine(&engine), Duration::from_secs(60));
-    /// let arrival = purgatory.try_complete_else_watch(Join.into(), ["group"], minute)?;
-    /// let ticket = arrival.into_delayed().expect("nobody else has come");
-    /// assert_eq!(ticket.decision(), None);
-    /// engine.advance(minute)?;
-    /// assert_eq!(ticket.decision(), Some(Decision::Expired));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// How the operation ended; `None` if it waits. Its callbacks may still be running.
     pub fn decision(&self) -> Option<Decision> {
         self.node.decision()
     }
 
     /// The operation.
-    ///
-    /// ```
-    /// # use std::sync::atomic::{AtomicU32, Ordering};
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Join {
-    /// #     members: AtomicU32,
-    /// # }
-    /// # impl Operation for Join {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         self.members.load(Ordering::Acquire) >= 3
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let (purgatory, minute) = (Purgatory::new()?, Duration::from_secs(60));
-    /// let join = Join { members: AtomicU32::new(2) }.into();
-    /// let arrival = purgatory.try_complete_else_watch(join, ["group"], minute)?;
-    /// let ticket = arrival.into_delayed().expect("one is missing");
-    /// ticket.operation().members.fetch_add(1, Ordering::Release);
-    /// assert_eq!(purgatory.check_and_complete("group"), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn operation(&self) -> &Arc<O> {
         self.node.operation()
     }

@@ -1,5 +1,5 @@
-//! The purgatory itself, and how operations come in. How they end is in `ends`, what can be seen of
-//! them in `view`.
+//! The purgatory itself, and the registration of operations. The calls that end operations are in
+//! `ends`, those that only read in `view`.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -14,26 +14,27 @@ use super::expiry::Expiry;
 use super::node::{COMPLETED, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
-/// Where operations wait under keys until they complete or time out: see the
+/// Operations wait here under keys until they complete or time out: see the
 /// [module](crate::purgatory).
 ///
-/// Clones are cheap and share the purgatory. When the last clone is dropped, what waits is
-/// cancelled and dropped; [`stop`](Purgatory::stop) returns it instead. (An operation that holds a
-/// clone, to register its successor for example, keeps the purgatory for as long as it waits.)
+/// Clones are cheap and share the purgatory. When the last clone is dropped, the operations that
+/// wait are cancelled and dropped; [`stop`](Purgatory::stop) returns them instead. (An operation
+/// that holds a clone, for example to register its successor, keeps the purgatory alive for as long
+/// as it waits.)
 ///
-/// *Threads.* Callbacks run on the thread whose call decided: the one that checks or forces, or,
-/// if the timeout came, the engine's reaper, one after another there (so they should be short, as
-/// every task of an engine). If that finds the operation inside a try or its registration, they
-/// run on the thread that is at it, when the try is over: so `try_complete_else_watch` and
-/// `check_and_complete` may also run `on_expire`.
+/// *Threads.* Callbacks run on the thread whose call decided the end: the thread that checks or
+/// forces, or the engine's reaper if the timeout came. The reaper runs them one after another, so
+/// they should be short, like every task of an engine. If the decision comes while another thread
+/// tries or registers the operation, the callbacks run on that thread when its try is over. So
+/// `try_complete_else_watch` and `check_and_complete` may also run `on_expire`.
 ///
-/// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer; an
-/// end cancels the timer and takes the same locks: O(1) per key, whatever else waits. Keys are
-/// spread over 256 locks, none of which is held during a callback or while a list is gone through.
-/// `Eq` of keys is the one thing of the user's that runs under such a lock: it must not use the
-/// purgatory. A purgatory has 64 KiB of its own, and some ten times that once every part has had
-/// an operation; one that waits takes 96 bytes, 12 more for each key that it shares with many,
-/// some 150 for a key of its own, and its timer.
+/// *Cost.* A registration allocates once, takes one short lock per key and schedules one timer. An
+/// end cancels the timer and takes the same locks. Both are O(1) per key, however many operations
+/// wait. Keys are spread over 256 locks, none of which is held during a callback or for a whole
+/// walk along a list. The only code of the user that runs under such a lock is `Eq` of keys; it
+/// must not use the purgatory. A purgatory takes 64 KiB, and about ten times that once every part
+/// has had an operation. An operation that waits takes 96 bytes, 12 bytes more for each key that it
+/// shares with many others, about 150 for a key of its own, and its timer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -75,14 +76,14 @@ where
     pub(super) inner: Arc<Inner<K, O, S>>,
 }
 
-/// What a purgatory's clones share.
+/// State shared by the clones of a purgatory.
 pub(super) struct Inner<K, O, S>
 where
     K: Send + 'static,
     O: Operation,
 {
     pub(super) lists: Arc<Lists<K, O>>,
-    /// Operations hold on to the lists by one of these.
+    /// Each operation keeps the lists alive by one of these counts.
     counts: ShardedCount<Arc<Lists<K, O>>>,
     pub(super) engine: Engine,
     pub(super) hasher: S,
@@ -95,38 +96,23 @@ where
     K: Hash + Eq + Send + 'static,
     O: Operation,
 {
-    /// A purgatory with an engine of its own, with default settings.
+    /// Creates a purgatory with an engine of its own, with default settings. The types of keys and
+    /// operations are inferred from the first registration.
     ///
     /// # Errors
     /// The engine's threads could not be started.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::new()?;
-    /// // The types of keys and operations are those of the first that comes in.
-    /// purgatory.try_complete_else_watch(Fetch.into(), [("orders", 0)], Duration::from_secs(30))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn new() -> Result<Purgatory<K, O>, BuildError> {
         Ok(Purgatory::with_engine(&Engine::new()?))
     }
 
-    /// A purgatory whose timers are on `engine`, which may serve others besides. The tick, the
-    /// number of shards, the clock and `max_pending` are that engine's, and so is who drives it.
+    /// Creates a purgatory whose timers are on `engine`, which may also serve others. The tick, the
+    /// number of shards, the clock, `max_pending` and the driving thread are those of the engine.
     ///
-    /// If the engine is stopped first, what waits does so without a timeout from then on, and
-    /// nothing more is let in. (Of the tasks that `Engine::stop` returns, those that are the
-    /// purgatory's expire their operations when they are run.) If the engine's dispatcher drops a
-    /// task that is due (see [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires
-    /// there, and its callbacks run where the task is dropped.
+    /// If the engine is stopped first, the operations that wait lose their timeouts, and no more
+    /// are accepted. (Among the tasks that `Engine::stop` returns are those of the purgatory;
+    /// running one expires its operation.) If the engine's dispatcher drops a task that is due (see
+    /// [`Full::Drop`](crate::dispatch::Full::Drop)), the operation expires, and its callbacks run
+    /// where the task is dropped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,8 +146,8 @@ where
     O: Operation,
     S: BuildHasher,
 {
-    /// As [`with_engine`](Purgatory::with_engine), with another hash of keys. All 64 bits of it
-    /// should be good: the upper half chooses the lock.
+    /// Like [`with_engine`](Purgatory::with_engine), with another hasher for keys. All 64 bits of
+    /// the hash should be well distributed: the upper half chooses the lock.
     ///
     /// ```
     /// # use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -187,20 +173,22 @@ where
         Purgatory { inner: Arc::new(Inner { lists, counts, engine: engine.clone(), hasher }) }
     }
 
-    /// Completes `operation` if it can, else lets it wait under each of `keys`, until a check of
-    /// one of them, or force, completes it, or until `timeout`: a [`Duration`](std::time::Duration)
-    /// from now, an [`Instant`](std::time::Instant), or a [`When`]. It is never early, and late by
-    /// less than a tick of the engine. A timeout too long to represent never comes.
+    /// Completes `operation` if it can complete now. Otherwise the operation waits under each of
+    /// `keys` until a check of one of them or [`force_complete`](Delayed::force_complete) completes
+    /// it, or until `timeout`: a [`Duration`](std::time::Duration) from now, an
+    /// [`Instant`](std::time::Instant), or a [`When`]. The timeout is never early, and late by less
+    /// than a tick of the engine. A timeout too long to represent never comes.
     ///
-    /// The operation is tried here once before it is watched and once after, so that no change
-    /// between is missed. A key that comes twice counts twice.
+    /// The operation is tried here once before it is watched and once after, so that no change in
+    /// between is missed. A key that is given twice counts twice.
     ///
     /// # Errors
-    /// There is no key, the engine is full, or the purgatory or its engine has stopped. The
-    /// operation comes back in the error, and waits nowhere.
+    /// There is no key, the engine is full, or the purgatory or its engine has stopped. The error
+    /// returns the operation, which waits nowhere.
     ///
     /// # Panics
-    /// The iterator over keys, their `Hash` or their `Eq` panicked: the operation waits nowhere.
+    /// The iterator over keys, their `Hash` or their `Eq` panicked. The operation then waits
+    /// nowhere.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicBool, Ordering};
@@ -265,7 +253,8 @@ where
         let expiry = Expiry::new(node.clone(), due_ns, engine);
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {
             Ok(timer) => hold.keep(timer),
-            // The task goes when the operation is decided, and so has no say in this.
+            // The error drops the task only after the operation is decided, so that drop decides
+            // nothing.
             Err(error) if error.is_full() => return refuse(hold, &node, WatchReason::Full),
             Err(_error) => return refuse(hold, &node, WatchReason::Stopped),
         }
@@ -311,7 +300,7 @@ where
     }
 }
 
-/// Gives an operation back that cannot be let in, unless somebody has decided it meanwhile.
+/// Returns an operation that cannot be accepted, unless its end was decided meanwhile.
 fn refuse<K, O>(
     hold: Hold<'_, K, O>,
     node: &Arc<Node<K, O>>,

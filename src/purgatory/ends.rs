@@ -1,6 +1,6 @@
-//! How callers end what waits: by a check of its key, by cancelling, by stopping the purgatory.
+//! How callers end operations: by a check of a key, by cancelling, by stopping the purgatory.
 //!
-//! *Owner*: any thread, callbacks included. No lock is held while an operation is tried or told.
+//! *Owner*: any thread, including in callbacks. No lock is held during a callback.
 //!
 //! *Orderings*: HOLD, in the nodes.
 //!
@@ -24,12 +24,12 @@ where
     O: Operation,
     S: BuildHasher,
 {
-    /// Tries each operation that waits under `key`, in the order in which they came, and answers
-    /// how many this call completed. To be called whenever something has changed that operations
-    /// under `key` wait for, after the change.
+    /// Tries each operation that waits under `key`, in the order of registration, and returns how
+    /// many this call completed. Call it after each change of something that operations under `key`
+    /// wait for.
     ///
-    /// An operation that another thread is just trying is left to that thread, which tries it
-    /// again; one that was registered after the call began may not be tried by it.
+    /// An operation that another thread is trying at the moment is left to that thread, which tries
+    /// it again. An operation that is registered after the call began may not be tried by it.
     ///
     /// O(operations under the key), with one lock for each 32 of them.
     ///
@@ -66,10 +66,11 @@ where
         completed
     }
 
-    /// Cancels every operation that waits under `key`: it will not be told of any end, its timer is
-    /// cancelled, and all its keys let go of it. Returns those that this call cancelled. (A
-    /// `try_complete` that another thread is inside of right now goes on, for nothing; the keys let
-    /// go of that operation when it returns.)
+    /// Cancels every operation that waits under `key`. No callback is called, the operation's timer
+    /// is cancelled, and the operation is removed from all its keys. Returns the operations that
+    /// this call cancelled. (If another thread is inside an operation's `try_complete` at this
+    /// moment, that call continues, without effect; the operation is removed from its keys when the
+    /// call returns.)
     ///
     /// O(operations under the key).
     ///
@@ -101,14 +102,15 @@ where
         cancel_all(&self.inner.lists, self.walk(key))
     }
 
-    /// Stops the purgatory: no operation is let in any more (one that completes at once still
-    /// does), and everything that waits is cancelled and returned, each operation once. Stopping
-    /// again returns nothing.
+    /// Stops the purgatory: operations are no longer accepted (one that completes at once still
+    /// does), and all operations that wait are cancelled and returned, each once. A second call
+    /// returns nothing.
     ///
-    /// Waits for nobody: callbacks that other threads are inside of go on, and so does a
-    /// `try_complete` of what is returned, for nothing. May be called from callbacks. The engine
-    /// goes on: whoever built it stops it, and that of [`new`](Purgatory::new) ends with the last
-    /// clone.
+    /// Does not wait for callbacks that other threads are inside of; they continue. A
+    /// `try_complete` of a returned operation may be among them, and has no effect. May be called
+    /// from callbacks. The engine is not stopped: an engine given to
+    /// [`with_engine`](Purgatory::with_engine) is stopped by its builder, and the engine of
+    /// [`new`](Purgatory::new) ends with the last clone of the purgatory.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -141,7 +143,7 @@ where
     }
 }
 
-/// Cancels each of `nodes`, and answers with those that this call cancelled.
+/// Cancels each of `nodes`, and returns the operations that this call cancelled.
 pub(super) fn cancel_all<K, O>(
     lists: &Lists<K, O>,
     nodes: impl Iterator<Item = Arc<Node<K, O>>>,

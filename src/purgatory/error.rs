@@ -1,12 +1,12 @@
-//! Why an operation was not let in.
+//! Errors of registering an operation.
 
 use std::fmt;
 
 use crate::error::Exclusive;
 use crate::sync::Arc;
 
-/// Why an operation was not let in, with the operation. None of its callbacks was called but
-/// `try_complete`, and none will be.
+/// The error of registering an operation. It holds the operation. None of the operation's callbacks
+/// was called except `try_complete`, and none will be.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct WatchError<O> {
     operation: Exclusive<Arc<O>>,
 }
 
-/// Why an operation was not let in.
+/// Why an operation was not accepted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,9 +57,9 @@ pub struct WatchError<O> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchReason {
-    /// It came without any key: nothing could ever lead to it. (It was not tried either.)
+    /// It had no key, so no check could ever find it. (It was not tried either.)
     NoKeys,
-    /// As many timers are pending on the engine as its `max_pending` allows.
+    /// The engine already has as many pending timers as its `max_pending` allows.
     Full,
     /// The purgatory or its engine has stopped.
     Stopped,
@@ -72,118 +72,27 @@ impl<O> WatchError<O> {
         WatchError { reason, operation: Exclusive::new(operation) }
     }
 
-    /// Why it was not let in.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory, WatchReason};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::new()?;
-    /// purgatory.stop();
-    /// let refused = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(30));
-    /// assert_eq!(refused.unwrap_err().reason(), WatchReason::Stopped);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// The reason.
     pub fn reason(&self) -> WatchReason {
         self.reason
     }
 
     /// The operation.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch {
-    /// #     topic: &'static str,
-    /// # }
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::new()?;
-    /// purgatory.stop();
-    /// let fetch = Fetch { topic: "orders" }.into();
-    /// let refused = purgatory.try_complete_else_watch(fetch, [1], Duration::from_secs(30));
-    /// let fetch = refused.unwrap_err().into_operation();
-    /// assert_eq!(fetch.topic, "orders", "to be answered in another way");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn into_operation(self) -> Arc<O> {
         self.operation.into_inner()
     }
 
     /// Whether there was no key.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory: Purgatory<u64, Fetch> = Purgatory::new()?;
-    /// let refused = purgatory.try_complete_else_watch(Fetch.into(), [], Duration::from_secs(30));
-    /// assert!(refused.is_err_and(|error| error.is_no_keys()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_no_keys(&self) -> bool {
         self.reason == WatchReason::NoKeys
     }
 
     /// Whether the engine was full.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let purgatory = Purgatory::with_engine(&Engine::builder().max_pending(1).build()?);
-    /// purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(30))?;
-    /// let refused = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(30));
-    /// assert!(refused.is_err_and(|error| error.is_full()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_full(&self) -> bool {
         self.reason == WatchReason::Full
     }
 
     /// Whether the purgatory or its engine had stopped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// # use tickless::purgatory::{Operation, Purgatory};
-    /// # struct Fetch;
-    /// # impl Operation for Fetch {
-    /// #     fn try_complete(&self) -> bool {
-    /// #         false
-    /// #     }
-    /// #     fn on_complete(&self) {}
-    /// # }
-    /// let engine = Engine::new()?;
-    /// let purgatory = Purgatory::with_engine(&engine);
-    /// engine.stop()?;
-    /// let refused = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(30));
-    /// assert!(refused.is_err_and(|error| error.is_stopped()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_stopped(&self) -> bool {
         self.reason == WatchReason::Stopped
     }

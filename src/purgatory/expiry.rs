@@ -1,12 +1,11 @@
-//! What the engine holds of an operation: the task that expires it.
+//! The task that expires an operation: the engine's reference to it.
 //!
-//! A task that is dropped instead of run expires its operation all the same, where its time has
-//! come: a dispatcher that drops what it cannot take must not leave an operation waiting for ever.
-//! One that is dropped before its time comes from an engine that has stopped. Its operation waits
-//! on, without a timeout: it is still there for checks, for tickets and for
-//! [`Purgatory::stop`](super::Purgatory::stop).
+//! If a task is dropped at its time or later, it expires its operation as if it were run: a
+//! dispatcher that drops a task for lack of room must not leave an operation waiting for ever. If a
+//! task is dropped before its time, its engine has stopped. Its operation then waits on, without a
+//! timeout: checks, tickets and [`Purgatory::stop`](super::Purgatory::stop) still find it.
 //!
-//! *Owner*: whoever has the task; the reaper that hands it over, usually.
+//! *Owner*: the thread that has the task, usually the reaper that hands it over.
 //!
 //! *Tested by*: `tests/doors_dropped.rs`, `tests/purgatory_ends.rs`.
 
@@ -18,13 +17,13 @@ use crate::sync::Arc;
 use super::node::Node;
 use super::{Decision, Operation};
 
-/// Expires an operation, once: when it comes, or when it is dropped at its time or later.
+/// Expires an operation, once: when it is run, or when it is dropped at its time or later.
 pub(super) struct Expiry<K, O>
 where
     K: Send + 'static,
     O: Operation,
 {
-    /// `None`: it has come.
+    /// `None`: it has run.
     node: Option<Arc<Node<K, O>>>,
     due_ns: u64,
     engine: EngineRef,
@@ -37,7 +36,7 @@ where
     K: Send + 'static,
     O: Operation,
 {
-    /// The expiry of an operation at a time on the engine's clock.
+    /// The expiry of an operation at `due_ns` on the engine's clock.
     pub(super) fn new(node: Arc<Node<K, O>>, due_ns: u64, engine: EngineRef) -> Expiry<K, O> {
         Expiry { node: Some(node), due_ns, engine }
     }
@@ -57,7 +56,7 @@ where
 {
     fn drop(&mut self) {
         let Some(node) = self.node.take() else { return };
-        // The usual case of a task that is dropped: its operation is over.
+        // In the usual case of a dropped task, its operation has ended already.
         if node.decision().is_none() && self.engine.has_reached(self.due_ns) {
             node.decide(Decision::Expired);
         }

@@ -1,12 +1,12 @@
-//! Which operations wait under which keys, for everybody.
+//! The operations that wait under each key, for all threads.
 //!
-//! Keys are spread over parts by their hashes; each part is under a lock of its own. A lock is
-//! held for one watch, one leave, or the collection of one batch, whatever the length of the list,
-//! and never while an operation is tried or told anything, nor while a key or an operation is
-//! dropped. (Only [`WatchLists::close`] copies a whole part.)
+//! Keys are spread over parts by their hashes, and each part has a lock of its own. A lock is held
+//! for one watch, one leave, or the collection of one batch, whatever the length of the list. It is
+//! never held while an operation is tried or one of its callbacks runs, nor while a key or an
+//! operation is dropped. (Only [`WatchLists::close`] copies a whole part.)
 //!
-//! *Invariant*: a thread that has a lock here takes no other, and runs no code of the user but `Eq`
-//! of keys.
+//! *Invariant*: a thread that holds a lock here takes no other, and the only code of the user that
+//! it runs is `Eq` of keys.
 //!
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_oracle.rs`, `tests/purgatory_races.rs`.
 
@@ -24,7 +24,7 @@ use super::blocks::{BATCH, Bookmark};
 use super::places::{Place, Places};
 use super::watchers::Watchers;
 
-/// Into how many parts keys are spread.
+/// The number of parts that keys are spread over.
 const PARTS: usize = 256;
 
 type Part<K, N> = Padded<Mutex<Watchers<K, N>>>;
@@ -35,8 +35,8 @@ pub(super) struct WatchLists<K, N> {
     panicked: Counter,
 }
 
-/// Goes through the operations that waited under one key when it began, in the order in which
-/// they came, and a batch at a time.
+/// Iterates over the operations that waited under one key when the walk began, in the order in
+/// which they were registered, one batch at a time.
 pub(super) struct Walk<'a, K, N: Clone> {
     lists: &'a WatchLists<K, N>,
     part: usize,
@@ -52,19 +52,20 @@ impl<K, N: Clone> WatchLists<K, N> {
         WatchLists { parts, panicked: Counter::new(0) }
     }
 
-    /// Lets `node` wait under `key`; `is_first`: it waits nowhere else yet. `None`: closed.
+    /// Adds `node` under `key`. `is_first`: it is under no other key yet. `None`: closed.
     pub(super) fn watch(&self, node: N, key: K, hash: u64, is_first: bool) -> Option<Place>
     where
         K: Eq,
     {
         let (part, mut key) = (part_of(hash), Some(key));
         let slot = self.lock(part).watch(node, (&mut key, hash), is_first);
-        // Unlocked: the key is dropped here, if it is not needed.
+        // The lock is released: the key is dropped here, unless the list took it.
         self.contained(|| drop(key));
         slot.map(|slot| Place { part: part as u32, slot })
     }
 
-    /// Takes an operation out everywhere; `decision` is how it ended, if that counts.
+    /// Removes an operation from all its places. `decision` is how it ended, if that is to be
+    /// counted.
     pub(super) fn leave(&self, places: &Places, decision: Option<Decision>) {
         let mut end = Some(decision);
         for Place { part, slot } in places.iter() {
@@ -84,7 +85,7 @@ impl<K, N: Clone> WatchLists<K, N> {
         Walk { lists: self, part, bookmark, batch: batch.into_iter() }
     }
 
-    /// Shows each of `nodes` to `f` and lets it go, which may drop its operation.
+    /// Passes each of `nodes` to `f` and drops it, which may drop its operation.
     pub(super) fn visit(&self, nodes: impl Iterator<Item = N>, mut f: impl FnMut(&N)) {
         for node in nodes {
             f(&node);
@@ -92,7 +93,7 @@ impl<K, N: Clone> WatchLists<K, N> {
         }
     }
 
-    /// Lets nobody in any more, and answers everybody who is there, once for each key.
+    /// Closes the lists to new operations, and returns those that wait, once for each key.
     pub(super) fn close(&self) -> Vec<N> {
         (0..PARTS).flat_map(|part| self.lock(part).close()).collect()
     }
@@ -100,7 +101,7 @@ impl<K, N: Clone> WatchLists<K, N> {
     /// Runs `f`, and counts it if it panics.
     pub(super) fn contained(&self, f: impl FnOnce()) {
         if !contained(f) {
-            // ORDER: Relaxed - a number that nothing is decided on.
+            // ORDER: Relaxed - a statistic; nothing is decided on it.
             self.panicked.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -113,12 +114,12 @@ impl<K, N: Clone> WatchLists<K, N> {
             .fold(Stats { panicked, ..Stats::NONE }, Stats::plus)
     }
 
-    /// Walks every invariant. O(n).
+    /// Checks every invariant. O(n).
     pub(super) fn check(&self) {
         (0..PARTS).for_each(|part| self.lock(part).check());
     }
 
-    /// A key's `Eq` that panics leaves the part as it was.
+    /// Ignores poisoning: a key's `Eq` that panics leaves the part as it was.
     fn lock(&self, part: usize) -> impl DerefMut<Target = Watchers<K, N>> {
         match self.parts[part].lock() {
             Ok(part) => part,
@@ -133,7 +134,7 @@ impl<K, N> fmt::Debug for WatchLists<K, N> {
     }
 }
 
-/// The table of a part uses a hash's lowest and highest bits.
+/// The part of a hash. Its bits are not those that a part's table uses: the lowest and the highest.
 fn part_of(hash: u64) -> usize {
     (hash >> 32) as usize % PARTS
 }
@@ -141,7 +142,7 @@ fn part_of(hash: u64) -> usize {
 // === impl Walk ===
 
 impl<K, N: Clone> Walk<'_, K, N> {
-    /// Collects the next batch; `false`: there is none.
+    /// Collects the next batch. `false`: there is none.
     fn go_on(&mut self) -> bool {
         let Some(bookmark) = self.bookmark.take() else { return false };
         let mut batch = Vec::with_capacity(BATCH);

@@ -1,17 +1,20 @@
 //! Delayed operations: each waits under one or more keys until it can complete, or until its
 //! timeout.
 //!
-//! A server that may answer a request only when something else has happened (all replicas have
-//! acknowledged, enough bytes have come in, a group has assembled) registers it as an
-//! [`Operation`] under the keys of what it waits for. Whoever changes such a thing *checks* its
-//! key, and the operations there that can complete now do. What cannot in time, expires.
+//! Some requests can be answered only when something else has happened: all replicas have
+//! acknowledged, enough bytes have arrived, a group has assembled. A server registers such a
+//! request as an [`Operation`] under the keys of what it waits for. Code that changes one of these
+//! things *checks* its key, and the operations under the key that can complete now are completed.
+//! An operation that cannot complete in time expires.
 //!
 //! - Each operation ends exactly once: by a check, by force, by its timeout or by being cancelled,
 //!   whichever comes first.
-//! - When it ends, its timer and every key let go of it at once: nothing waits for a purge. (If
-//!   that happens while another call is inside its `try_complete`: when that call returns.)
-//! - A check is never lost: an operation that is being tried when a check comes by is tried again.
-//! - Nobody waits for a callback of somebody else, and no lock is held during one.
+//! - When it ends, its timer is cancelled and it is removed from all its keys at once; there is no
+//!   purge. (If another call is inside its `try_complete` at that moment, this happens when that
+//!   call returns.)
+//! - A check is never lost: if a check comes while an operation is being tried, the operation is
+//!   tried again.
+//! - No call waits for a callback on another thread, and no lock is held during a callback.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,10 +52,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// `operation` is what users implement; `door` the purgatory itself, `ends` how callers end an
-// operation in it, `view` reads it, `delayed` is a ticket. `node` is an operation with its word
-// (in `crate::protocol`), `expiry` its timer's task. `lists`, `watchers`, `blocks` and `chunks`
-// keep the operations under their keys.
+// `operation` is the trait that users implement. `door` is the purgatory itself, `ends` the calls
+// that end operations, `view` the calls that read it, `delayed` a ticket. `node` is an operation
+// with its word (in `crate::protocol`), `expiry` its timer's task. `lists`, `watchers`, `blocks`
+// and `chunks` keep the operations under their keys.
 mod arrival;
 mod blocks;
 mod chunks;

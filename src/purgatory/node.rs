@@ -1,11 +1,10 @@
-//! One operation in the purgatory: its word, and what its holder keeps beside it.
+//! One operation in the purgatory: its word, and the state that its holder keeps beside the word.
 //!
-//! *Owner*: everybody who can lead to it, by reference count: the lists of its keys, its timer, its
-//! tickets, and calls under way. The lists and the timer let go of it when it ends, so that then
-//! only tickets keep it.
+//! *Owner*: shared by reference count: the lists of its keys, its timer, its tickets, and calls
+//! under way. When the operation ends, the lists and the timer drop their references, so that only
+//! tickets keep it.
 //!
-//! *Invariant*: what is kept beside the word is touched by a [`Hold`] alone, and there is at most
-//! one (HOLD).
+//! *Invariant*: only a [`Hold`] touches the state beside the word, and there is at most one (HOLD).
 //!
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_races.rs`; the word by
 //! `loom-tests/tests/hold.rs`.
@@ -21,10 +20,10 @@ use super::lists::WatchLists;
 use super::places::Places;
 use super::{Decision, Operation};
 
-/// The lists that nodes are in.
+/// The lists of nodes.
 pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 
-/// An operation and everything about it.
+/// An operation and its state in the purgatory.
 pub(super) struct Node<K, O> {
     word: HoldWord<Decision>,
     kept: UnsafeCell<Kept>,
@@ -32,7 +31,7 @@ pub(super) struct Node<K, O> {
     count: CountShard<Arc<Lists<K, O>>>,
 }
 
-/// What the holder alone touches.
+/// State that only the holder touches.
 #[derive(Default)]
 struct Kept {
     places: Places,
@@ -43,8 +42,8 @@ struct Kept {
 pub(super) const COMPLETED: Released<Decision> =
     Released::Finish { how: Decision::Completed, by_holder: true };
 
-/// The hold of a node. One that is dropped gives the operation up: a key or its hash panicked
-/// while the operation was being registered.
+/// The hold of a node. Dropping it gives the operation up: a key or its hash panicked during the
+/// registration.
 pub(super) struct Hold<'a, K, O>
 where
     K: Send + 'static,
@@ -54,13 +53,13 @@ where
 }
 
 thread_local! {
-    /// The nodes that this thread is inside a try of.
+    /// The nodes that this thread is trying at the moment.
     static TRIES: Nesting<*const ()> = const { Nesting::new() };
 }
 
-// SAFETY: the word, the reference counts and the lists' locks may be shared. What is kept
-// is touched by the one holder, and the hold passes from thread to thread by exchanges that
-// release and acquire (HOLD); a `Handle` may be sent. The operation is `Send + Sync`.
+// SAFETY: the word, the reference counts and the lists' locks may be shared. Only the holder
+// touches the kept state, and the hold passes from thread to thread by CASes that release and
+// acquire (HOLD); a `Handle` may be sent. The operation is `Send + Sync`.
 unsafe impl<K: Send, O: Send + Sync> Sync for Node<K, O> {}
 
 // === impl Node ===
@@ -70,7 +69,7 @@ where
     K: Send + 'static,
     O: Operation,
 {
-    /// A node that its maker [holds](Hold::of_new).
+    /// A node that is [held](Hold::of_new) by its creator.
     pub(super) fn new_held(
         operation: Arc<O>,
         count: CountShard<Arc<Lists<K, O>>>,
@@ -87,7 +86,8 @@ where
         self.word.end()
     }
 
-    /// Sees to it that the operation is tried once more. `true`: that was here, and it completed.
+    /// Makes sure that the operation is tried once more. Returns `true` if it was tried here and
+    /// completed.
     pub(super) fn check(self: &Arc<Self>) -> bool {
         match self.word.come(|| self.is_tried_here()) {
             Came::Hold => Hold { node: self }.work() == COMPLETED,
@@ -95,7 +95,7 @@ where
         }
     }
 
-    /// Decides how the operation ends; `false`: somebody else has.
+    /// Decides how the operation ends. `false`: that was decided already.
     pub(super) fn decide(self: &Arc<Self>, decision: Decision) -> bool {
         match self.word.decide(decision, || self.is_tried_here()) {
             Decided::Finish => {
@@ -142,7 +142,7 @@ where
     K: Send + 'static,
     O: Operation,
 {
-    /// The hold of a new node, which nobody else knows yet.
+    /// The hold of a new node, which no other thread can reach yet.
     pub(super) fn of_new(node: &'a Arc<Node<K, O>>) -> Hold<'a, K, O> {
         Hold { node }
     }
@@ -162,20 +162,20 @@ where
         self.kept(|kept| kept.timer = Some(timer));
     }
 
-    /// Tries the operation, and lets go of it or finishes it.
+    /// Tries the operation, then releases it or finishes it.
     pub(super) fn work(mut self) -> Released<Decision> {
         let try_complete = || self.node.try_complete();
         let released = self.node.word.work(Decision::Completed, try_complete);
         if let Released::Finish { how, .. } = released {
             self.finish(how);
         }
-        // If the operation waits, somebody else may hold it by now.
+        // If the operation waits, another thread may hold it by now.
         mem::forget(self);
         released
     }
 
-    /// Ends the operation without a word to it, unless it is decided already. Returns whether
-    /// this ended it.
+    /// Ends the operation without a callback, unless its end is decided already. Returns whether
+    /// this call ended it.
     pub(super) fn give_up(mut self) -> bool {
         let is_ours = self.abandon();
         mem::forget(self);
@@ -195,7 +195,7 @@ where
         }
     }
 
-    /// Lets everything go that leads to the operation, then tells it.
+    /// Cancels the timer and removes the operation from its keys, then calls its callbacks.
     fn finish(&mut self, decision: Decision) {
         self.let_go(Some(decision));
         let (lists, operation) = (self.node.lists(), &self.node.operation);
@@ -207,7 +207,7 @@ where
         }
     }
 
-    /// Lets go of the timer, and of the operation under each of its keys.
+    /// Cancels the timer, and removes the operation from each of its keys.
     fn let_go(&mut self, counted: Option<Decision>) {
         let Kept { places, timer } = self.kept(mem::take);
         if let Some(timer) = timer {
@@ -217,7 +217,7 @@ where
     }
 
     fn kept<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> R {
-        // SAFETY: this is the one hold of the node, and it is lent exclusively.
+        // SAFETY: this is the only hold of the node, and it is borrowed exclusively.
         self.node.kept.with_mut(|kept| f(unsafe { &mut *kept }))
     }
 }

@@ -1,18 +1,18 @@
-//! What waits.
+//! The trait of operations.
 
 /// An operation that waits until it can complete, or until its timeout.
 ///
-/// All three calls come from whichever thread is concerned: the one that registers the operation,
-/// one that checks a key, one that forces it, or the engine's reaper when the timeout comes. For
-/// one operation they never overlap: each call has returned, and what it wrote is visible, before
-/// the next begins. No lock of the purgatory is held during them; they may check, force, register
-/// and cancel on the same purgatory, for the same keys too.
+/// All three methods are called by the thread concerned: the one that registers the operation,
+/// checks a key or forces the operation, or the engine's reaper when the timeout comes. For one
+/// operation the calls never overlap: each call has returned, and its writes are visible, before
+/// the next begins. No lock of the purgatory is held during a call; it may check, force, register
+/// and cancel on the same purgatory, even for the same keys.
 ///
-/// A call that panics is caught and counted ([`Stats::panicked`](super::Stats::panicked)); a
-/// `try_complete` that panicked counts as one that answered `false`.
+/// A panic of a call is caught and counted ([`Stats::panicked`](super::Stats::panicked)); a
+/// `try_complete` that panicked counts as `false`.
 ///
-/// A type with interior mutability holds what the operation collects. An operation is to be
-/// registered once: registered twice, it is two operations to the purgatory.
+/// Use a type with interior mutability if the operation collects something. Register an operation
+/// once: if it is registered twice, the purgatory treats it as two operations.
 ///
 /// ```
 /// use std::sync::mpsc::{self, Sender};
@@ -49,15 +49,15 @@
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Operation: Send + Sync + 'static {
-    /// Whether the operation can complete now. If it answers `true`, then `on_complete` follows
-    /// on the same thread, unless the operation was forced, timed out or cancelled meanwhile (and
-    /// then what that asks for follows).
+    /// Returns whether the operation can complete now. If it returns `true`, `on_complete` follows
+    /// on the same thread, unless the operation was forced, timed out or cancelled meanwhile: then
+    /// the callbacks of that end follow.
     ///
-    /// Called at registration, before and after the operation is watched, and for each check of
-    /// one of its keys. Each check is followed by a whole call that began after it, or finds the
-    /// operation decided; only one that comes from inside this very call (directly, or through what
-    /// it calls) is not. It should look at the state that the keys stand for and be quick:
-    /// a check waits for the calls that it makes.
+    /// Called at registration, before and after the operation is watched, and for each check of one
+    /// of its keys. Each check is followed by a complete call that began after it, or finds that
+    /// the operation has ended. The exception is a check from inside this same call (directly, or
+    /// through what it calls). The method should look at the state that the keys stand for, and be
+    /// quick: a check waits for the calls that it makes.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,8 +81,9 @@ pub trait Operation: Send + Sync + 'static {
     /// ```
     fn try_complete(&self) -> bool;
 
-    /// The operation completes, by itself, by force or by its timeout: called exactly once, unless
-    /// it is cancelled or its purgatory stops. By then no key leads to it any more.
+    /// The operation completes, by itself, by force or by its timeout. Called exactly once, unless
+    /// the operation is cancelled or its purgatory stops. The operation has been removed from all
+    /// its keys by then.
     ///
     /// ```
     /// # use std::sync::mpsc::{self, Sender};
@@ -97,7 +98,7 @@ pub trait Operation: Send + Sync + 'static {
     ///     #     true
     ///     # }
     ///     fn on_complete(&self) {
-    ///         // The client may have gone meanwhile: nothing to do then.
+    ///         // The client may have gone meanwhile: then there is nothing to do.
     ///         let _ = self.client.send("here you are".to_owned());
     ///     }
     /// }

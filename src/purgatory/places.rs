@@ -1,9 +1,9 @@
-//! Where an operation is watched.
+//! The places where an operation is watched.
 
-/// Places that need no allocation.
+/// The number of places that need no allocation.
 const FEW: usize = 3;
 
-/// Where an operation is watched under one of its keys.
+/// The place of an operation under one of its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// The number of the part.
@@ -11,7 +11,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// All places of an operation, in the order in which it came to them.
+/// All places of an operation, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     count: u32,

@@ -1,9 +1,10 @@
-//! What a purgatory has counted.
+//! The statistics of a purgatory.
 
-/// What a purgatory has counted since it was made: operations that waited. (What completes on the
-/// spot, before it waits, is not among them.)
+/// Statistics of a purgatory since it was created. They cover operations that waited; operations
+/// that complete immediately, before they wait, are not included.
 ///
-/// Numbers of one reading need not fit together to the last operation while others are at work.
+/// While other threads use the purgatory, the numbers of one reading may be inconsistent with one
+/// another by a few operations.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,11 +30,11 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Operations that wait.
+    /// The number of operations that wait.
     pub delayed: usize,
-    /// The same, each counted once for each of its keys.
+    /// The same, with each operation counted once for each of its keys.
     pub watched: usize,
-    /// Keys under which somebody waits.
+    /// The number of keys under which an operation waits.
     pub keys: usize,
     /// Operations that completed, by themselves or by force.
     pub completed: u64,
@@ -41,13 +42,13 @@ pub struct Stats {
     pub expired: u64,
     /// Operations that were cancelled or returned by `stop`.
     pub cancelled: u64,
-    /// Callbacks that panicked, and drops of keys and of operations. (What is dropped with the task
-    /// of a timer that fires counts on the engine.)
+    /// Panics of callbacks, and of drops of keys and operations. (Drops with the task of a timer
+    /// that fires are counted by the engine.)
     pub panicked: u64,
 }
 
 impl Stats {
-    /// Nothing.
+    /// All zero.
     pub(super) const NONE: Stats = Stats {
         delayed: 0,
         watched: 0,
@@ -58,7 +59,7 @@ impl Stats {
         panicked: 0,
     };
 
-    /// Both together.
+    /// The sums.
     pub(super) fn plus(self, other: Stats) -> Stats {
         Stats {
             delayed: self.delayed + other.delayed,

@@ -1,14 +1,15 @@
-//! Which operations wait under which keys: one part of the keys, for whoever has its lock.
+//! The operations that wait under each key of one part, behind the part's lock.
 //!
-//! Each key has a list of operations, in the order in which they came. One whose slot is known
-//! leaves in constant time; a key whose last operation leaves is taken out, and memory that a burst
-//! needed goes back when it is over.
+//! Each key has a list of operations, in the order in which they were registered. An operation
+//! whose slot is known leaves in constant time. A key is removed with its last operation, and the
+//! memory of a burst is freed when the burst is over.
 //!
-//! *Owner*: whoever has the lock. No code of the user runs here but `Eq` of a key that is looked
-//! up: if that panics, nothing has changed yet. Keys and operations are handed out to be dropped.
+//! *Owner*: the thread that holds the lock. The only code of the user that runs here is `Eq` of
+//! keys, in lookups; if it panics, nothing has changed yet. Keys and operations are returned to the
+//! caller, which drops them.
 //!
-//! *Invariants*: a list is not empty, and in the table under its key's hash; the counts are sums
-//! over all lists.
+//! *Invariants*: a list is not empty, and the table has it under its key's hash; the counts are
+//! sums over all lists.
 //!
 //! *Tested by*: the unit tests below, `tests/purgatory_oracle.rs`.
 
@@ -22,12 +23,12 @@ use super::Stats;
 use super::blocks::{Blocks, Bookmark, Ends};
 use super::chunks::Chunks;
 
-/// A table for so many lists is kept whatever happens.
+/// The table is not shrunk below this number of lists.
 const KEPT: usize = 64;
 
-/// Keys, and who waits under them. `N` stands for an operation.
+/// Keys, and the operations under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
-    /// Numbers of lists, by the hashes of their keys.
+    /// The numbers of the lists, by the hashes of their keys.
     table: HashTable<u32>,
     lists: Chunks<List<K>>,
     blocks: Blocks<N>,
@@ -55,9 +56,9 @@ impl<K, N: Clone> Watchers<K, N> {
         }
     }
 
-    /// Lets `node` wait under `key`; `is_first`: it waits nowhere else yet. Takes the key if nobody
-    /// waited there; else, also if its `Eq` panics, it is the caller's to drop. Answers the slot;
-    /// `None`: closed.
+    /// Adds `node` under `key` and returns its slot; `None`: closed. `is_first`: it is under no
+    /// other key yet. Takes the key if it is new here. Otherwise, and also if its `Eq` panics, the
+    /// caller has to drop the key.
     pub(super) fn watch(
         &mut self,
         node: N,
@@ -81,8 +82,8 @@ impl<K, N: Clone> Watchers<K, N> {
         Some(self.blocks.push(number, ends, node))
     }
 
-    /// Takes the operation in a slot out. `end` if it is its first slot: how the operation ended,
-    /// if that counts. Answers the key too if nobody waits there any more.
+    /// Removes the operation in a slot. `end` is given for the operation's first slot: how the
+    /// operation ended, if that is to be counted. Also returns the key if its list is empty now.
     pub(super) fn leave(&mut self, slot: u32, end: Option<Option<Decision>>) -> (N, Option<K>) {
         self.counts.watched -= 1;
         self.counts.delayed -= usize::from(end.is_some());
@@ -98,8 +99,8 @@ impl<K, N: Clone> Watchers<K, N> {
         (node, self.remove_if_empty(number))
     }
 
-    /// Begins to go through a key's list: collects the first operations, as many as fit into a
-    /// batch. The bookmark says where more are.
+    /// Begins a walk along a key's list: collects the first operations, at most a batch. The
+    /// bookmark says where the rest begins.
     pub(super) fn begin<Q>(&mut self, hash: u64, key: &Q, batch: &mut Vec<N>) -> Option<Bookmark>
     where
         K: Borrow<Q>,
@@ -109,7 +110,7 @@ impl<K, N: Clone> Watchers<K, N> {
         self.blocks.begin(self.lists[number].ends, batch)
     }
 
-    /// Goes on where `mark` is. Answers the key if nobody waits there any more.
+    /// Continues at `mark`. Returns the key if its list is empty now.
     pub(super) fn go_on(
         &mut self,
         mark: Bookmark,
@@ -120,14 +121,14 @@ impl<K, N: Clone> Watchers<K, N> {
         (next, self.remove_if_empty(number))
     }
 
-    /// Takes a bookmark out. Answers the key if nobody waits there any more.
+    /// Removes a bookmark. Returns the key if its list is empty now.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
         let number = self.blocks.list_of_mark(&mark);
         self.blocks.close_book(&mut self.lists[number].ends, mark);
         self.remove_if_empty(number)
     }
 
-    /// Lets nobody in any more, and answers everybody who is there, once for each key.
+    /// Closes the part to new operations, and returns those that wait, once for each key.
     pub(super) fn close(&mut self) -> Vec<N> {
         self.is_closed = true;
         self.blocks.nodes()
@@ -174,7 +175,7 @@ impl<K, N: Clone> Watchers<K, N> {
         key
     }
 
-    /// Walks every invariant. O(n).
+    /// Checks every invariant. O(n).
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
         for (number, list) in self.lists.iter() {
@@ -204,7 +205,7 @@ mod tests {
 
     type Few = Watchers<&'static str, usize>;
 
-    /// Watches `node` under `key`, which is its own hash as far as tests care.
+    /// Watches `node` under `key`, whose length is its hash here.
     fn watch(few: &mut Few, node: usize, key: &'static str) -> u32 {
         let hash = key.len() as u64;
         few.watch(node, (&mut Some(key), hash), true).unwrap()
@@ -214,7 +215,7 @@ mod tests {
         few.leave(slot, Some(None))
     }
 
-    /// Everybody under `key`, batch by batch; `between` runs between two.
+    /// All operations under `key`, batch by batch; `between` runs between two batches.
     fn walk(few: &mut Few, key: &str, mut between: impl FnMut(&mut Few)) -> Vec<Vec<usize>> {
         let mut batch = Vec::new();
         let mut mark = few.begin(key.len() as u64, key, &mut batch);

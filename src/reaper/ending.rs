@@ -1,19 +1,19 @@
-//! The end of an engine: who may run turns, who drops the handler, and what comes back.
+//! The end of an engine: which thread may run turns, which drops the handler, and what comes back.
 //!
-//! A stopper raises the flag, closes the shards, and ends the *roles*. Each shard has one role:
-//! whoever has it runs turns there. A role that nobody has is ended by the stopper; one that
-//! somebody has is ended by its holder, who leaves what it was handing over to the stoppers. Who
-//! ends the last role drops the handler and wakes all stoppers. So no stopper waits for a lock
+//! A stopper raises the flag, closes the shards, and ends the *roles*. Each shard has one role: the
+//! thread that holds it runs the shard's turns. The stopper ends a role that is free. A role that
+//! is taken is ended by its holder, which leaves the payloads in hand to the stoppers. The thread
+//! that ends the last role drops the handler and wakes all stoppers. So no stopper waits for a lock
 //! that is held while a task runs, and a stopper may give up waiting at any time.
 //!
-//! *Owner*: anyone stops and waits; one thread at a time has a role.
+//! *Owner*: any thread stops and waits; one thread at a time holds a role.
 //!
-//! *Invariants*: the handler is there as long as one role has not ended. What was left of a batch
-//! is claimed once.
+//! *Invariants*: the handler exists until the last role has ended. The payloads left of a batch are
+//! claimed once.
 //!
-//! *Orderings*: STOP. The flag is an atomic, because a batch looks at it before each payload: no
-//! payload is taken after its holder has seen the flag. A role is a word (`role.rs`). All else is
-//! behind the lock of the end, which is not held while foreign code runs.
+//! *Orderings*: STOP. The flag is an atomic, because a batch reads it before each payload: once its
+//! holder has seen the flag, no further payload is taken. A role is a word (`role.rs`). All other
+//! state is behind the lock of `end`, which is not held while foreign code runs.
 //!
 //! *Tested by*: `loom-tests/tests/ending.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
 
@@ -28,11 +28,11 @@ use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, 
 
 use super::role::Role;
 
-/// What decides how an engine with payloads `T` and a handler `H` ends.
+/// The state that decides how an engine with payloads `T` and a handler `H` ends.
 pub struct Ending<T, H> {
     stopping: AtomicBool,
     roles: Box<[Role<T>]>,
-    /// There until the last role has ended.
+    /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
     over: Condvar,
@@ -42,30 +42,30 @@ pub struct Ending<T, H> {
 struct End<T> {
     /// Roles that have not ended.
     roles: usize,
-    /// What was in hand when its role ended, until it is claimed.
+    /// Payloads that were in hand when their role ended, until they are claimed.
     left: Vec<T>,
-    /// Nobody will claim what is left.
+    /// Nobody will claim `left` any more.
     is_abandoned: bool,
     /// All roles have ended, and the handler was dropped.
     is_over: bool,
 }
 
-/// A role in somebody's hands. When this goes, the next may have it, unless the engine is
-/// stopping: then the role ends.
+/// A held role. Dropping it frees the role for the next thread. If the engine is stopping, dropping
+/// it ends the role.
 pub struct Turns<'a, T, H> {
     ending: &'a Ending<T, H>,
     role: &'a Role<T>,
 }
 
-// SAFETY: the handler may be shared and sent if it says so. It is looked at by those who have a
-// role, and taken when there are none any more, which the lock of the end orders. Everything else
-// may be shared.
+// SAFETY: the handler may be shared and sent if its type may. Only holders of a role look at it,
+// and it is taken out when no role is left, which the lock of `end` orders. Everything else may be
+// shared.
 unsafe impl<T: Send, H: Send + Sync> Sync for Ending<T, H> {}
 
 // === impl Ending ===
 
 impl<T, H> Ending<T, H> {
-    /// The end of an engine with `shards` shards, which has not come yet.
+    /// The state of an engine with `shards` shards that is not stopping.
     pub fn new(shards: usize, handler: H) -> Ending<T, H> {
         let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
         Ending {
@@ -84,29 +84,30 @@ impl<T, H> Ending<T, H> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The flag, for batches.
+    /// The stop flag, for batches.
     pub fn flag(&self) -> &AtomicBool {
         &self.stopping
     }
 
-    /// Raises the flag. `true`: it was not up before.
+    /// Raises the flag. Returns `true` if it was not raised before.
     pub fn begin(&self) -> bool {
         // ORDER(STOP): AcqRel - Release pairs with `is_stopping`; Acquire: a second stopper comes
         // after the first.
         !self.stopping.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes the role of `shard`; waits while somebody else has it. `None`: the engine is stopping.
+    /// Takes the role of `shard`; waits while another thread holds it. Returns `None` if the engine
+    /// is stopping.
     pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
         let role = &self.roles[shard];
         let is_taken = !self.is_stopping() && role.take();
         is_taken.then(|| Turns { ending: self, role })
     }
 
-    /// Stops: from here on no payload is taken out of a batch, nothing gets into a shard, and no
-    /// role is given out. Answers what was pending, but for what is in the hands of a role.
+    /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
+    /// role is given out. Returns the pending payloads, except those in the hands of a role.
     ///
-    /// Those who have a role end it soon; [`Ending::wait`] waits for that.
+    /// The holders of roles end them soon; [`Ending::wait`] waits for that.
     pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let is_first = self.begin();
         let mut pending = Vec::new();
@@ -120,13 +121,15 @@ impl<T, H> Ending<T, H> {
             }
         }
         if is_first {
-            // Only now: who is woken by this finds the shard closed and its role ended.
+            // Only now: a thread that this wakes finds the shard closed, and its role ended or
+            // ending.
             shards.iter().for_each(|shard| shard.doorbell().ring());
         }
         pending
     }
 
-    /// Waits until every role has ended and the handler was dropped; `false`: not by `deadline`.
+    /// Waits until every role has ended and the handler was dropped. Returns `false` if that has
+    /// not happened by `deadline`.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         let mut end = self.lock();
         while !end.is_over {
@@ -138,25 +141,25 @@ impl<T, H> Ending<T, H> {
         true
     }
 
-    /// How many shards have a role that has not ended.
+    /// The number of shards whose role has not ended.
     pub fn roles_left(&self) -> usize {
         self.lock().roles
     }
 
-    /// Claims what was in hand where roles have ended.
+    /// Takes the payloads that were in hand when their roles ended.
     pub fn claim(&self) -> Vec<T> {
         mem::take(&mut self.lock().left)
     }
 
-    /// Nobody will claim anything any more: what is left now is the caller's to drop, what will be
-    /// left is dropped by those who leave it.
+    /// Declares that nobody will claim payloads any more. The caller drops those that are returned;
+    /// a thread that ends a role later drops its own.
     pub fn abandon(&self) -> Vec<T> {
         let mut end = self.lock();
         end.is_abandoned = true;
         mem::take(&mut end.left)
     }
 
-    /// A role has ended, with this in hand.
+    /// Records that a role has ended with `in_hand` in its queue.
     fn role_ended(&self, in_hand: Queue<T>) {
         let mut in_hand: Vec<T> = in_hand.into_iter().map(|(_, payload)| payload).collect();
         let mut end = self.lock();
@@ -168,8 +171,9 @@ impl<T, H> Ending<T, H> {
         drop(end);
         drop_each(in_hand);
         if is_last {
-            // SAFETY: all roles have ended, and nobody gets one any more, so nobody looks at the
-            // handler; the lock of the end orders this after the last look. One role was the last.
+            // SAFETY: all roles have ended and none is given out any more, so nobody looks at the
+            // handler; the lock of `end` orders this after the last look. Exactly one role was the
+            // last.
             let handler = self.handler.with_mut(|slot| unsafe { (*slot).take() });
             contained(|| drop(handler));
             self.lock().is_over = true;
@@ -191,12 +195,12 @@ impl<T, H> fmt::Debug for Ending<T, H> {
 // === impl Turns ===
 
 impl<T, H> Turns<'_, T, H> {
-    /// The handler, and the queue for what is handed over.
+    /// The handler, and the queue of payloads to hand over.
     #[inline]
     pub fn parts(&mut self) -> (&H, &mut Queue<T>) {
-        // SAFETY: the handler is taken when no role is left, and here is one, which this borrows.
+        // SAFETY: the handler is taken when no role is left, and this borrows one.
         let handler = self.ending.handler.with(|slot| unsafe { (*slot).as_ref() });
-        // SAFETY: who has the role has its queue; it is lent until this borrow ends.
+        // SAFETY: the holder of the role has its queue; it is lent until this borrow ends.
         let queue = unsafe { &mut *self.role.queue() };
         (handler.expect("it is taken after the last role has ended"), queue)
     }
@@ -205,7 +209,7 @@ impl<T, H> Turns<'_, T, H> {
 impl<T, H> Drop for Turns<'_, T, H> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this has the role, and is no more.
+        // SAFETY: `self` holds the role, and ends here.
         if let Some(in_hand) = unsafe { self.role.give_back() } {
             self.ending.role_ended(in_hand);
         }

@@ -1,8 +1,8 @@
-//! Events for the `tracing` facade; without that feature nothing here does anything.
+//! Events for the `tracing` facade; without that feature everything here is a no-op.
 //!
-//! One target each, so that a filter can tell them apart: `tickless::batch` (spans),
-//! `tickless::slow`, `tickless::panic` and `tickless::saturation`. Where a program has nobody who
-//! listens to a target, each costs the test of a cached flag.
+//! Each kind of event has its own target, so that a filter can tell them apart: `tickless::batch`
+//! (spans), `tickless::slow`, `tickless::panic` and `tickless::saturation`. A target without a
+//! subscriber costs the test of a cached flag.
 //!
 //! *Tested by*: `tests/tracing.rs`.
 
@@ -15,7 +15,7 @@ use crate::dispatch::SlowTask;
 use super::Observer;
 use super::panics::TaskPanic;
 
-/// The handler takes a batch of `timers`: a span around `f`.
+/// Runs `f`, in which the handler takes a batch of `timers`, in a span.
 #[inline]
 pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -> R) -> R {
     #[cfg(feature = "tracing")]
@@ -30,7 +30,7 @@ pub(super) fn in_batch<R>(observer: &Observer, timers: usize, f: impl FnOnce() -
     f()
 }
 
-/// A payload was slow.
+/// Reports a payload that was slow.
 pub(super) fn slow(engine: &str, slow: &SlowTask) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -46,7 +46,7 @@ pub(super) fn slow(engine: &str, slow: &SlowTask) {
     );
 }
 
-/// A payload panicked.
+/// Reports a payload that panicked.
 pub(super) fn panicked(observer: &Observer, panic: &TaskPanic<'_>) {
     #[cfg(feature = "tracing")]
     tracing::error!(
@@ -58,7 +58,7 @@ pub(super) fn panicked(observer: &Observer, panic: &TaskPanic<'_>) {
     );
 }
 
-/// A shard has fallen behind.
+/// Reports that a shard has fallen behind.
 pub(super) fn saturated(observer: &Observer, behind: Duration, limit: Duration) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -71,7 +71,7 @@ pub(super) fn saturated(observer: &Observer, behind: Duration, limit: Duration) 
     );
 }
 
-/// A shard that had fallen behind has nothing left to do.
+/// Reports that a shard that had fallen behind has nothing left to do.
 pub(super) fn caught_up(observer: &Observer, lasted: Duration) {
     #[cfg(feature = "tracing")]
     tracing::info!(

@@ -1,4 +1,4 @@
-//! Handing payloads over, so that no panic of theirs gets further than here.
+//! Hands payloads to the handler. Panics of the handler and of payloads are caught here.
 
 use std::iter;
 
@@ -15,17 +15,17 @@ pub(super) struct Handed {
     pub(super) panicked: u64,
     /// Payloads that were slow.
     pub(super) slow: u64,
-    /// With this batch the shard has become saturated.
+    /// The shard has become saturated with this batch.
     pub(super) saturates: bool,
 }
 
-/// Gives the whole batch to the handler. The first of it comes from a bucket that was to be
-/// opened at `opened`.
+/// Gives the whole batch to the handler. The first payload comes from a bucket that was due to open
+/// at `opened`.
 ///
-/// After a panic the handler gets what it had not taken yet. One that panics before it takes
-/// anything loses the first payload, so that the batch gets shorter each time.
+/// After a panic the handler gets the payloads that it had not taken yet. If it panicked before it
+/// took any, the first payload is dropped, so that the batch gets shorter each time.
 ///
-/// What is left in the batch in the end is so because the engine is stopping.
+/// Payloads are left in the batch at the end only if the engine is stopping.
 pub(super) fn hand_over<T>(
     reaper: &Reaper<'_, T>,
     batch: &mut Queue<T>,
@@ -74,15 +74,16 @@ fn hand_all_over<T>(
 fn record_lateness<T>(reaper: &Reaper<'_, T>, batch: &Queue<T>, now_ns: u64) {
     let mut rest = batch.iter().map(|&(deadline, _)| deadline).peekable();
     while let Some(deadline) = rest.next() {
-        // They come in order: what is due at one tick stands together.
+        // The batch is in order: payloads that are due at one tick are adjacent.
         let more = iter::from_fn(|| rest.next_if_eq(&deadline)).count();
         let due_ns = reaper.scale.start_ns(deadline).unwrap_or(now_ns);
         reaper.observer.lateness().record(now_ns.saturating_sub(due_ns), 1 + more as u64);
     }
 }
 
-/// Drops what the handler left behind, and answers how many payloads panicked at that. Once the
-/// engine is stopping nobody can tell whether the handler would have taken it: it stays then.
+/// Drops the payloads that the handler left behind, and returns how many of them panicked when
+/// dropped. Once the engine is stopping the rest stays: nobody can tell whether the handler would
+/// have taken it.
 fn drop_all<T>(reaper: &Reaper<'_, T>, batch: &mut Queue<T>, fired: &Counter) -> u64 {
     let mut panicked = 0;
     while !batch.is_empty() && !reaper.is_stopping() {

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::sync::{Counter, Ordering};
 
-/// Values are told apart to one part in 2^SUB_BITS.
+/// The resolution of the histogram is one part in 2^SUB_BITS.
 const SUB_BITS: u32 = 4;
 const SUBS: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
 
-/// Counts of latenesses, by size.
+/// A histogram of latenesses.
 pub struct Latenesses {
     counts: Box<[Counter; BUCKETS]>,
     max_ns: Counter,
 }
 
-/// How late timers were handed to the handler: time of hand-over less deadline, where deadlines
-/// count from the tick that they were rounded up to.
+/// How late timers were handed to the handler: the time of the hand-over minus the deadline, where
+/// the deadline is rounded up to a tick.
 ///
 /// Quantiles are upper bounds, at most 6.25 % too high; the maximum is exact.
 ///
@@ -40,19 +40,19 @@ pub struct Latenesses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lateness {
-    /// Timers counted.
+    /// Number of timers.
     pub count: u64,
-    /// Half of them were no later.
+    /// Half of the timers were at most this late.
     pub p50: Duration,
-    /// 99 of 100 were no later.
+    /// 99 of 100 timers were at most this late.
     pub p99: Duration,
-    /// 999 of 1000 were no later.
+    /// 999 of 1000 timers were at most this late.
     pub p999: Duration,
-    /// None was later.
+    /// No timer was later than this.
     pub max: Duration,
 }
 
-/// What a reader of [`Latenesses`] has seen of them before.
+/// The counts of a [`Latenesses`] that a reader has already been told.
 #[derive(Clone, Debug)]
 pub struct Seen {
     counts: Box<[u64]>,
@@ -61,7 +61,7 @@ pub struct Seen {
 // === impl Latenesses ===
 
 impl Latenesses {
-    /// Nothing counted yet.
+    /// An empty histogram.
     pub fn new() -> Latenesses {
         Latenesses {
             counts: Box::new(array::from_fn(|_| Counter::new(0))),
@@ -69,7 +69,7 @@ impl Latenesses {
         }
     }
 
-    /// Counts `n` that are equally late. Only the shard's owner may call this.
+    /// Counts `n` timers that are `ns` late. Only the shard's owner may call this.
     #[inline]
     pub fn record(&self, ns: u64, n: u64) {
         // ORDER: Relaxed - one writer (the owner's exclusion), and readers want numbers only.
@@ -80,8 +80,8 @@ impl Latenesses {
         }
     }
 
-    /// Calls `tell` with each lateness (the upper bound of those that count as the same) and how
-    /// many there are that `seen` has not, and remembers there that they were.
+    /// Calls `tell` for each bucket that has grown since `seen`, with the upper bound of the bucket
+    /// and the number of new timers, and updates `seen`.
     pub fn tell_new(&self, seen: &mut Seen, mut tell: impl FnMut(Duration, u64)) {
         for (bucket, (count, seen)) in self.counts.iter().zip(&mut seen.counts).enumerate() {
             // ORDER: Relaxed - as in `record`.
@@ -109,7 +109,7 @@ impl fmt::Debug for Latenesses {
 // === impl Seen ===
 
 impl Seen {
-    /// Nothing was seen yet.
+    /// For a reader that has not been told any counts yet.
     pub fn nothing() -> Seen {
         Seen { counts: vec![0; BUCKETS].into() }
     }

@@ -1,8 +1,8 @@
 //! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it.
 //!
-//! `ending` decides who may run turns, and how that ends. `handover` gives what is due to the
-//! handler, and `panics` keeps what that panics with; an `observer` per shard is told of both, and
-//! passes on what is worth an event (`events`).
+//! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
+//! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
+//! and emits `events`.
 
 mod ending;
 mod events;

@@ -1,9 +1,9 @@
-//! The observer of a shard: what is worth telling is counted here, or passed on.
+//! The observer of a shard: it counts what happens there, and tells callbacks and subscribers.
 //!
 //! *Owner*: the shard's owner writes; anyone reads.
 //!
-//! *Invariant*: whatever is called here, a callback or a subscriber to events, no panic of theirs
-//! gets any further.
+//! *Invariant*: no panic of a callback or of a subscriber to events that is called here gets any
+//! further.
 //!
 //! *Tested by*: `tests/slow_tasks.rs`, `tests/saturation.rs`, `tests/tracing.rs`.
 
@@ -17,28 +17,28 @@ use crate::sync::{Arc, Counter, Ordering};
 use super::panics::{OnPanic, TaskPanic};
 use super::{Latenesses, events};
 
-/// The time since when a shard is saturated that is not.
+/// Stands for the start of the saturation while the shard is not saturated.
 const NEVER_NS: u64 = u64::MAX;
 
-/// What the observers of an engine have in common.
+/// The settings that the observers of an engine share.
 #[derive(Clone)]
 pub struct Observation {
-    /// What the engine is called.
+    /// The engine's name.
     pub name: Arc<str>,
-    /// Which payloads are slow, and who is told.
+    /// Which payloads are slow, and the callback for them.
     pub slow: Option<SlowRule>,
-    /// Who is told of panics.
+    /// The callback for panics.
     pub on_panic: Option<OnPanic>,
     /// A shard that is this far behind is saturated.
     pub saturation: Duration,
 }
 
-/// Who looks on while a shard's reaper works.
+/// Observes the work of a shard's reaper.
 pub struct Observer {
     lateness: Latenesses,
     shard: usize,
     observation: Observation,
-    /// The rule of the observation, whose callback is wrapped up with the events.
+    /// The rule of the observation, with a callback that also emits the event.
     slow: Option<SlowRule>,
     saturated_since_ns: Counter,
 }
@@ -46,10 +46,10 @@ pub struct Observer {
 // === impl Observation ===
 
 impl Observation {
-    /// How far behind a shard is saturated, unless said otherwise.
+    /// The default of [`Observation::saturation`].
     pub const SATURATION: Duration = Duration::from_secs(1);
 
-    /// Nobody is told anything.
+    /// An observation without callbacks.
     pub fn of(name: &str) -> Observation {
         Observation {
             name: name.into(),
@@ -94,7 +94,7 @@ impl Observer {
         &self.lateness
     }
 
-    /// What the engine is called.
+    /// The engine's name.
     pub fn name(&self) -> &Arc<str> {
         &self.observation.name
     }
@@ -107,12 +107,12 @@ impl Observer {
     /// Whether the shard is saturated.
     #[inline]
     pub fn is_saturated(&self) -> bool {
-        // ORDER: Relaxed - one writer (the owner's exclusion); others want to know, no more.
+        // ORDER: Relaxed - one writer (the owner's exclusion); readers want the value only.
         self.saturated_since_ns.load(Ordering::Relaxed) != NEVER_NS
     }
 
-    /// The shard hands over at `now_ns` what its wheel had for `opened_ns`. Answers whether it
-    /// is saturated from now on, and was not before.
+    /// Notes that the shard hands over, at `now_ns`, payloads whose bucket was due to open at
+    /// `opened_ns`. Returns `true` if the shard is saturated from now on, and was not before.
     pub(super) fn hands_over(&self, now_ns: u64, opened_ns: u64) -> bool {
         let behind = Duration::from_nanos(now_ns.saturating_sub(opened_ns));
         let begins = behind > self.observation.saturation && !self.is_saturated();
@@ -124,12 +124,13 @@ impl Observer {
 
     #[cold]
     fn becomes_saturated(&self, now_ns: u64, behind: Duration) {
-        // ORDER: Relaxed - as in `is_saturated`. (A clock that shows its very end is never.)
+        // ORDER: Relaxed - as in `is_saturated`. (`NEVER_NS` itself means "not saturated".)
         self.saturated_since_ns.store(now_ns.min(NEVER_NS - 1), Ordering::Relaxed);
         contained(|| events::saturated(self, behind, self.observation.saturation));
     }
 
-    /// The shard has nothing left that is due, if it was saturated. Only its owner may call this.
+    /// Notes that the shard has no due payload left. Does nothing if it was not saturated. Only the
+    /// shard's owner may call this.
     pub fn caught_up(&self, now_ns: u64) {
         // ORDER: Relaxed - as in `is_saturated`.
         let since_ns = self.saturated_since_ns.load(Ordering::Relaxed);
@@ -142,13 +143,13 @@ impl Observer {
         contained(|| events::caught_up(self, lasted));
     }
 
-    /// A stopwatch for a batch, if somebody wants to know how long payloads take.
+    /// A stopwatch for a batch, if there is a rule for slow payloads.
     #[inline]
     pub(super) fn stopwatch(&self) -> Option<Stopwatch> {
         self.slow.as_ref().map(|rule| Stopwatch::new(rule, self.shard))
     }
 
-    /// A payload panicked, with this.
+    /// Notes that a payload panicked with the value `payload`.
     #[cold]
     pub(super) fn panicked(&self, payload: &(dyn Any + Send)) {
         let panic = TaskPanic { shard: self.shard, payload };
@@ -174,7 +175,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// A callback that comes after the event, and never panics.
+/// Wraps a callback: the event comes first, and no panic gets out.
 fn wrapped(name: &Arc<str>, tell: &OnSlowTask) -> OnSlowTask {
     let (name, tell) = (name.clone(), tell.clone());
     Arc::new(move |slow: &SlowTask| {

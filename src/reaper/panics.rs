@@ -1,4 +1,4 @@
-//! What somebody who asks is told of a payload that panicked.
+//! The description of a payload's panic that a callback gets.
 //!
 //! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
 
@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::sync::Arc;
 
-/// What a payload panicked with, as [`Builder::on_panic`](crate::Builder::on_panic) is told.
+/// The panic of a payload, as passed to the callback of
+/// [`Builder::on_panic`](crate::Builder::on_panic).
 ///
 /// ```
 /// use tickless::{Engine, TaskPanic};
@@ -24,34 +25,17 @@ use crate::sync::Arc;
 pub struct TaskPanic<'a> {
     /// The shard whose reaper caught it.
     pub shard: usize,
-    /// What was thrown.
+    /// The value of the panic, as [`std::panic::catch_unwind`] returns it.
     pub payload: &'a (dyn Any + Send),
 }
 
-/// Is told of panics.
+/// A callback for panics.
 pub type OnPanic = Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>;
 
 // === impl TaskPanic ===
 
 impl<'a> TaskPanic<'a> {
-    /// What `panic!` was told to say; `None` where something else than a text was thrown.
-    ///
-    /// ```
-    /// use std::sync::{Arc, Mutex};
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let said = Arc::new(Mutex::new(None));
-    /// let says = said.clone();
-    /// let engine = Engine::builder()
-    ///     .manual_clock(&ManualClock::new())
-    ///     .on_panic(move |panic| *says.lock().unwrap() = panic.message().map(String::from))
-    ///     .build()?;
-    /// engine.schedule_detached(Duration::ZERO, || panic!("out of tea"))?;
-    /// engine.advance(Duration::ZERO)?;
-    /// assert_eq!(said.lock().unwrap().as_deref(), Some("out of tea"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The message of the panic, or `None` if its value is not a string.
     pub fn message(&self) -> Option<&'a str> {
         let text = self.payload.downcast_ref::<&'static str>().copied();
         text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))

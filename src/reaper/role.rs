@@ -1,21 +1,22 @@
 //! The right to run the turns of one shard: one thread at a time has it, until it ends.
 //!
 //! ```text
-//!   Free   -- take ------------> Taken   -- give back --> Free, and who waits is woken
-//!   Taken  -- take by another -> Awaited    (and it waits; Taken in all other respects)
+//!   Free   -- take ------------> Taken   -- give back --> Free, and waiters are woken
+//!   Taken  -- take by another -> Awaited    (which waits; as Taken in all other respects)
 //!   Free   -- end -------------> Ended
 //!   Taken  -- end -------------> Ending  -- give back --> Ended
 //! ```
 //!
-//! *Owner*: the thread that took it has the queue and reads the handler; any thread ends it.
+//! *Owner*: the thread that took the role has the queue and reads the handler; any thread may end
+//! the role.
 //!
 //! *Invariants*: a role that has ended is never taken again. It ends once: a stopper ends a free
-//! role, its holder ends a taken one.
+//! role, the holder ends a taken one.
 //!
-//! *Orderings*: STOP. Each exchange of the word that takes the role is Acquire and pairs with the
-//! Release of the one that gave it back: the next holder sees the queue as the last one left it.
-//! Who finds it taken says in the word that somebody waits, under a lock, and is woken under the
-//! same lock: no wake-up is lost, and where nobody waits nobody takes the lock.
+//! *Orderings*: STOP. The CAS that takes the role is Acquire and pairs with the Release of the CAS
+//! that gave it back: the next holder sees the queue as the last one left it. A thread that finds
+//! the role taken sets the word to Awaited under a lock, and the thread that wakes it takes the
+//! same lock first: no wake-up is lost, and nobody takes the lock if nobody waits.
 //!
 //! *Tested by*: `loom-tests/tests/ending.rs`.
 
@@ -26,13 +27,13 @@ use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, UnsafeCell, wait};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and others wait until that changes.
+/// Taken, and other threads wait until that changes.
 const AWAITED: u32 = 2;
-/// Taken, and who has it is to end it.
+/// Taken, and the holder has to end it.
 const ENDING: u32 = 3;
 const ENDED: u32 = 4;
 
-/// The right to run turns, and the queue for what they hand over.
+/// The right to run turns, and the queue of payloads that they hand over.
 pub(super) struct Role<T> {
     state: AtomicU32,
     /// Kept from turn to turn for its memory. A stop may leave payloads in it.
@@ -41,8 +42,8 @@ pub(super) struct Role<T> {
     changed: Condvar,
 }
 
-// SAFETY: who has the role has the queue, which the exchanges of the state order; payloads may be
-// sent. Everything else may be shared.
+// SAFETY: only the holder of the role touches the queue, which the CASes of the state order;
+// payloads may be sent. Everything else may be shared.
 unsafe impl<T: Send> Sync for Role<T> {}
 
 impl<T> Role<T> {
@@ -55,7 +56,8 @@ impl<T> Role<T> {
         }
     }
 
-    /// Takes the role; waits while somebody else has it. `false`: it has ended, or is about to.
+    /// Takes the role; waits while another thread holds it. Returns `false` if the role has ended,
+    /// or is about to end.
     #[inline]
     pub(super) fn take(&self) -> bool {
         self.cas(FREE, TAKEN).is_ok() || self.wait_and_take()
@@ -74,16 +76,16 @@ impl<T> Role<T> {
         }
     }
 
-    /// The queue. Only the thread that has the role may look into it.
+    /// The queue. Only the thread that holds the role may look into it.
     #[inline]
     pub(super) fn queue(&self) -> *mut Queue<T> {
         self.queue.with_mut(|queue| queue)
     }
 
-    /// Gives the role back. `Some`: it has ended with that, with this in hand.
+    /// Gives the role back. Returns the queue, with the payloads in hand, if that ended the role.
     ///
     /// # Safety
-    /// The caller has the role, and has it no more.
+    /// The caller holds the role, and no longer holds it afterwards.
     #[inline]
     pub(super) unsafe fn give_back(&self) -> Option<Queue<T>> {
         if self.cas(TAKEN, FREE).is_ok() {
@@ -101,19 +103,19 @@ impl<T> Role<T> {
             self.wake();
             return None;
         }
-        // SAFETY: the caller has the role. It is ending, so nobody takes it any more.
+        // SAFETY: the caller holds the role. It is ending, so nobody takes it any more.
         let in_hand = unsafe { self.take_queue() };
         let before = self.cas(ENDING, ENDED);
         debug_assert_eq!(before, Ok(ENDING), "a role that is taken ends but by its holder");
         Some(in_hand)
     }
 
-    /// Ends the role, or sees to it that its holder does. `Some`: it has ended just now, with this
-    /// in hand.
+    /// Ends the role, or makes its holder end it. Returns the queue, with the payloads in hand, if
+    /// this call ended the role.
     pub(super) fn end(&self) -> Option<Queue<T>> {
         loop {
             if self.cas(FREE, ENDED).is_ok() {
-                // SAFETY: nobody had it, and nobody gets it any more.
+                // SAFETY: nobody held the role, and nobody can take it any more.
                 return Some(unsafe { self.take_queue() });
             }
             if self.cas(TAKEN, ENDING).is_ok() {
@@ -125,14 +127,14 @@ impl<T> Role<T> {
                     return None;
                 }
                 Err(ENDING | ENDED) => return None,
-                // Given back, or awaited, since we looked.
+                // It was given back, or is awaited, since the CAS above failed.
                 Err(_) => {}
             }
         }
     }
 
     /// # Safety
-    /// Nobody else has the role, or gets it any more.
+    /// Nobody else holds the role, or can take it any more.
     unsafe fn take_queue(&self) -> Queue<T> {
         // SAFETY: as the caller promises.
         self.queue.with_mut(|queue| mem::take(unsafe { &mut *queue }))
@@ -140,13 +142,14 @@ impl<T> Role<T> {
 
     #[inline]
     fn cas(&self, from: u32, to: u32) -> Result<u32, u32> {
-        // ORDER(STOP): AcqRel - each exchange comes after all before it: who takes the role sees
-        // what its last holder did, who ends it as well. Acquire: who finds it ended comes after
-        // the stop.
+        // ORDER(STOP): AcqRel - each CAS comes after all before it: a thread that takes or ends the
+        // role sees what its last holder did. Acquire: a thread that finds it ended comes after the
+        // stop.
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Wakes all who wait. They waited, or will look again, before this has the lock.
+    /// Wakes all waiters. Each of them waits already, or looks at the state after this takes the
+    /// lock.
     fn wake(&self) {
         drop(self.waiting.lock().expect("nothing panics under this lock"));
         self.changed.notify_all();

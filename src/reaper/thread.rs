@@ -1,8 +1,7 @@
 //! The reaper's thread: turns, and exact sleeps between them.
 //!
-//! *Orderings*: DOORBELL. The wake-up time is published, then the notices are looked at once
-//! more, and only then does the thread sleep. STOP: the stopper closes the shard, ends its role,
-//! and rings.
+//! *Orderings*: DOORBELL. The thread publishes its wake-up time, then looks at the notices once
+//! more, and only then sleeps. STOP: the stopper closes the shard, ends its role, and rings.
 
 use std::mem;
 use std::time::Duration;
@@ -14,8 +13,8 @@ use crate::time::Tick;
 
 use super::Reaper;
 
-/// Serves the shard until the engine stops, by whoever has its role, and the role's queue. There is
-/// no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
+/// Serves the shard until the engine stops. The caller holds the shard's role and passes its queue.
+/// There is no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
 pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
     os::ask_for_exact_wakeups();
     let shard = reaper.shard;
@@ -44,7 +43,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
     }
 }
 
-/// How long it is until `tick`; `None`: for ever.
+/// The time until `tick`; `None` for a tick that never comes.
 fn time_until<T>(reaper: &Reaper<'_, T>, tick: Tick) -> Option<Duration> {
     let due_ns = reaper.scale.start_ns(tick)?;
     Some(Duration::from_nanos(due_ns.saturating_sub(reaper.clock.now_ns())))

@@ -3,15 +3,16 @@
 //! ```text
 //! begin(now)        the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
-//! open_due → flush  each due bucket, in order of expiration: fire, re-file, bury the dead
-//! hand_over         what fired, in batches
-//! run_background        nothing is due: cascade eagerly or sweep, a chunk of it; else a share of that
-//! collect           nor is there background work: memory that no reader sees any more, a few batches
+//! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
+//! hand_over         the fired payloads, in batches
+//! run_background    a chunk of an eager cascade or of a sweep; only a share if buckets are due
+//! collect           if there is no background work: free a few batches that no reader sees
 //! next_wake         when to come back
 //! ```
 //!
-//! *Owner*: who has the role of the shard (`ending`). The shard's own lock is held for its steps
-//! and given up while a batch is handed over, when others may close the shard or sweep in it.
+//! *Owner*: the thread that holds the role of the shard (`ending`). It holds the shard's own lock
+//! during the steps, and releases it while a batch is handed over; others may then close the shard
+//! or sweep in it.
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
@@ -27,19 +28,19 @@ use crate::time::{Clock, Scale, Tick};
 
 use super::Observer;
 
-/// A shard and what its turns need besides.
+/// A shard and everything else that its turns need.
 pub struct Reaper<'a, T> {
     /// The shard that it serves.
     pub shard: &'a Shard<T>,
-    /// What the shard shares with others.
+    /// What the shards of the engine share.
     pub shared: &'a Shared<T>,
-    /// Who takes what is due.
+    /// The handler of due payloads.
     pub handler: &'a dyn Handler<T>,
     /// The engine's clock.
     pub clock: &'a Clock,
     /// The engine's tick.
     pub scale: Scale,
-    /// Who looks on.
+    /// The observer of the shard.
     pub observer: &'a Observer,
     /// Raised when the engine stops: see [`Ending`](super::Ending).
     pub stopping: &'a AtomicBool,
@@ -52,26 +53,28 @@ pub struct Report {
     pub fired: usize,
     /// There is more to do at once.
     pub busy: bool,
-    /// Nothing else is to be done at once, but memory waits that a further turn may give back.
+    /// There is nothing else to do at once, but a further turn may free memory.
     pub collects: bool,
-    /// When the shard wants its next turn; [`Tick::NEVER`]: when the doorbell rings.
+    /// When the shard needs its next turn; [`Tick::NEVER`]: when the doorbell rings.
     pub next: Tick,
 }
 
 // === impl Reaper ===
 
 impl<'a, T> Reaper<'a, T> {
-    /// Runs a turn at `now` that fires at most `max_fired` timers. `queue` is empty, and stays so
-    /// unless a stop comes in between: what is in it then is left for the stopper, and the report
-    /// says what had fired. `None`: the shard is closed.
+    /// Runs a turn at `now` that fires at most `max_fired` timers. `queue` must be empty, and stays
+    /// empty unless a stop intervenes: then the payloads in it are left for the stopper, and the
+    /// report counts only those that fired. Returns `None` if the shard is closed, or if a stop
+    /// intervened before anything fired.
     ///
-    /// What its own tasks schedule for at once fires in a later turn, so that a turn ends, unless
-    /// the bucket of the present is still to be opened: that happens once in a turn.
+    /// A timer that the turn's own tasks schedule for the present fires in a later turn, so that a
+    /// turn ends. The exception is a bucket of the present that is still to be opened, which
+    /// happens once in a turn.
     pub fn turn(&self, queue: &mut Queue<T>, now: Tick, max_fired: usize) -> Option<Report> {
         self.turn_of(self.lock(), queue, now, max_fired)
     }
 
-    /// As [`Reaper::turn`], by whoever holds the shard's lock.
+    /// As [`Reaper::turn`], for a caller that holds the shard's lock.
     pub(super) fn turn_of(
         &self,
         owner: MutexGuard<'a, Owner<T>>,
@@ -89,8 +92,8 @@ impl<'a, T> Reaper<'a, T> {
         }
     }
 
-    /// Opens what is due and hands it over. Returns how many payloads have fired; `Err`: a stop
-    /// came in between.
+    /// Opens the due buckets and hands their payloads over. Returns how many payloads have fired;
+    /// `Err`: a stop intervened.
     #[inline(always)]
     fn fire_due(
         &self,
@@ -117,7 +120,7 @@ impl<'a, T> Reaper<'a, T> {
         self.hand_over(owner, queue, opened, fired)
     }
 
-    /// Whether the engine is stopping: no payload is handed over any more.
+    /// Whether the engine is stopping, so that no payload is handed over any more.
     pub(super) fn is_stopping(&self) -> bool {
         // ORDER(STOP): Acquire - pairs with the swap that raises the flag.
         self.stopping.load(Ordering::Acquire)
@@ -128,7 +131,7 @@ impl<'a, T> Reaper<'a, T> {
         self.shard.owner().lock().expect("nothing panics under this lock")
     }
 
-    /// What is left after a turn: more that is due, background work, or a sleep.
+    /// Reports what is left after a turn: more due buckets, background work, or a sleep.
     fn report(&self, mut owner: MutexGuard<'a, Owner<T>>, now: Tick, fired: usize) -> Report {
         self.shard.read_notices(&mut owner);
         self.shard.publish(&owner, self.shared);
@@ -142,7 +145,7 @@ impl<'a, T> Reaper<'a, T> {
         let next = if busy { now } else { self.shard.next_wake(&owner, self.shared) };
         let is_quiet = !is_due && self.observer.is_saturated();
         let next_opening = is_quiet.then(|| owner.next_opening());
-        // Whoever is told may do anything.
+        // A callback of the observer may do anything.
         drop(owner);
         if let Some(next) = next_opening {
             self.look_whether_caught_up(next);
@@ -151,9 +154,10 @@ impl<'a, T> Reaper<'a, T> {
         Report { fired, busy, collects, next }
     }
 
-    /// Hands over what was collected, without the shard's lock: the first of it comes from a bucket
-    /// that was to be opened at `opened`. Answers how many payloads this turn has fired, of which
-    /// `before` before these. `Err`: a stop came in between, and may have left some in `queue`.
+    /// Hands over the collected payloads, without the shard's lock. The first of them comes from a
+    /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
+    /// Returns how many payloads this turn has fired. `Err`: a stop intervened, and may have left
+    /// some in `queue`.
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -194,8 +198,8 @@ impl<'a, T> Reaper<'a, T> {
         Ok((owner, before + fired))
     }
 
-    /// The time has gone on during the turn: only if nothing has become due meanwhile either is
-    /// the shard on time again.
+    /// Time has passed during the turn. The shard is on time again only if nothing has become due
+    /// meanwhile.
     #[cold]
     fn look_whether_caught_up(&self, next: Tick) {
         let now_ns = self.clock.now_ns();
@@ -214,8 +218,8 @@ impl<T> fmt::Debug for Reaper<'_, T> {
 // === impl Report ===
 
 impl Report {
-    /// Of a turn that a stop cut short: who asks for another, at once, hears that there is none.
-    /// `None`: nothing had fired.
+    /// The report of a turn that a stop cut short. It asks for another turn at once, which then
+    /// returns `None`. Returns `None` if nothing had fired.
     #[cold]
     fn of_the_last_turn(fired: usize, now: Tick) -> Option<Report> {
         (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })

@@ -1,12 +1,12 @@
-//! The armed heap: which buckets open when, known to the shard's owner alone.
+//! The armed heap: when each armed bucket opens. Only the shard's owner uses it.
 //!
-//! One min-heap per level, because eager cascading asks for the next bucket *of a level*. A
-//! bucket may stand in it for several expirations at once (rounds of its ring).
+//! One min-heap per level, because eager cascading needs the next bucket *of a level*. A bucket may
+//! be on it for several expirations at once (rounds of its ring).
 //!
-//! *Invariants*: what is in the armed heap is never judged by what the bucket says of itself; only
-//! the very same pair of bucket and expiration may be left out. It is left out always: no pair is
-//! on the armed heap twice, so its size is bounded by the rounds for which buckets are armed. A bucket
-//! remembers one of its rounds, the armed heap the others.
+//! *Invariants*: an item is never judged by the expiration that its bucket publishes. Only a
+//! duplicate of the same bucket and expiration is left out, and it always is: no pair is on the
+//! heap twice, so its size is bounded by the rounds for which buckets are armed. A bucket remembers
+//! one of its rounds, the armed heap the others.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -16,11 +16,11 @@ use crate::time::{Place, Tick};
 /// Armed buckets by expiration.
 #[derive(Debug)]
 pub struct ArmedHeap {
-    /// As many levels as were ever needed: of those above, nobody asks.
+    /// As many levels as were ever needed.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
-    /// What is on it besides the round that the bucket itself remembers. (It keeps its room.)
+    /// The rounds on it that their bucket does not remember. (The set keeps its capacity.)
     others: HashSet<(u8, u32, Tick)>,
-    /// All that is on it, in order: to see that nothing is twice.
+    /// Everything on it, in order, to find duplicates.
     #[cfg(debug_assertions)]
     all: Vec<(u8, u32, Tick)>,
 }
@@ -28,7 +28,7 @@ pub struct ArmedHeap {
 // === impl ArmedHeap ===
 
 impl ArmedHeap {
-    /// An armed heap with nothing on it.
+    /// An empty armed heap.
     pub fn new() -> ArmedHeap {
         ArmedHeap {
             levels: Vec::new(),
@@ -38,26 +38,26 @@ impl ArmedHeap {
         }
     }
 
-    /// Whether no bucket is on it for more rounds than the one that it remembers itself.
+    /// Whether no bucket is on it for a round that the bucket does not remember.
     #[inline]
     pub(super) fn has_no_others(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Whether the very same pair is on it, though the bucket does not remember it.
+    /// Whether this pair is on it, though the bucket does not remember it.
     pub(super) fn has_other(&self, place: Place) -> bool {
         self.others.contains(&pair(place))
     }
 
-    /// Notes the same as `add` for a bucket that remembers another round.
+    /// As [`ArmedHeap::add`], for a bucket that remembers another round. Leaves out a duplicate.
     pub(super) fn add_other(&mut self, place: Place) {
         if self.others.insert(pair(place)) {
             self.add(place);
         }
     }
 
-    /// Notes that the bucket opens at the place's expiration, which is not on the armed heap yet.
-    /// O(log n) in the level's rounds.
+    /// Adds a bucket that opens at the place's expiration; the pair is not on the heap yet. O(log
+    /// n) in the level's rounds.
     pub fn add(&mut self, place: Place) {
         #[cfg(debug_assertions)]
         match self.all.binary_search(&pair(place)) {
@@ -71,7 +71,7 @@ impl ArmedHeap {
         self.levels[level - 1].push(Reverse((place.expiration, place.slot)));
     }
 
-    /// How many levels may have something on it: those from 1 to this.
+    /// The highest level that may have a bucket on it.
     #[inline]
     pub fn levels(&self) -> u8 {
         self.levels.len() as u8
@@ -85,7 +85,7 @@ impl ArmedHeap {
     }
 
     /// The bucket that opens next; of several at the same time, one of the highest level, so
-    /// that what it holds joins the others.
+    /// that its entries join those of the others.
     #[inline]
     pub fn first(&self) -> Option<Place> {
         let mut first: Option<Place> = None;
@@ -107,13 +107,13 @@ impl ArmedHeap {
         self.levels[usize::from(first.level) - 1].pop();
     }
 
-    /// Forgets a round that the bucket itself did not remember, as it is removed.
+    /// Forgets a removed round that the bucket itself did not remember.
     pub(super) fn forget_other(&mut self, place: Place) {
         let was_there = self.others.remove(&pair(place));
         debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
     }
 
-    /// Crosses everything off.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.levels.iter_mut().for_each(BinaryHeap::clear);
         self.others.clear();
@@ -129,7 +129,7 @@ impl ArmedHeap {
     }
 }
 
-/// What tells one opening from another.
+/// The key of an opening.
 fn pair(place: Place) -> (u8, u32, Tick) {
     (place.level, place.slot, place.expiration)
 }

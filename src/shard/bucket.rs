@@ -1,7 +1,7 @@
 //! A bucket: an inbox of entries, and what it was last armed for.
 //!
-//! *Owner*: anyone pushes and arms; the shard's owner takes, files on lists of its own, and alone
-//! uses `queued`.
+//! *Owner*: any thread pushes and arms. Only the shard's owner takes, files on lists of its own,
+//! and uses `queued`.
 //!
 //! *Orderings*: BUCKET-PUSH, BUCKET-ARM.
 
@@ -18,12 +18,12 @@ use super::Notice;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Bucket<T> {
-    /// What producers filed.
+    /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
     queued: AtomicU64,
     notices: [Notice; 2],
-    /// What the owner filed.
+    /// Entries that the owner filed.
     pub(super) own: OwnLanes<Entry<T>>,
     life: Life,
 }
@@ -55,7 +55,7 @@ impl<T> Bucket<T> {
         hand.take(&self.lanes, &self.own)
     }
 
-    /// Owner only: takes `entry` out of a list, if it is the first there; `next` comes after it.
+    /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
     pub(super) fn drop_first(
         &self,
         list: usize,
@@ -105,15 +105,15 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: whether that is the round that it remembers, of those for which the armed heap has
-    /// it.
+    /// Owner only: whether this is the round that the bucket remembers, of its rounds on the armed
+    /// heap.
     #[inline]
     pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
-        // ORDER: Relaxed - only the owner's exclusion reads and writes it; here and below.
+        // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
         self.queued.load(Ordering::Relaxed) == expiration.get()
     }
 
-    /// Owner only: whether it remembers any round.
+    /// Owner only: whether the bucket remembers a round.
     #[inline]
     pub(super) fn is_queued(&self) -> bool {
         // ORDER: Relaxed - as in `is_queued_for`.

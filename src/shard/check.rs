@@ -26,7 +26,7 @@ macro_rules! ensure {
 /// use std::time::Duration;
 /// use tickless::{Batch, Engine, Violation};
 ///
-/// /// For a test of one's own: what became of the engine under its hands?
+/// /// For tests: "in order", or the first invariant that does not hold.
 /// fn report(verdict: Result<(), Violation>) -> String {
 ///     verdict.map_or_else(|violation| violation.to_string(), |()| "in order".to_owned())
 /// }
@@ -48,10 +48,10 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl Violation {
-    /// Two ways of counting must agree.
+    /// Compares two ways of counting.
     ///
     /// # Errors
-    /// They do not.
+    /// The two numbers differ.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
     pub(crate) fn unless_equal(what: &str, found: u64, counted: u64) -> Result<(), Violation> {
         ensure!(found == counted, "{found} {what} were found, {counted} were counted");
@@ -93,7 +93,7 @@ impl<T> Shard<T> {
         let mut seen = HashSet::new();
         for entry in owner.in_hand() {
             ensure!(seen.insert(entry.as_ptr()), "an entry is taken out twice");
-            // SAFETY: what the owner has taken out and not decided about is there.
+            // SAFETY: an entry that the owner has taken out and not decided about is there.
             self.check_entry(unsafe { entry.as_ref() }, now, &mut counted)?;
         }
         for (place, entry) in owner.rounds.rest() {
@@ -108,15 +108,15 @@ impl<T> Shard<T> {
                 let mut next = first;
                 while !next.is_null() {
                     ensure!(seen.insert(next), "an entry is in two lists, or in one twice");
-                    // SAFETY: the caller keeps everybody else away, so what is in a list stays in
-                    // it.
+                    // SAFETY: the caller keeps all other threads away, so an entry in a list stays
+                    // there.
                     let entry = unsafe { &*next };
                     let place = self.check_entry(entry, now, &mut counted)?;
                     let here = place.level == level && place.slot == slot;
                     ensure!(here, "{entry:?} is in level {level} slot {slot}");
                     let covered = heap.contains(&(place.level, place.slot, place.expiration));
                     ensure!(covered, "{entry:?} is not covered by the heap");
-                    // ORDER: Relaxed - nobody else is there.
+                    // ORDER: Relaxed - no other thread is there.
                     next = entry.next().load(Ordering::Relaxed);
                 }
             }
@@ -141,7 +141,7 @@ impl<T> Shard<T> {
         }
         let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
         ensure!(place.expiration == filed.expiration, "{entry:?} is filed between buckets");
-        // What was due when it was filed sits in the bucket of that moment, which is past.
+        // A timer that was due when it was filed is in the bucket of that moment, which is past.
         let late = word.phase() == Phase::Pending
             && word.deadline() < filed.expiration
             && filed.expiration > now;
@@ -151,7 +151,7 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// What was taken out of its bucket and is gone through.
+    /// The entries left in the hands of the due bucket and of the eager cascade.
     fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
         self.due.iter().chain(&self.eager).flat_map(|open| open.hand.rest())
     }
@@ -168,7 +168,7 @@ mod tests {
     const INDEX: u32 = 3;
 
     fn shard() -> (Shard<()>, Shared<()>) {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, INDEX as usize + 1, None) };
         let geometry = Geometry::new(4, 4).unwrap();
         (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared), shared)
@@ -197,7 +197,7 @@ mod tests {
         entry
     }
 
-    /// What a check says at `now` of a shard in which `plant` put an entry.
+    /// The verdict of a check at `now` on a shard in which `plant` put an entry.
     fn verdict(now: u64, plant: impl FnOnce(&Shard<()>, NonNull<Entry<()>>)) -> String {
         let (shard, _pool) = shard();
         let entry = Entry::allocate(0);

@@ -1,25 +1,25 @@
 //! The end of a shard: it is closed, and later its memory is given back.
 //!
-//! *Closing*: nothing gets in any more, and what is in comes out. The shard's owner closes, because
-//! the role that flushes is the role that closes. (A flush by another thread would swap the mark of
-//! a closed list out and reopen it.)
+//! *Closing*: no entry gets in any more, and all pending ones come out. The shard's owner closes,
+//! because the role that flushes is the role that closes. (A flush by another thread would swap out
+//! the mark of a closed list and so reopen it.)
 //!
 //! *Dismantling*: a closed shard gives its memory back before the last trace of its engine is gone.
 //! Each thread that used an engine keeps a part of it, and with that the engine's frame, until it
-//! turns to another engine or ends. It must not keep the wheel with it, which may be large. So the
-//! wheel and the depots go when nobody has the engine any more. Those who file through an engine
-//! hold it, so they are not there any more. What is left are handles and doors that find the engine
-//! by its number: they file as readers, from before they look a bucket up until they are done. The
-//! thread that ended the engine dismantles.
+//! turns to another engine or ends. It must not keep the wheel, which may be large. So the wheel
+//! and the depots are freed when nobody has the engine any more. A thread that files through an
+//! engine holds it, so no such thread is left. Handles and doors that find the engine by its number
+//! remain: they file as readers, from before they look a bucket up until they are done. The thread
+//! that ended the engine dismantles.
 //!
 //! *Orderings*: STOP. The mark goes into the notices, the table of segments and every lane. A push
 //! that comes before the mark is found here; one that comes after is refused and gives its
-//! payload back in an error. There is no between. A vacancy loses its list bit here, so that
-//! whoever takes its seat later falls through to the push and its error.
+//! payload back in an error. There is no third case. A vacancy loses its list bit here, so a thread
+//! that tries to take its seat later falls through to the push and its error.
 //!
-//! DISMANTLE. A mark takes the place of each ring in the wheel's table (AcqRel), and then the epoch
-//! has the ring. A reader that found the ring before the mark (Acquire) is waited for. One that
-//! comes later finds the mark, and its push is refused, as after any stop.
+//! DISMANTLE. A mark replaces each ring in the wheel's table (AcqRel), and then the ring goes to
+//! the epoch, which waits for each reader that found the ring before the mark (Acquire). A later
+//! reader finds the mark, and its push is refused, as after any stop.
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
 
@@ -47,7 +47,7 @@ impl<T> Shard<T> {
         let open: Vec<Open<T>> =
             [owner.due.take(), owner.eager.take()].into_iter().flatten().collect();
         for open in open {
-            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            // SAFETY: the owner holds each entry in a hand, by its list bit.
             unsafe { settle_all(owner, shared, open, &mut returned) };
         }
         while let Some(round) = owner.rounds.first().and_then(|place| owner.open_round(place)) {
@@ -78,11 +78,11 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Gives back the memory of the wheel and what the owner has at hand. Nothing happens to a
+    /// Gives back the memory of the wheel, of the armed heap and of the batch. Does nothing to a
     /// shard that is not closed.
     ///
     /// # Safety
-    /// Nobody files here any more, or looks at the wheel, but as a reader.
+    /// Every thread that still files here or looks at the wheel is a reader.
     pub unsafe fn dismantle(&self, owner: &mut Owner<T>) {
         if !owner.closed {
             return;
@@ -94,10 +94,10 @@ impl<T> Shard<T> {
     }
 }
 
-/// Settles what is left in a hand.
+/// Settles the entries left in a hand.
 ///
 /// # Safety
-/// It is the owner's, and so is all that it holds.
+/// The hand is the owner's, and so is every entry in it.
 unsafe fn settle_all<T>(
     owner: &mut Owner<T>,
     shared: &Shared<T>,
@@ -107,13 +107,13 @@ unsafe fn settle_all<T>(
     while let Some(entry) = open.hand.peek(&open.at) {
         // SAFETY: the hand showed it.
         unsafe { open.hand.pass(&mut open.at, entry) };
-        // SAFETY: it held it by its list bit.
+        // SAFETY: the hand held it by its list bit.
         unsafe { settle(owner, shared, entry, returned) };
     }
     owner.put_away(open);
 }
 
-/// Takes the payload out of a pending entry, or lets go of a vacant one.
+/// Takes the payload out of a pending entry, or unlinks a vacant one.
 ///
 /// # Safety
 /// The owner holds the entry by its list bit.

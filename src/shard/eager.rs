@@ -1,17 +1,18 @@
-//! Errands: what the owner does while nothing is due, a chunk at a time. (Of sweeping, a turn that
-//! hands over does a chunk for each batch, so that it goes on while something is always due.)
+//! Background work: what the owner does while nothing is due, a chunk at a time. (A busy turn also
+//! sweeps a chunk for each batch that it hands over, so sweeping goes on while something is always
+//! due.)
 //!
 //! - *Eager cascading*: a coarse bucket that opens soon is re-filed before it opens, so that the
 //!   work is done when the first of its entries is due. Its item stays on the armed heap for
-//!   whatever is pushed into it until then.
-//! - *Sweeping* (`sweep`): when there are more dead entries than half of the living, each bucket is
-//!   gone through once and what is dead in it becomes memory again. Who asks for it while it is
-//!   under way gets another.
+//!   entries that are pushed into it until then.
+//! - *Sweeping* (`sweep`): when the dead entries are more than half of the living, the owner visits
+//!   each bucket once and its dead entries become free memory. A request during a sweep starts
+//!   another one.
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Invariant*: what is cascaded eagerly is in a hand; when its bucket is due, the flush goes through
-//! it first. So background work never makes a timer late.
+//! *Invariant*: eagerly cascaded entries are in a hand; when their bucket is due, the flush goes
+//! through that hand first. So background work never makes a timer late.
 
 use std::ptr::NonNull;
 
@@ -27,19 +28,19 @@ use super::{Owner, Shard};
 /// Entries that background work handles before it looks for due buckets again.
 const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
 
-/// Pending timers from which a shard wakes up for the sole purpose of eager cascading: fewer
-/// are re-filed in no time when their bucket opens.
+/// A shard wakes up for eager cascading alone only if at least this many timers are pending: fewer
+/// are re-filed quickly when their bucket opens.
 const CROWD: u64 = 1 << 15;
 
-/// The first level for whose buckets a shard wakes up ahead of time; those of level 2 are
-/// cascaded eagerly when the shard is awake anyway.
+/// The first level whose buckets wake a shard up ahead of time. Those of level 2 are cascaded
+/// eagerly when the shard is awake anyway.
 const COARSE: u8 = 3;
 
-/// Of so many timers that a thread files, one looks whether the reaper knows of a crowd.
+/// Once per this many timers that it files, a thread checks whether the reaper knows of a crowd.
 pub(crate) const LOOK_OUT: usize = 1024;
 
 impl<T> Shard<T> {
-    /// Does a chunk of what can be done ahead of time. `true`: there may be more.
+    /// Does a chunk of background work. Returns `true` if there may be more.
     pub fn run_background(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
         let open = owner.eager.take().or_else(|| self.next_cascade(owner, now));
         let Some(mut open) = open else {
@@ -47,7 +48,7 @@ impl<T> Shard<T> {
         };
         for _ in 0..CHUNK {
             let Some(entry) = open.hand.peek(&open.at) else { break };
-            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            // SAFETY: the owner holds each entry in a hand, by its list bit.
             unsafe { self.cascade(owner, shared, &mut open, entry) };
         }
         if open.at.is_done() {
@@ -58,14 +59,14 @@ impl<T> Shard<T> {
         true
     }
 
-    /// What a busy turn does of the background work: a share for each batch that it hands over, so
-    /// that what is dead stays within its bound while something is always due.
+    /// A busy turn's share of background work for each batch that it hands over: sweeps a chunk. So
+    /// the dead entries stay within their bound while something is always due.
     pub fn work_a_share(&self, owner: &mut Owner<T>, shared: &Shared<T>) {
         self.sweep_some(owner, shared, CHUNK);
     }
 
-    /// When the shard wants to be woken: at the first expiration, or ahead of it for a coarse
-    /// bucket where many timers are pending. [`Tick::NEVER`]: not at all.
+    /// When the shard is to wake up: at the first expiration or, if many timers are pending, ahead
+    /// of it for a coarse bucket. [`Tick::NEVER`]: not at all.
     pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>) -> Tick {
         let first = owner.next_opening();
         let ahead = (COARSE..=owner.levels())
@@ -79,9 +80,9 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Wakes a reaper that went to sleep until a coarse bucket opens, when that had few timers in
-    /// it: by now they are a crowd. For producers, now and then, with a bucket that they file in.
-    /// `true`: the shard's hook is to be called, which is left to the caller.
+    /// Wakes a reaper that went to sleep until a coarse bucket opens, because few timers were
+    /// pending: by now they are a crowd. Producers call it now and then with a bucket that they
+    /// file in. Returns `true` if the caller is to call the shard's hook.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_out(&self, shared: &Shared<T>, level: u8, expiration: Tick) -> bool {
@@ -120,7 +121,8 @@ impl<T> Shard<T> {
         Some(Self::open_bucket(owner, bucket, place))
     }
 
-    /// Decides about one entry of a bucket that is not due: re-files what is filed for it.
+    /// Decides about one entry of a bucket that is not due: re-files it, unlinks it if vacant, or
+    /// puts it aside if it is filed for another round.
     ///
     /// # Safety
     /// The hand showed the entry, and the owner holds it by its list bit.
@@ -172,7 +174,7 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// How many levels may have something that opens: those from 1 to this.
+    /// The highest level that may have a bucket or round to open.
     fn levels(&self) -> u8 {
         self.heap.levels().max(self.rounds.levels())
     }

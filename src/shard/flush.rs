@@ -1,11 +1,11 @@
-//! The flush: opening a due bucket and deciding what becomes of each entry in it.
+//! The flush: opens a due bucket and decides about each entry in it.
 //!
 //! *Owner*: the shard's owner.
 //!
 //! *Invariants*: an entry fires only in a turn whose time has reached its deadline's tick, and
-//! in the order of ticks: what a coarse bucket holds is filed by its own deadline first, also
-//! when the turn is late. A slot may hold two rounds of the ring, so each entry is judged by its
-//! own deadline and place.
+//! entries fire in the order of ticks: an entry of a coarse bucket is first filed by its own
+//! deadline, even if the turn is late. A slot may hold two rounds of the ring, so each entry is
+//! judged by its own deadline and place.
 //!
 //! *Orderings*: BUCKET-ARM, CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
@@ -26,8 +26,8 @@ use super::{Bucket, Owner, Shard};
 pub const BATCH: usize = 256;
 
 impl<T> Shard<T> {
-    /// Opens the first bucket or round that is due at `now`: its list is the owner's from here on.
-    /// `false`: none is due.
+    /// Opens the first bucket or round that is due at `now`: its entries are then in a hand.
+    /// Returns `false` if none is due.
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
@@ -45,7 +45,7 @@ impl<T> Shard<T> {
         true
     }
 
-    /// Takes what is in a bucket into a hand.
+    /// Takes the entries of a bucket into a hand.
     pub(super) fn open_bucket(owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) -> Open<T> {
         owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));
         let hand = owner.spare_hand();
@@ -59,20 +59,20 @@ impl<T> Shard<T> {
         owner.due.is_some()
     }
 
-    /// Whether something is due at `now`, open or not.
+    /// Whether a bucket or round is due at `now`, open or not.
     pub fn is_due(&self, owner: &Owner<T>, now: Tick) -> bool {
         owner.due.is_some() || owner.next_opening() <= now
     }
 
-    /// Goes on with the open bucket, until it is flushed or `room` payloads are collected.
-    /// `true`: it is flushed.
+    /// Continues with the open bucket until it is flushed or `room` payloads are collected. Returns
+    /// `true` if it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
         let Some(mut open) = owner.due.take() else { return true };
         let (hand, mut at, place) = (&*open.hand, open.at, open.place);
         while owner.batch.len() < room {
             let Some(entry) = hand.peek(&at) else { break };
             owner.visited();
-            // SAFETY: what is in a hand is held by the owner, by its list bit.
+            // SAFETY: the owner holds each entry in a hand, by its list bit.
             let this = unsafe { entry.as_ref() };
             let filed = this.filed();
             if filed.expiration > place.expiration {
@@ -106,9 +106,9 @@ impl<T> Shard<T> {
         is_done
     }
 
-    /// Decides about one entry of a due bucket: fire, re-file, or let go of the dead. Calls `moved`
-    /// before it ends an entry that is shown as moving, or when that is where it belongs. (One that
-    /// is not shown is re-filed only if it is reset just now.)
+    /// Decides about one entry of a due bucket: fires it, re-files it, or unlinks it if vacant.
+    /// Calls `moved` before the list lets go of the entry, or after the entry was pushed to its new
+    /// bucket. (An entry that is not shown as moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
@@ -155,9 +155,10 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Passes an entry of another round of the slot, and puts it aside until that opens, unless it
-    /// is dead, or due `until` then. (No exchange: its place is unchanged.) Answers where the
-    /// owner stands in the hand then.
+    /// Passes an entry of another round of the slot, and puts it aside until that round opens. If
+    /// the entry is dead it is buried instead, and if it is due by `until` it fires. Putting it
+    /// aside needs no CAS, because its place is unchanged. Returns the owner's new position in the
+    /// hand.
     ///
     /// # Safety
     /// The owner holds the entry by its list bit, and the hand shows it; it is filed at `filed`.
@@ -180,7 +181,7 @@ impl<T> Shard<T> {
         loop {
             let word = this.word();
             if word.phase() == Phase::Vacant && !word.is_held() {
-                // Nobody else holds it: it stays so.
+                // Nobody else holds it, so it stays dead.
                 gone();
                 // SAFETY: the owner holds it; `word` is vacant.
                 let mine = unsafe { this.unlink(word) };
@@ -211,10 +212,10 @@ impl<T> Shard<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    /// Takes in a payload that fired, and its entry if no handle is left.
+    /// Adds a fired payload to the batch and, if no handle is left, its entry to the free list.
     ///
     /// # Safety
-    /// `taken` is of this entry, which was the owner's by its list bit.
+    /// `taken` came out of this entry, which the owner held by its list bit.
     #[inline(always)]
     unsafe fn collect(
         &mut self,
@@ -230,10 +231,10 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Takes in the memory of a dead entry.
+    /// Adds the memory of a dead entry to the free list.
     ///
     /// # Safety
-    /// The caller alone holds it, and leaves it here.
+    /// The caller alone holds it, and gives it up.
     #[inline]
     pub(super) unsafe fn bury(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.counters.add(Count::Buried, 1);
@@ -241,8 +242,8 @@ impl<T> Owner<T> {
         unsafe { self.free_list.put(shared, entry) };
     }
 
-    /// Takes what is at hand, if that is due before the bucket that is armed first and due, or
-    /// was taken out of that bucket.
+    /// Takes the eager cascade if it came out of `armed`, the first due bucket; otherwise takes the
+    /// first cascade or round at hand that is due and opens no later than `armed`.
     #[cold]
     fn take_due_at_hand(&mut self, armed: Option<Place>, now: Tick) -> Option<Open<T>> {
         let is_taken_from = |open: &Open<T>, place: Place| {
@@ -251,7 +252,8 @@ impl<T> Owner<T> {
         };
         let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
         if let Some(mut open) = self.eager.take_if(is_armed) {
-            // It may hold what is filed for this opening, though it was taken for a later one.
+            // It may hold entries that are filed for this opening, though it was taken for a later
+            // one.
             let armed = armed.map_or(now, |place| place.expiration);
             open.place.expiration = open.place.expiration.min(armed);
             return Some(open);

@@ -1,12 +1,12 @@
-//! The hands of a shard's owner, as readers find them: what was taken out of the buckets and is
-//! still pending is here.
+//! The hands of a shard's owner, as readers find them: they hold the entries that were taken out of
+//! the buckets and are still pending.
 //!
-//! *Owner*: the shard's owner fills them; anyone reads, under a guard.
+//! *Owner*: the shard's owner fills them; any thread reads them, under a guard.
 //!
-//! *Invariants*: a hand lives as long as the shard and is used again when it is empty; there are
-//! no more than the most rounds that were ever at hand at a time, and two. An entry goes from its
-//! bucket into a wide hand, from there perhaps into a narrow one, and never back. So a reader that
-//! comes by in this order meets whatever stays pending and is not re-filed.
+//! *Invariants*: a hand lives as long as the shard and is reused when it is empty. There are two
+//! wide hands, and at most as many narrow ones as rounds were ever at hand at a time. An entry goes
+//! from its bucket into a wide hand, from there perhaps into a narrow one, and never back. So a
+//! reader that visits them in this order meets every entry that stays pending and is not re-filed.
 //!
 //! *Orderings*: BUCKET-READ.
 
@@ -18,7 +18,7 @@ use crate::sync::{Arc, AtomicPtr, Ordering};
 
 /// All hands of a shard.
 pub(super) struct Hands<T> {
-    /// For what a bucket held: one is due, one is cascaded eagerly.
+    /// For the entries of a bucket: one is due, one is cascaded eagerly.
     wide: [Arc<Hand<Entry<T>>>; 2],
     /// For the rounds at hand: a list that only grows.
     narrow: AtomicPtr<Link<T>>,
@@ -38,7 +38,7 @@ unsafe impl<T: Send> Sync for Hands<T> {}
 // === impl Hands ===
 
 impl<T> Hands<T> {
-    /// The two wide ones.
+    /// The two wide hands.
     pub(super) fn new() -> Hands<T> {
         Hands {
             wide: [Arc::new(Hand::wide()), Arc::new(Hand::wide())],
@@ -46,23 +46,23 @@ impl<T> Hands<T> {
         }
     }
 
-    /// The two wide ones, for the owner.
+    /// The two wide hands, for the owner.
     pub(super) fn wide(&self) -> [Arc<Hand<Entry<T>>>; 2] {
         self.wide.clone()
     }
 
-    /// Owner only: makes another narrow one.
+    /// Owner only: makes another narrow hand.
     pub(super) fn add(&self) -> Arc<Hand<Entry<T>>> {
         let hand: Arc<Hand<Entry<T>>> = Arc::new(Hand::narrow());
         // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `iter`: the hand is made.
+        // Acquire in `iter`: publishes the hand.
         let next = self.narrow.load(Ordering::Relaxed);
         let link = Box::into_raw(Box::new(Link { hand: hand.clone(), next }));
         self.narrow.store(link, Ordering::Release);
         hand
     }
 
-    /// The wide ones, then the narrow ones, of which the list is read when the others were seen.
+    /// The wide hands, then the narrow ones, whose list is read after the wide ones were visited.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
         let mut wide = self.wide.iter();
         let mut narrow = None;
@@ -82,7 +82,7 @@ impl<T> Hands<T> {
 
 impl<T> Drop for Hands<T> {
     fn drop(&mut self) {
-        // ORDER: Relaxed - nobody else is left.
+        // ORDER: Relaxed - no other thread is left.
         let mut link = self.narrow.load(Ordering::Relaxed);
         while !link.is_null() {
             // SAFETY: every link came from a box, and the list is going.

@@ -61,7 +61,7 @@ pub struct Shard<T> {
     notices: Padded<Stack<Notice>>,
     doorbell: Doorbell,
     sweep: AtomicBool,
-    /// What the owner took out of the buckets, in the sight of readers.
+    /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
     owner: Mutex<Owner<T>>,
 }
@@ -107,7 +107,7 @@ impl<T> Shard<T> {
         &self.wheel
     }
 
-    /// The owner's core, behind the lock that makes the owner one.
+    /// The owner's core, behind the lock that makes the owner unique.
     pub fn owner(&self) -> &Mutex<Owner<T>> {
         &self.owner
     }
@@ -115,7 +115,7 @@ impl<T> Shard<T> {
     /// The time of the owner's last turn.
     #[inline]
     pub fn clock(&self) -> Tick {
-        // ORDER(BUCKET-ARM): Relaxed - the push (or take) before it is what orders it.
+        // ORDER(BUCKET-ARM): Relaxed - ordered by the push (or take) before it.
         Tick::new(self.clock.load(Ordering::Relaxed))
     }
 
@@ -125,12 +125,12 @@ impl<T> Shard<T> {
         self.wheel.geometry().place(deadline, now.max(self.clock()))
     }
 
-    /// Files an entry that was armed for `place`, and sees to it that the reaper hears of it.
-    /// `true`: the rest of the announcement, which begins with a call of a hook, is left to the
-    /// caller, who ends it by [`Shard::end_announcement`].
+    /// Files an entry that was armed for `place`, and announces it to the reaper if needed. Returns
+    /// `true` if the rest of the announcement, which begins with a call of a hook, is left to the
+    /// caller: see [`Shard::end_announcement`].
     ///
     /// # Errors
-    /// The shard is closed; the entry is the caller's as before.
+    /// The shard is closed; the entry is still the caller's.
     ///
     /// # Safety
     /// The caller holds the entry alone and armed it for `place`. The shard is not dismantled, or
@@ -160,21 +160,21 @@ impl<T> Shard<T> {
 
     /// Asks the reaper to look for dead entries. May call a hook.
     pub fn ask_for_sweep(&self) {
-        // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep finds dead
-        // what was let go of before. The swap makes one asker ring.
+        // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep sees that the
+        // entries let go before are dead. The swap lets only one asker ring.
         if !self.sweep.swap(true, Ordering::Release) {
             self.doorbell.ring();
         }
     }
 
-    /// Whether somebody asked for a sweep that has not begun.
+    /// Whether a requested sweep has not begun yet.
     pub fn wants_sweep(&self) -> bool {
         // ORDER(SWEEP): Relaxed - a request seen late is served late; the ring wakes the reaper.
         self.sweep.load(Ordering::Relaxed)
     }
 
-    /// Whether to begin a sweep; takes the request for it. What is let go of from now on may lie
-    /// where the sweep has been already, so whoever asks during one gets another.
+    /// Whether to begin a sweep; takes the request for it. Entries that are let go from now on may
+    /// lie where the sweep has already been, so a request during a sweep starts another one.
     fn begin_sweep(&self, shared: &Shared<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);
@@ -185,19 +185,20 @@ impl<T> Shard<T> {
         begins
     }
 
-    /// The owner publishes what it has counted.
+    /// Publishes what the owner has counted.
     pub fn publish(&self, owner: &Owner<T>, shared: &Shared<T>) {
         shared.publish_owner(&owner.counters, self.index);
     }
 
-    /// Posts a notice, rings if need be, and only then publishes what the bucket is armed for.
-    /// `true`: the ring is a hook's, and it and what comes after it are left to the caller.
+    /// Posts a notice, rings if needed, and only then publishes what the bucket is armed for.
+    /// Returns `true` if a hook is to be called: its call and the publication are then left to
+    /// the caller.
     #[cold]
     fn announce(&self, bucket: &Bucket<T>, place: Place) -> bool {
         let notice = bucket.notice(place);
         // SAFETY: the notice was claimed for us alone and stays where it is until it is read.
         if unsafe { self.notices.push(notice) }.is_err() {
-            // Closed after our push was accepted: whoever closes finds the entry.
+            // Closed after our push was accepted: the thread that closes finds the entry.
             // SAFETY: it was refused, so it is still ours.
             unsafe { Notice::let_go(notice) };
             return false;
@@ -210,14 +211,14 @@ impl<T> Shard<T> {
     }
 
     /// Ends the announcement of an entry that was filed at `place`: calls the hook, and only then
-    /// publishes what the bucket is armed for. To be called where foreign code may run.
+    /// publishes what the bucket is armed for. Call it only where foreign code may run.
     pub fn end_announcement(&self, place: Place) {
         if !self.doorbell.call_hook() {
-            // The hook is under way further up the stack. Until that has returned nobody is to
-            // rely on this; a bucket that is not armed costs others a notice and a ring.
+            // The hook is running further up the stack. Until it has returned, nobody may rely on
+            // the bucket; a bucket that is not armed costs others a notice and a ring.
             return;
         }
-        // The engine may have ended meanwhile, with the wheel.
+        // The engine may have ended meanwhile, and the wheel with it.
         let _reader = read();
         if let Ok(bucket) = self.wheel.bucket(place) {
             bucket.arm(place.expiration);
@@ -248,7 +249,7 @@ mod tests {
             // ORDER: Relaxed - one thread.
             hook.fetch_add(1, Ordering::Relaxed);
         };
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::<()>::new(0, 1, None) };
         let bell = Doorbell::new(Bell::Hook(Hook::new(ring)));
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);

@@ -1,9 +1,9 @@
 //! A notice: "this bucket is armed for this expiration", from a producer to the reaper.
 //!
 //! A bucket carries two notices of its own, because two can be outstanding for it (two rounds of
-//! the ring, or a round and a stale producer); whoever needs a third allocates it.
+//! the ring, or a round and a stale producer). A third one is allocated.
 //!
-//! *Owner*: whoever claimed it writes and posts it; the reaper reads it and lets it go.
+//! *Owner*: the thread that claimed it writes and posts it; the reaper reads it and lets it go.
 //!
 //! *Orderings*: BUCKET-ARM.
 
@@ -20,7 +20,7 @@ pub struct Notice {
     expiration: AtomicU64,
     slot: u32,
     level: u8,
-    /// Whether it is part of its bucket (else it is a box of its own).
+    /// Whether it is part of its bucket. Otherwise it is a box of its own.
     resident: bool,
     busy: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl Notice {
         unsafe { NonNull::new_unchecked(Box::into_raw(Box::new(notice))) }
     }
 
-    /// Claims a resident notice for `place`, if nobody else has it.
+    /// Claims a resident notice for `place`. Returns `false` if it is in use.
     pub fn claim(&self, place: Place) -> bool {
         // ORDER(BUCKET-ARM): Acquire - pairs with the Release in `let_go`: the reaper has read
         // what we are about to overwrite.
@@ -69,14 +69,14 @@ impl Notice {
         true
     }
 
-    /// What it says.
+    /// The place that it announces.
     pub fn place(&self) -> Place {
         // ORDER(BUCKET-ARM): Relaxed - the list's take acquired the push.
         let expiration = Tick::new(self.expiration.load(Ordering::Relaxed));
         Place { level: self.level, slot: self.slot, expiration }
     }
 
-    /// Ends the notice's way.
+    /// Releases the notice.
     ///
     /// # Safety
     /// The caller took it out of the list (or failed to push it) and does not use it again.
@@ -107,7 +107,7 @@ mod tests {
         let [first, second, third] = notices.map(|notice| unsafe { notice.as_ref() });
         assert_eq!([first, second, third].map(Notice::place), [160, 2208, 4256].map(place));
         assert_eq!([first, second, third].map(|notice| notice.resident), [true, true, false]);
-        // SAFETY: none is used again but through the bucket.
+        // SAFETY: none is used again except through the bucket.
         unsafe { Notice::let_go(notices[1]) };
         let again = bucket.notice(place(8352));
         assert_eq!(again, notices[1], "it is free again");

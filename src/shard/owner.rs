@@ -1,6 +1,6 @@
-//! The owner's core: what only the thread that runs a shard's turn touches.
+//! The owner's core: state that only the thread that runs a shard's turn touches.
 //!
-//! *Owner*: whoever holds the shard's lock: the reaper's thread, or the caller that drives the
+//! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
 //! shard. The same role opens buckets, sweeps and closes (STOP).
 
 use std::fmt;
@@ -19,24 +19,24 @@ use super::rounds::Rounds;
 use super::sweep::{Spot, Sweep};
 use super::{ArmedHeap, Bucket, Notice, Shard};
 
-/// The part of a shard that its owner alone sees.
+/// The part of a shard that only its owner sees.
 pub struct Owner<T> {
     pub(super) heap: ArmedHeap,
     /// The due bucket or round that is being flushed.
     pub(super) due: Option<Open<T>>,
     /// The bucket or round that is being cascaded eagerly.
     pub(super) eager: Option<Open<T>>,
-    /// Wide hands with nothing in them: in all there are two.
+    /// Empty wide hands; there are two in all.
     spare: Vec<Arc<Hand<Entry<T>>>>,
-    /// What was found in buckets that belongs to other rounds.
+    /// Entries that were found in buckets and belong to other rounds.
     pub(super) rounds: Rounds<T>,
-    /// When the bucket was to be opened that was opened last.
+    /// The expiration of the bucket or round that was opened last.
     pub(super) opened: Option<Tick>,
     /// Per level: the last bucket that was cascaded eagerly.
     pub(super) cascaded: Vec<Tick>,
     /// The sweep under way.
     pub(super) sweep: Option<Box<Sweep<T>>>,
-    /// What it unlinked and did not give back yet.
+    /// What the sweep unlinked and has not given back yet.
     pub(super) swept: Magazine<Memory<T>>,
     pub(super) free_list: FreeList<T>,
     pub(super) counters: Arc<Counters>,
@@ -91,21 +91,21 @@ impl<T> Owner<T> {
         self.closed
     }
 
-    /// When the bucket was to be opened that was opened last; `None`: there is none yet.
+    /// The expiration of the bucket or round that was opened last, if there is one.
     #[inline]
     pub fn opened(&self) -> Option<Tick> {
         self.opened
     }
 
-    /// When the first bucket or round opens, of those that are armed or at hand: what is open is
-    /// past its time. [`Tick::NEVER`]: none does.
+    /// When the first armed bucket or round at hand opens; [`Tick::NEVER`] if there is none. (The
+    /// due one that is open already does not count.)
     #[inline]
     pub fn next_opening(&self) -> Tick {
         let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);
         if self.has_at_hand() { armed.min(self.next_at_hand()) } else { armed }
     }
 
-    /// Whether something at hand opens in its time.
+    /// Whether an eager cascade or a round at hand waits for its opening.
     #[inline]
     pub(super) fn has_at_hand(&self) -> bool {
         self.eager.is_some() || !self.rounds.is_empty()
@@ -123,7 +123,7 @@ impl<T> Owner<T> {
         &self.counters
     }
 
-    /// Counts something that the reaper did.
+    /// Adds to one of the owner's counters.
     pub fn count(&self, count: Count, n: u64) {
         self.counters.add(count, n);
     }
@@ -142,13 +142,13 @@ impl<T> Owner<T> {
         }
     }
 
-    /// A wide hand with nothing in it. Two are enough: one is due, one is cascaded eagerly.
+    /// Takes an empty wide hand. Two are enough: one is due, one is cascaded eagerly.
     #[inline]
     pub(super) fn spare_hand(&mut self) -> Arc<Hand<Entry<T>>> {
         self.spare.pop().expect("no more than two buckets are open")
     }
 
-    /// Takes in the hand of what was gone through.
+    /// Takes back the hand of a bucket or round that is finished.
     #[inline]
     pub(super) fn put_away(&mut self, open: Open<T>) {
         debug_assert!(open.at.is_done(), "what is left in a hand would be lost");
@@ -159,7 +159,7 @@ impl<T> Owner<T> {
         }
     }
 
-    /// What is at that spot is about to be taken.
+    /// Makes the sweep leave `spot`, whose entries are about to be taken.
     #[inline]
     pub(super) fn keep_sweep_from(&mut self, spot: Spot) {
         if let Some(sweep) = &mut self.sweep {
@@ -177,12 +177,12 @@ impl<T> fmt::Debug for Owner<T> {
 // === impl Shard: the owner's steps ===
 
 impl<T> Shard<T> {
-    /// Begins a turn: the clock moves on *before* any list is taken (BUCKET-ARM). Answers the
-    /// time of the turn, which never goes back.
+    /// Begins a turn: the clock moves on *before* any list is taken (BUCKET-ARM). Returns the time
+    /// of the turn, which never goes back.
     pub fn begin(&self, now: Tick) -> Tick {
         let now = now.max(self.clock());
-        // ORDER(BUCKET-ARM): Relaxed - the swaps that take the lists are the releases that make
-        // it visible to whoever pushes after them. One writer at a time, by the owner's lock.
+        // ORDER(BUCKET-ARM): Relaxed - the swaps that take the lists release this store to the
+        // pushes that come after them. One writer at a time, by the owner's lock.
         self.clock.store(now.get(), Ordering::Relaxed);
         now
     }
@@ -204,7 +204,7 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Puts a bucket on the armed heap, unless the very same item is there.
+    /// Puts a bucket on the armed heap, unless the same item is there already.
     fn note(&self, owner: &mut Owner<T>, place: Place) {
         let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
         owner.note(bucket, place);
@@ -227,7 +227,7 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// Puts a bucket on the armed heap. `false`: the very same item is there.
+    /// Puts a bucket on the armed heap. Returns `false` if the same item is there already.
     #[inline]
     fn note(&mut self, bucket: &Bucket<T>, place: Place) -> bool {
         if bucket.is_queued_for(place.expiration) {
@@ -242,7 +242,7 @@ impl<T> Owner<T> {
         self.note_other(bucket, place, is_free)
     }
 
-    /// The same for a bucket that is on the armed heap for another round, or may be.
+    /// The same for a bucket that is, or may be, on the armed heap for another round.
     #[cold]
     fn note_other(&mut self, bucket: &Bucket<T>, place: Place, is_free: bool) -> bool {
         if self.heap.has_other(place) {
@@ -257,7 +257,7 @@ impl<T> Owner<T> {
         true
     }
 
-    /// Takes a bucket off the armed heap, which is the first on it.
+    /// Removes the first bucket from the armed heap.
     #[inline]
     pub(super) fn cross_off(&mut self, bucket: &Bucket<T>, first: Place) {
         self.heap.remove(first);
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);

@@ -1,13 +1,14 @@
-//! Rounds at hand: what a flush found in a bucket that belongs to another round of the ring.
+//! Rounds at hand: entries that a flush found in a bucket and that belong to another round of the
+//! ring.
 //!
-//! An owner that is behind its producers finds many rounds in one bucket, due or not. Pushed back
-//! into the bucket, each would be gone through once for every round before it; here each waits
-//! for the opening that it is filed for, out of its bucket's way. So an entry is looked at once
-//! when its bucket is opened and once when its round is, for each time that it was filed.
+//! An owner that is behind its producers finds many rounds in one bucket, due or not. If they were
+//! pushed back into the bucket, each would be visited once for every round before it. Instead, each
+//! waits here for the opening that it is filed for, out of its bucket's way. So for each time that
+//! it was filed, an entry is visited once when its bucket is opened and once when its round is.
 //!
 //! *Owner*: the shard's owner.
 //!
-//! *Invariant*: what is in here is filed for the opening that it is kept under, is held by its
+//! *Invariant*: each entry in here is filed for the opening that it is kept under, is held by its
 //! list bit, and is covered by being here.
 //!
 //! *Tested by*: `tests/{late_turns,rounds}.rs`, `shard/rounds/tests.rs`.
@@ -23,13 +24,13 @@ use crate::time::{Place, Tick};
 
 use super::hands::Hands;
 
-/// Entries by the opening of the bucket that they are filed in. (Everything in it keeps its room:
-/// eager cascading files rounds of level 1 that are put aside, all the time.)
+/// Entries by the opening of the bucket that they are filed in. (All collections keep their
+/// capacity: eager cascading constantly files rounds of level 1 that are put aside.)
 pub(super) struct Rounds<T> {
-    /// Per level, as on the armed heap: what opens when.
+    /// Per level, as on the armed heap: when each round opens.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
     hands: HashMap<Key, Arc<Hand<Entry<T>>>>,
-    /// Hands with nothing in them.
+    /// Empty hands.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     turn: usize,
@@ -48,7 +49,7 @@ impl<T> Rounds<T> {
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
     ///
     /// # Safety
-    /// The owner holds the entry by its list bit, and leaves it here.
+    /// The owner holds the entry by its list bit, and gives it up.
     pub(super) unsafe fn add(&mut self, hands: &Hands<T>, place: Place, entry: NonNull<Entry<T>>) {
         let (levels, idle) = (&mut self.levels, &mut self.idle);
         let begin = || {
@@ -67,13 +68,13 @@ impl<T> Rounds<T> {
         unsafe { hand.give(entry, self.turn) };
     }
 
-    /// Whether nothing waits here.
+    /// Whether no round waits here.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.hands.is_empty()
     }
 
-    /// How many levels may have something here: those from 1 to this.
+    /// The highest level that may have a round here.
     pub(super) fn levels(&self) -> u8 {
         self.levels.len() as u8
     }
@@ -90,7 +91,7 @@ impl<T> Rounds<T> {
         levels.filter_map(|level| self.first_of(level)).min_by_key(|place| place.expiration)
     }
 
-    /// Takes out the round of `place`, if that is the first of its level.
+    /// Takes out the round of `place` if that is the first of its level.
     pub(super) fn take(&mut self, place: Place) -> Option<Arc<Hand<Entry<T>>>> {
         if self.first_of(place.level) != Some(place) {
             return None;
@@ -99,7 +100,7 @@ impl<T> Rounds<T> {
         self.hands.remove(&key(place))
     }
 
-    /// Takes in a hand with nothing in it.
+    /// Takes back an empty hand.
     pub(super) fn put_away(&mut self, hand: Arc<Hand<Entry<T>>>) {
         self.idle.push(hand);
     }
@@ -109,12 +110,12 @@ impl<T> Rounds<T> {
         self.hands.get(&key(place))
     }
 
-    /// What waits here, in no order.
+    /// The rounds that wait here, in no order.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         self.hands.keys().map(|&(level, expiration, slot)| Place { level, slot, expiration })
     }
 
-    /// What waits here and where it is filed, for checks.
+    /// The entries that wait here and their places, for checks.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
         self.hands.iter().flat_map(|(&(level, expiration, slot), hand)| {
             let place = Place { level, slot, expiration };
@@ -123,7 +124,7 @@ impl<T> Rounds<T> {
     }
 }
 
-/// What tells one round from another.
+/// The key of a round.
 fn key(place: Place) -> Key {
     (place.level, place.expiration, place.slot)
 }

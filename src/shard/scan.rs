@@ -1,15 +1,14 @@
-//! The scan: what is pending, counted by a reader while everything runs.
+//! The scan: a reader finds the pending timers while everything runs.
 //!
 //! *Owner*: any thread, under a [`Reader`]: no entry that it may see is given back to the
-//! allocator while it looks. Entries may be *recycled* under it, so it trusts nothing but what
-//! an entry says at the moment, stops following a chain that left its bucket, and bounds its
-//! steps.
+//! allocator while it looks. Entries may be *recycled* under it, so it trusts only the current
+//! state of an entry, stops following a chain that left its bucket, and bounds its steps.
 //!
-//! It goes through the buckets and then through the owner's hands, as entries do (`hands`): what it
-//! does not find in a bucket because that was opened, it finds there. What goes the other way, from
-//! a hand into a bucket (it is re-filed), may get past it; so it looks again, until nothing left a
-//! hand while it looked. A timer is re-filed once on each level, so one look more than there are
-//! levels shows it. What it finds twice, it tells apart by where it is in memory.
+//! It visits the buckets and then the owner's hands, in the order in which entries move (`hands`):
+//! an entry that is missing from its bucket because that was opened is found in a hand. A re-filed
+//! entry moves the other way, from a hand into a bucket, and may be missed. So the scan makes
+//! another pass until nothing left a hand during a pass. The number of passes is bounded, because a
+//! timer is re-filed at most once on each level (`looks`). Duplicates are found by their address.
 //!
 //! *Orderings*: BUCKET-READ.
 //!
@@ -24,7 +23,7 @@ use crate::time::Tick;
 use super::rounds::place_of;
 use super::{Bucket, Shard};
 
-/// A timer that was pending when the scan came by.
+/// A timer that was pending when the scan visited it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
     /// When it is due, in ticks since the engine's start.
@@ -39,12 +38,12 @@ pub struct Pending {
 type Found<T> = (*const Entry<T>, Pending);
 
 impl<T> Shard<T> {
-    /// Calls `f` for what is pending. Looks at all of it at most `looks` times, and follows at most
-    /// `steps` links from bucket to bucket in each, and as many from hand to hand.
+    /// Calls `f` for each pending timer. Makes at most `looks` passes. Each pass follows at most
+    /// `steps` links through the buckets, and as many through the hands.
     ///
-    /// Weakly consistent: what is pending from before the scan until after it, and neither reset
-    /// nor re-filed in each look, is seen, and once; what comes, goes or is reset may be seen or
-    /// not, or twice.
+    /// Weakly consistent: a timer is seen exactly once if it is pending from before the scan until
+    /// after it, is not reset, and is not re-filed in every pass. A timer that comes, goes or is
+    /// reset meanwhile may be seen once, twice or not at all.
     pub fn scan(&self, reader: &Reader, steps: u64, looks: u32, f: impl FnMut(Pending)) {
         let mut found: Vec<Found<T>> = Vec::new();
         let mut before = (looks > 1).then(|| self.progress()).flatten();
@@ -61,7 +60,7 @@ impl<T> Shard<T> {
             (before, may_repeat) = (after, true);
         }
         if may_repeat {
-            // The last look tells where it is now.
+            // The last pass has its current place.
             found.reverse();
             found.sort_by_key(|&(entry, _)| entry);
             found.dedup_by_key(|&mut (entry, _)| entry);
@@ -69,19 +68,19 @@ impl<T> Shard<T> {
         found.into_iter().map(|(_, pending)| pending).for_each(f);
     }
 
-    /// How many looks show whatever is pending throughout: it is re-filed at most once on each
-    /// level, and once more if it began on a seat.
+    /// How many passes show every timer that is pending throughout: it is re-filed at most once on
+    /// each level, and once more if it began on a seat.
     pub fn looks(&self) -> u32 {
         u32::from(self.wheel.geometry().levels()) + 2
     }
 
-    /// How far the owner is with its hands. `None`: something is on its way.
+    /// The owner's progress through its hands. `None`: an entry is moving.
     fn progress(&self) -> Option<Vec<usize>> {
         let mut progress = Vec::new();
         self.hands.iter().all(|hand| hand.note(&mut progress)).then_some(progress)
     }
 
-    /// Goes through everything once. `true`: something was in a hand, and may have been seen in its
+    /// Makes one pass. Returns `true` if an entry was in a hand: it may have been seen in its
     /// bucket before.
     fn look(&self, reader: &Reader, steps: u64, found: &mut Vec<Found<T>>) -> bool {
         let mut left = steps;
@@ -122,8 +121,8 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Looks at an entry that was reached under a guard. `false`: it is not filed there any more,
-    /// if it was reached from a place.
+    /// Looks at an entry that was reached under a guard. Returns `false` if it was reached from the
+    /// place `of` and is no longer filed there.
     fn see(&self, of: Option<u64>, entry: NonNull<Entry<T>>, f: impl FnOnce(Found<T>)) -> bool {
         // SAFETY: it was reached under the caller's guard; all that is read of it here is atomic.
         let this = unsafe { entry.as_ref() };
@@ -152,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_census_follows_no_more_links_than_it_may() {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);
         let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);

@@ -1,16 +1,17 @@
-//! Sweeping: what is dead in the buckets becomes memory again, where it is.
+//! Sweeping: dead entries in the buckets become free memory, in place.
 //!
-//! Only the owner unlinks, so it may walk each list in place: a dead entry leaves when the link
-//! before it is led past it, and no living entry is touched. A sweep may pause anywhere, also
-//! inside a bucket; if that is opened meanwhile, the sweep goes on with the next.
+//! Only the owner unlinks, so it may walk each list in place. It unlinks a dead entry by pointing
+//! the link before it to the next entry; living entries stay where they are. A sweep may pause
+//! anywhere, even inside a bucket. If that bucket is opened meanwhile, the sweep goes on with the
+//! next.
 //!
-//! *Owner*: the shard's owner, whoever that is at the moment: all that a sweep knows is in it.
-//! The reaper sweeps when nothing is due, and a chunk with each batch while it is busy. A thread
-//! that lets go of seats while too many are dead sweeps a little itself: the reaper may be inside a
-//! task for as long as that likes.
+//! *Owner*: the shard's current owner: all state of a sweep is in the owner's core. The reaper
+//! sweeps when nothing is due, and a chunk with each batch while it is busy. A thread that lets go
+//! of seats while too many are dead sweeps a little itself, because the reaper may be inside a task
+//! for any length of time.
 //!
-//! *Invariant*: what a sweep unlinks is given back through the epoch, and its link stays as it
-//! is until then: a reader that stands on it gets to the end of the list.
+//! *Invariant*: an entry that a sweep unlinks is given back through the epoch, and its link does
+//! not change until then: a reader that stands on it gets to the end of the list.
 //!
 //! *Orderings*: BUCKET-READ, SEAT, RELEASE.
 //!
@@ -30,36 +31,37 @@ use super::{Bucket, Owner, Shard};
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 const LOOKS: usize = 4;
 
-/// Entries that a thread visits for each magazine of seats that it lets go of while many are dead.
+/// Entries that a thread visits for each magazine of seats that it lets go of while too many are
+/// dead.
 pub(super) const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
-/// What became of a chunk of sweeping.
+/// The outcome of a chunk of sweeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
     /// Nobody wants a sweep.
     Nothing,
-    /// So many entries were visited, and there are more to visit.
+    /// This many entries were visited, and there are more to visit.
     Some(usize),
-    /// So many entries were visited, and they were the last.
+    /// This many entries were visited, and they were the last.
     All(usize),
 }
 
 /// A sweep under way.
 pub(super) struct Sweep<T> {
-    /// The bucket or round that the lists are of.
+    /// The bucket or round that is being swept.
     spot: Spot,
-    /// The hand of the round that the lists are of.
+    /// The hand of the round that is being swept.
     hand: Option<Arc<Hand<Entry<T>>>>,
     /// Rounds that are swept after this one.
     rounds: Vec<Place>,
     lists: [List<T>; CHAINS],
-    /// Whose turn it is.
+    /// The index of the list that is visited next.
     turn: usize,
-    /// How many lists have entries left: the first ones.
+    /// How many lists have entries left; they come first.
     live: usize,
 }
 
-/// What is swept at a time.
+/// A place that is swept: it has several lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spot {
     /// A bucket: level and slot.
@@ -68,11 +70,11 @@ pub(super) enum Spot {
     Round(Place),
 }
 
-/// Where a sweep stands in a list.
+/// A sweep's position in a list.
 struct List<T> {
     /// Which list of its bucket or hand it is.
     number: usize,
-    /// The entry before, which stays; null: there is none.
+    /// The entry before `next`, which stays in the list; null if there is none.
     before: *mut Entry<T>,
     /// The entry that is visited next.
     next: *mut Entry<T>,
@@ -86,8 +88,8 @@ impl<T> Clone for List<T> {
 
 impl<T> Copy for List<T> {}
 
-// SAFETY: what it points to is held by the owner, by its list bit; sending the one sends the
-// other.
+// SAFETY: the owner holds the entries that it points to, by their list bits; sending the one sends
+// the other.
 unsafe impl<T: Send> Send for Sweep<T> {}
 
 // === impl Sweep ===
@@ -100,7 +102,7 @@ impl<T> Sweep<T> {
         Box::new(Sweep { spot, hand, rounds, lists: [list; CHAINS], turn: 0, live: 0 })
     }
 
-    /// What is at that spot is about to be taken: the sweep has no business there any more.
+    /// Leaves `spot` if the sweep is there: its entries are about to be taken.
     #[inline]
     pub(super) fn leave(&mut self, spot: Spot) {
         if self.spot == spot {
@@ -108,7 +110,7 @@ impl<T> Sweep<T> {
         }
     }
 
-    /// Begins with lists of a spot, each given by its number and its first entry.
+    /// Begins with the lists of a spot, each given by its number and its first entry.
     fn enter(&mut self, spot: Spot, firsts: impl Iterator<Item = (usize, *mut Entry<T>)>) {
         (self.spot, self.turn, self.live) = (spot, 0, 0);
         for (number, next) in firsts.filter(|(_, first)| !first.is_null()) {
@@ -118,7 +120,7 @@ impl<T> Sweep<T> {
         }
     }
 
-    /// Goes on to the next list, which has an entry left or makes place for the last.
+    /// Goes on to the next list. The last live list replaces one that is done.
     fn step(&mut self, is_done: bool) {
         if is_done {
             self.live -= 1;
@@ -129,8 +131,8 @@ impl<T> Sweep<T> {
 }
 
 impl<T> Shard<T> {
-    /// Sweeps a little in the owner's place, unless somebody has the shard's lock: for who lets go
-    /// of seats.
+    /// Sweeps a little as the owner, unless another thread has the shard's lock. For threads that
+    /// let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) {
         let Ok(mut owner) = self.owner.try_lock() else { return };
         if self.sweep_some(&mut owner, shared, HELP) != Swept::Nothing {
@@ -138,8 +140,8 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Goes on with the sweep under way, or begins one that is wanted, and visits at most so many
-    /// entries; it looks into a few times as many buckets.
+    /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
+    /// and looks into at most `LOOKS` times as many buckets.
     pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> Swept {
         let mut sweep = match owner.sweep.take() {
             Some(sweep) => sweep,
@@ -154,7 +156,7 @@ impl<T> Shard<T> {
         let mut is_all = false;
         while visited < visits && !is_all {
             if sweep.live > 0 {
-                // SAFETY: the lists are of a bucket or a round that was not taken since.
+                // SAFETY: the bucket or round that the lists belong to was not taken since.
                 unsafe { self.visit(owner, shared, &mut sweep) };
                 visited += 1;
             } else if looks > 0 {
@@ -172,14 +174,14 @@ impl<T> Shard<T> {
         Swept::Some(visited)
     }
 
-    /// Looks into what comes next. `false`: nothing does.
+    /// Goes on to the next bucket or round. Returns `false` if there is none.
     fn find_next(&self, owner: &Owner<T>, sweep: &mut Sweep<T>) -> bool {
         sweep.hand = None;
         if let Spot::Bucket(level, slot) = sweep.spot {
             if self.look_into(sweep, level, slot + 1) {
                 return true;
             }
-            // What is put aside from now on was looked at then.
+            // Entries that are put aside from now on were visited in their buckets.
             sweep.rounds = owner.rounds.places().collect();
         }
         let Some(place) = sweep.rounds.pop() else { return false };
@@ -191,7 +193,8 @@ impl<T> Shard<T> {
         true
     }
 
-    /// Begins with the first bucket that exists from `level` and `slot` on. `false`: there is none.
+    /// Begins with the first existing bucket from `level` and `slot` on. Returns `false` if there
+    /// is none.
     fn look_into(&self, sweep: &mut Sweep<T>, level: u8, slot: u32) -> bool {
         let Some((level, slot, bucket)) = self.wheel.existing_from(level, slot).next() else {
             return false;
@@ -204,14 +207,14 @@ impl<T> Shard<T> {
         self.wheel.get(Place { level, slot, expiration: Tick::ZERO })
     }
 
-    /// Visits one entry: unlinks it if it is dead.
+    /// Visits one entry, and unlinks it if it is dead.
     ///
     /// # Safety
     /// The sweep has an entry left, and its lists were not taken since it began with them.
     unsafe fn visit(&self, owner: &mut Owner<T>, shared: &Shared<T>, sweep: &mut Sweep<T>) {
         let list = sweep.lists[sweep.turn];
         let entry = NonNull::new(list.next).expect("a live list has an entry");
-        // SAFETY: what is in a list is held by the owner, by its list bit.
+        // SAFETY: the owner holds each entry in a list, by its list bit.
         let this = unsafe { entry.as_ref() };
         let next = next_of(this);
         prefetch(next);
@@ -230,10 +233,10 @@ impl<T> Shard<T> {
         sweep.step(next.is_null());
     }
 
-    /// Leads the link before an entry to the one behind it. `false`: others were pushed before it
-    /// since, and it stays for the next sweep.
+    /// Points the link before an entry to the next one. Returns `false` if others were pushed
+    /// before the entry since: it stays for the next sweep.
     fn lead_past(&self, sweep: &Sweep<T>, list: List<T>, next: *mut Entry<T>) -> bool {
-        // SAFETY: what stays in a list is held by the owner, by its list bit.
+        // SAFETY: the owner holds each entry that stays in a list, by its list bit.
         if let Some(before) = unsafe { list.before.as_ref() } {
             // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: it sees
             // the next entry as it was pushed, which the owner has acquired.
@@ -252,7 +255,7 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// Takes in the memory of a dead entry on which readers may stand.
+    /// Takes the memory of a dead entry on which readers may still stand.
     fn bury_swept(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         self.counters.add(Count::Buried, 1);
         self.swept.push(Memory(entry));
@@ -261,7 +264,7 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Gives what was swept back to the allocator, once no reader stands on it.
+    /// Gives swept entries back to the allocator once no reader stands on them.
     fn release_swept(&mut self, shared: &Shared<T>) {
         if !self.swept.is_empty() {
             release(mem::replace(&mut self.swept, shared.memory.magazine()));

@@ -15,8 +15,8 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// Begins to load the first cache line of what `at` points to. Any address will do: it is a hint
-/// and touches nothing.
+/// Starts to load the first cache line at `at`. Any address will do: a prefetch is a hint and
+/// touches nothing.
 #[inline]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

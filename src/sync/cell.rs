@@ -1,11 +1,11 @@
-//! Cells and freed memory where no model checker watches them.
+//! Cells and freed memory in builds without loom.
 
-/// `UnsafeCell` with the model checker's interface, so that all worlds share one body.
+/// `UnsafeCell` with the model checker's interface, so that all builds share one body.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-/// Where the model checker watches memory that is freed by hand; nothing elsewhere.
+/// Under loom this watches memory that is freed by hand. Here it does nothing.
 #[derive(Debug)]
 pub struct Life;
 
@@ -15,7 +15,7 @@ pub fn free<T>(value: Box<T>) {
     drop(value);
 }
 
-/// Drops and frees things that a [`Life`] each belongs to, which ends as they are dropped.
+/// Drops and frees values that each own a [`Life`], which ends when they are dropped.
 #[inline]
 pub fn free_slice<T>(values: Box<[T]>) {
     drop(values);
@@ -29,13 +29,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Lends the content to a reader. Who may call it when is the owning type's business.
+    /// Lends the content to a reader. The owning type decides who may call this, and when.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Lends the content to a writer. Who may call it when is the owning type's business.
+    /// Lends the content to a writer. The owning type decides who may call this, and when.
     #[inline]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
@@ -45,17 +45,17 @@ impl<T> UnsafeCell<T> {
 // === impl Life ===
 
 impl Life {
-    /// Begins with the memory.
+    /// Starts with the memory.
     #[inline]
     pub const fn begin() -> Life {
         Life
     }
 
-    /// The memory is looked at.
+    /// Notes that the memory is looked at.
     #[inline]
     pub const fn look(&self) {}
 
-    /// The memory is about to be freed.
+    /// Notes that the memory is about to be freed.
     #[inline]
     pub const fn end(&self) {}
 }

@@ -7,13 +7,13 @@ pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-/// Statics that live for an iteration of a model, and values of its threads.
+/// Statics that live for one iteration of a model, and locals of the model's threads.
 #[cfg(crossbeam_loom)]
 pub use loom::{lazy_static, thread_local as modelled_local};
 pub use thread::{JoinHandle, Thread};
 
-/// Loom's threads, with a way to park of their own: loom's `unpark` also lets a thread go on that
-/// waits for a lock, and forgets that it was unparked.
+/// Loom's threads with a `park` of our own: loom's `unpark` also wakes a thread that waits for a
+/// lock, and then forgets that the thread was unparked.
 pub mod thread {
     use std::cell::RefCell;
     use std::mem;
@@ -26,20 +26,20 @@ pub mod thread {
         static SELF: RefCell<Option<Thread>> = RefCell::new(None);
     }
 
-    /// A thread, to be unparked.
+    /// A thread that can be unparked.
     #[derive(Clone, Debug)]
     pub struct Thread {
         parking: Arc<(Mutex<bool>, Condvar)>,
     }
 
-    /// A thread, to be waited for.
+    /// A thread that can be joined.
     #[derive(Debug)]
     pub struct JoinHandle<T> {
         inner: loom::thread::JoinHandle<T>,
         thread: Thread,
     }
 
-    /// Begins a thread.
+    /// Starts a thread.
     pub fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
         let thread = Thread { parking: Arc::new((Mutex::new(false), Condvar::new())) };
         let itself = thread.clone();
@@ -50,7 +50,7 @@ pub mod thread {
         JoinHandle { inner, thread }
     }
 
-    /// Sleeps until this thread is unparked, or was before.
+    /// Sleeps until this thread is unparked. Returns at once if it was unparked before.
     pub(super) fn park() {
         let itself = SELF.with(|place| place.borrow().clone());
         let itself = itself.expect("the first thread of a model does not park");
@@ -62,7 +62,7 @@ pub mod thread {
     }
 
     impl Thread {
-        /// Ends the thread's sleep, or the next one.
+        /// Ends the thread's present sleep, or else its next one.
         pub fn unpark(&self) {
             let (is_unparked, bell) = &*self.parking;
             *is_unparked.lock().expect("nothing panics under this lock") = true;
@@ -76,10 +76,10 @@ pub mod thread {
             &self.thread
         }
 
-        /// Waits for the thread's end.
+        /// Waits for the thread to end.
         ///
         /// # Errors
-        /// It panicked.
+        /// The thread panicked.
         pub fn join(self) -> std::thread::Result<T> {
             self.inner.join()
         }
@@ -113,22 +113,22 @@ pub fn park(_timeout: Option<std::time::Duration>) {
     thread::park();
 }
 
-/// Watches memory that is freed by hand: reports who looks at it when it is gone, who frees it
-/// while somebody may still look or for the second time, and who never frees it.
+/// Watches memory that is freed by hand. Reports a look at freed memory, a free while another
+/// thread may still look, a second free, and memory that is never freed.
 #[derive(Debug)]
 pub struct Life {
     looks: loom::cell::UnsafeCell<()>,
-    /// Dropped in time, or the checker reports a leak.
+    /// Dropped by `end`; otherwise the checker reports a leak.
     track: RefCell<Option<loom::alloc::Track<()>>>,
     ended: Cell<bool>,
 }
 
-// SAFETY: all threads of a model are one thread of the system, and none gives way to another in
-// the midst of a cell of the standard library's; the checker's own cell is for sharing.
+// SAFETY: all threads of a model are one thread of the system, and no thread yields to another
+// inside a cell of the standard library; the checker's own cell may be shared.
 unsafe impl Sync for Life {}
 
 impl Life {
-    /// Begins with the memory.
+    /// Starts with the memory.
     pub fn begin() -> Life {
         Life {
             looks: loom::cell::UnsafeCell::new(()),
@@ -137,13 +137,13 @@ impl Life {
         }
     }
 
-    /// The memory is looked at.
+    /// Notes that the memory is looked at.
     pub fn look(&self) {
         assert!(!self.ended.get(), "freed memory is looked at");
         self.looks.with(|_| ());
     }
 
-    /// The memory is about to be freed.
+    /// Notes that the memory is about to be freed.
     pub fn end(&self) {
         assert!(!self.ended.replace(true), "memory is freed twice");
         self.looks.with_mut(|_| ());
@@ -151,7 +151,7 @@ impl Life {
     }
 }
 
-/// A value per thread that needs no destructor.
+/// A thread-local value that needs no destructor.
 macro_rules! per_thread {
     ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
         loom::thread_local! {
@@ -163,8 +163,8 @@ macro_rules! per_thread {
 pub(crate) use per_thread;
 
 thread_local! {
-    /// What was freed and waits for the end of the iteration, so that a late look finds its
-    /// `Life` there and not somebody else's bytes.
+    /// Memory that was freed, kept until the end of the iteration: a late look finds its `Life`
+    /// there, and not other data.
     static FREED: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -174,7 +174,7 @@ pub fn free<T>(value: Box<T>) {
     FREED.with_borrow_mut(|freed| freed.push((memory, Layout::new::<T>())));
 }
 
-/// Drops things that a [`Life`] each belongs to, which ends as they are dropped, and frees them.
+/// Drops and frees values that each own a [`Life`], which ends when they are dropped.
 pub fn free_slice<T>(values: Box<[T]>) {
     let layout = Layout::for_value(&*values);
     let values = Box::into_raw(values);
@@ -183,10 +183,10 @@ pub fn free_slice<T>(values: Box<[T]>) {
     FREED.with_borrow_mut(|freed| freed.push((values.cast::<u8>(), layout)));
 }
 
-/// Gives back what was freed in an iteration of a model, once the iteration is over.
+/// Deallocates what was freed in an iteration of a model, once the iteration is over.
 pub fn end_iteration() {
     for (memory, layout) in FREED.take() {
-        // SAFETY: it came from a box of this layout, and what could reach it is over.
+        // SAFETY: it came from a box of this layout, and everything that could reach it is gone.
         unsafe { std::alloc::dealloc(memory, layout) };
     }
 }

@@ -1,8 +1,8 @@
-//! The one door to the primitives that threads share.
+//! The only access to the primitives that threads share.
 //!
-//! Everything above imports atomics, cells, locks and threads from here, so that one switch puts
-//! the whole engine on another checker's versions of them: `--cfg loom` on those of a model
-//! checker, `--cfg shuttle` on those of a random scheduler.
+//! Every other module imports atomics, cells, locks and threads from here, so that one switch
+//! replaces them in the whole engine: `--cfg loom` by those of a model checker, `--cfg shuttle` by
+//! those of a random scheduler.
 //!
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
@@ -27,18 +27,18 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 // is not part of any model's races.
 pub use ::std::sync::{Arc, OnceLock, PoisonError, Weak};
 
-/// A number for whoever asks, on which no thread decides anything: left out of the models,
-/// which would only grow by it.
+/// A number to be reported, on which no thread bases a decision. Left out of the models, which it
+/// would only make larger.
 pub use ::std::sync::atomic::AtomicU64 as Counter;
 
-/// Adds to a counter that nobody else writes.
+/// Adds to a counter that no other thread writes.
 #[inline]
 pub fn add_alone(counter: &Counter, n: u64) {
     // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-/// Where to look first; as good wherever it points. Left out of the models for the same reason.
+/// Where to look first; every value is valid. Left out of the models, as [`Counter`] is.
 pub use ::std::sync::atomic::AtomicUsize as Hint;
 
 #[cfg(not(any(loom, shuttle)))]

@@ -1,13 +1,13 @@
-//! Which calls the current thread is inside of.
+//! The calls that the current thread is inside.
 //!
-//! *Owner*: one thread; it lives in a `thread_local!`, and needs no destructor, so that it can be
-//! asked to the very end of the thread.
+//! *Owner*: one thread. The value lives in a `thread_local!` and needs no destructor, so that it
+//! can be read until the very end of the thread.
 
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
 
-/// A stack of keys in frames on the thread's own stack: no allocation, and nothing to clean up.
+/// A stack of keys, in frames on the thread's own stack: no allocation, and nothing to clean up.
 pub struct Nesting<K> {
     innermost: Cell<*const Frame<K>>,
 }
@@ -21,7 +21,7 @@ struct Frame<K> {
 // === impl Nesting ===
 
 impl<K> Nesting<K> {
-    /// Inside of nothing.
+    /// Inside no call.
     pub const fn new() -> Nesting<K> {
         Nesting { innermost: Cell::new(ptr::null()) }
     }
@@ -55,12 +55,12 @@ impl<K> Nesting<K> {
         self.find(|inside| inside == key, |_| ()).is_some()
     }
 
-    /// Shows `f` the key of the innermost call that is one that is looked for.
+    /// Calls `f` with the key of the innermost call for which `is_it` returns `true`.
     pub fn find<R>(&self, is_it: impl Fn(&K) -> bool, f: impl FnOnce(&K) -> R) -> Option<R> {
         let mut frame = self.innermost.get();
-        // SAFETY: what can be reached from here are frames of calls to `inside` that are further
-        // up this thread's stack (a `Cell` keeps others away): each takes its frame out before it
-        // returns, also when it unwinds.
+        // SAFETY: the frames that can be reached belong to calls of `inside` further up this
+        // thread's stack (a `Cell` keeps other threads away). Each call takes its frame out before
+        // it returns, also when it unwinds.
         while let Some(this) = unsafe { frame.as_ref() } {
             if is_it(&this.key) {
                 return Some(f(&this.key));
@@ -72,11 +72,11 @@ impl<K> Nesting<K> {
 }
 
 impl<K: Copy> Nesting<K> {
-    /// The keys of all calls that the thread is inside of, from the innermost.
+    /// The keys of all calls that the thread is inside, from the innermost.
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::new();
         let mut frame = self.innermost.get();
-        // SAFETY: as in `is_inside`.
+        // SAFETY: as in `find`.
         while let Some(this) = unsafe { frame.as_ref() } {
             keys.push(this.key);
             frame = this.outer;

@@ -1,15 +1,15 @@
 //! Critical sections: stretches of code in which no foreign code may run.
 //!
-//! Foreign code is a callback, a destructor, a waker, a hash or a comparison of somebody else's. It
-//! may call the engine again, panic, or never return. So none of it runs while a thread's part of
-//! an engine is lent or a lock of ours is held (but for the lock of a shard's owner, under which
-//! tasks run).
+//! Foreign code is a callback, a destructor, a waker, a hash or a comparison that the user
+//! supplies. It may call the engine again, panic, or never return. So none of it runs while a
+//! thread cache is lent or a lock of ours is held.
 //!
-//! In debug builds each thread counts the sections that it is in. Where foreign code is about to
-//! be called, [`assert_outside`] looks. Release builds do nothing of all this. Nor do the model
-//! checkers' worlds, in which many threads of a model are one thread of the system.
+//! In debug builds each thread counts the sections that it is in, and [`assert_outside`] checks the
+//! count where foreign code is about to be called. Release builds do neither. Nor do the model
+//! checkers' builds, in which many threads of a model are one thread of the system.
 //!
-//! *Owner*: one thread; the count needs no destructor, so that it is there to the very end.
+//! *Owner*: one thread. The count needs no destructor, so that it exists until the very end of the
+//! thread.
 
 use std::cell::Cell;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Section {
 /// A lock under which no foreign code runs.
 pub struct QuietMutex<T>(Mutex<T>);
 
-/// What a [`QuietMutex`] protects, for as long as this lives.
+/// The guard of a [`QuietMutex`].
 pub struct Quiet<'a, T> {
     guard: MutexGuard<'a, T>,
     section: Section,
@@ -81,18 +81,18 @@ impl fmt::Debug for Section {
 // === impl QuietMutex ===
 
 impl<T> QuietMutex<T> {
-    /// An open lock around `value`.
+    /// An unlocked mutex around `value`.
     pub fn new(value: T) -> QuietMutex<T> {
         QuietMutex(Mutex::new(value))
     }
 
-    /// Waits until nobody else is inside, and enters.
+    /// Takes the lock; waits while another thread holds it.
     pub fn lock(&self) -> Quiet<'_, T> {
         let guard = self.0.lock().expect("nothing panics under this lock");
         Quiet { guard, section: Section::enter() }
     }
 
-    /// Gives the lock up, sleeps until `bell` is rung, and takes the lock again: see [`wait`].
+    /// Releases the lock, sleeps until `bell` is notified, and takes the lock again: see [`wait`].
     pub fn wait<'a>(&'a self, bell: &Condvar, inside: Quiet<'a, T>) -> Quiet<'a, T> {
         let Quiet { guard, section } = inside;
         Quiet { guard: wait(bell, &self.0, guard), section }

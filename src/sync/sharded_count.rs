@@ -1,23 +1,23 @@
-//! Several reference counts of one value, so that many threads do not count on the same cache line.
+//! A reference count in several shards, so that many threads do not count on the same cache line.
 //!
-//! A door's table is kept by each node that is in it. One reference count for all of these would be
-//! the one line that every thread writes. So the door makes a few *counts*, each with a reference
-//! to the table, and a node keeps one of them: which, the hash of its key says.
+//! Each node in a table of the keyed API or the purgatory keeps the table alive. A single reference
+//! count would be one cache line that every thread writes. So the table has a few *shards*, each of
+//! which owns a reference to it, and a node keeps the shard that the hash of its key picks.
 
 use std::fmt;
 
 use super::{Arc, Padded};
 
-/// Reference counts of one value.
+/// The number of shards.
 const SHARDS: usize = 64;
 
-/// One of the reference counts, with what else is counted there.
+/// One shard: a reference count, and whatever else is counted there.
 pub type CountShard<V> = Arc<Padded<V>>;
 
-/// All of them.
+/// All shards of a count.
 pub struct ShardedCount<V>(Box<[CountShard<V>]>);
 
-/// A number as good in its upper as in its lower bits, from one that need not be.
+/// Mixes `hash`, so that the lower bits of the result are as good as the upper ones.
 pub fn spread(hash: u64) -> u64 {
     // An odd number without a pattern carries every lower bit into the upper ones, and the shift
     // brings those back to the lowest.
@@ -28,17 +28,17 @@ pub fn spread(hash: u64) -> u64 {
 // === impl ShardedCount ===
 
 impl<V> ShardedCount<V> {
-    /// ShardedCount that each have a value of `make`.
+    /// Shards that each own a value from `make`.
     pub fn new(make: impl Fn() -> V) -> ShardedCount<V> {
         ShardedCount((0..SHARDS).map(|_| Arc::new(Padded(make()))).collect())
     }
 
-    /// The count for what has that hash.
+    /// The shard for `hash`.
     pub fn of(&self, hash: u64) -> &CountShard<V> {
         &self.0[(spread(hash) % SHARDS as u64) as usize]
     }
 
-    /// All counts.
+    /// All shards.
     pub fn iter(&self) -> impl Iterator<Item = &CountShard<V>> {
         self.0.iter()
     }

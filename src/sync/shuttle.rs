@@ -1,10 +1,9 @@
-//! The primitives of the random scheduler: each access is a place where it may let another thread
-//! go on.
+//! The primitives of the random scheduler: at each access it may switch to another thread.
 //!
-//! All threads are run by one thread of the system, one at a time, and memory is sequentially
-//! consistent: what the orderings are worth, the model checker shows. The epoch crate is not
-//! instrumented here: it takes all threads for one, under whose guards nothing is freed. That is
-//! safe, and checks nothing about reclamation.
+//! All threads run on one thread of the system, one at a time, and memory is sequentially
+//! consistent: only the model checker tests the orderings. The epoch crate is not instrumented
+//! here. It takes all threads for one, under whose guards nothing is freed. That is safe, and
+//! checks nothing about reclamation.
 
 pub use shuttle::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -12,7 +11,7 @@ pub use shuttle::sync::atomic::{
 pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 pub use shuttle::thread::{self, JoinHandle, Thread};
 
-/// A value per thread that needs no destructor.
+/// A thread-local value that needs no destructor.
 macro_rules! per_thread {
     ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
         shuttle::thread_local! {

@@ -8,7 +8,7 @@ pub use std::sync::atomic::{
 pub use std::sync::{Condvar, MutexGuard, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};
 
-/// A value per thread that needs no destructor.
+/// A thread-local value that needs no destructor.
 macro_rules! per_thread {
     ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
         std::thread_local! {
@@ -19,7 +19,7 @@ macro_rules! per_thread {
 }
 pub(crate) use per_thread;
 
-/// Sleeps until unparked or until `timeout` has passed; `None` is for ever.
+/// Sleeps until unparked or until `timeout` has passed; `None`: until unparked.
 pub fn park(timeout: Option<std::time::Duration>) {
     match timeout {
         Some(timeout) => thread::park_timeout(timeout),

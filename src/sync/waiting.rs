@@ -1,11 +1,11 @@
-//! Waiting, under a lock, until another thread says that something has changed there.
+//! Waiting, under a lock, until another thread reports a change.
 
 use std::time::Instant;
 
 use super::{Condvar, Mutex, MutexGuard};
 
-/// Gives the lock up, sleeps until `bell` is rung, and takes the lock again. It may come back for
-/// no reason: whoever calls this looks at what it waits for, and waits again.
+/// Releases the lock, sleeps until `bell` is notified, and takes the lock again. It may return for
+/// no reason: the caller checks its condition, and waits again.
 pub fn wait<'a, T>(
     bell: &Condvar,
     lock: &'a Mutex<T>,
@@ -14,7 +14,7 @@ pub fn wait<'a, T>(
     wait_until(bell, lock, guard, None)
 }
 
-/// As [`wait`], until `deadline` at most. The checkers have no time: there it is [`wait`].
+/// As [`wait`], until `deadline` at most. The checkers have no time: under them this is [`wait`].
 #[cfg(not(tsan))]
 pub fn wait_until<'a, T>(
     bell: &Condvar,
@@ -33,8 +33,8 @@ pub fn wait_until<'a, T>(
     }
 }
 
-/// ThreadSanitizer does not see how a standard condition takes its lock again (see `tsan`), so
-/// here a waiter looks again every now and then and leaves the bell alone.
+/// ThreadSanitizer does not see how a standard condition variable takes its lock again (see
+/// `tsan`), so here a waiter looks again every 100 us and ignores the bell.
 #[cfg(tsan)]
 pub fn wait_until<'a, T>(
     _bell: &Condvar,

@@ -9,10 +9,10 @@ use super::manual::ManualClock;
 use super::thread_clock::{Moment, READ_CYCLES};
 use super::{cycles, saturating_ns};
 
-/// Where an engine reads the time: from the system, or from a hand that moves it.
+/// Where an engine reads the time: the system's clock, or one that is moved by hand.
 ///
-/// Every party of an engine (callers, reapers, sleeping) reads the same clock, and every promise
-/// about time is made against it; for [`Clock::system`] that is [`std::time::Instant`].
+/// All parts of an engine (callers, reapers, sleeps) read the same clock, and every promise about
+/// time is made against it. For [`Clock::system`] that is [`std::time::Instant`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,16 +32,16 @@ use super::{cycles, saturating_ns};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// What [`Clock::now_ns`] calls zero.
+    /// The time that is zero for [`Clock::now_ns`].
     start: Instant,
-    /// The cycle counter then or a little later, if threads may carry the clock on by it.
+    /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
     start_cycles: Option<u64>,
     manual: Option<ManualClock>,
-    /// What the clock that counts suspended time showed at the start, if it is that one.
+    /// The reading of `CLOCK_BOOTTIME` at the start, if this clock counts suspended time.
     boot_start: Option<Duration>,
 }
 
-/// Two clocks that are read within this show the same moment.
+/// Two clocks that are read within this time show the same moment.
 const CLOSE: Duration = Duration::from_micros(5);
 
 // === impl Clock ===
@@ -49,25 +49,18 @@ const CLOSE: Duration = Duration::from_micros(5);
 impl Clock {
     /// The system's monotonic clock, [`std::time::Instant`].
     ///
-    /// Where the system keeps its own time by the processor's cycle counter (Linux on x86-64,
-    /// clock source `tsc`), a thread that schedules carries the clock on by that counter for up
-    /// to 33 us before it asks the system again. That takes less than half as long, is never
-    /// behind [`Instant`], and at most some 8 us ahead (40 us if the thread was interrupted just
-    /// then), by which a timer may be later.
+    /// Where the system keeps its own time by the processor's cycle counter (Linux on x86-64, clock
+    /// source `tsc`), a thread that schedules carries the clock on by that counter for up to 33 us
+    /// before it asks the system again. That takes less than half as long as reading [`Instant`].
+    /// The result is never behind [`Instant`], and at most some 8 us ahead (40 us if the thread was
+    /// interrupted just then). A timer may be later by as much.
     ///
-    /// A system that finds fault with the counter while the program runs turns to another clock.
-    /// That is noticed some seconds later, and the counter is not read again; until then a timer
-    /// may be early by as much as the counter is wrong. [`Clock::instant`] has no such interval.
-    ///
-    /// ```
-    /// # use tickless::{Clock, Engine};
-    /// let engine = Engine::builder().clock(Clock::system()).build()?;
-    /// assert!(Clock::system().as_manual().is_none());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// If the system finds the counter faulty while the program runs, it switches to another clock.
+    /// The engine notices this some seconds later, and does not read the counter again. Until then
+    /// a timer may be early by the error of the counter. [`Clock::instant`] has no such interval.
     pub fn system() -> Clock {
         let mut clock = Clock::instant();
-        // Read close together: what the counter gains on the clock makes its rate look high.
+        // Both are read close together: a gap between them makes the counter's rate look high.
         for _ in 0..if cycles::keep_time() { 8 } else { 0 } {
             let before = Moment::now().cycles;
             clock.start = Instant::now();
@@ -80,17 +73,8 @@ impl Clock {
         clock
     }
 
-    /// The system's monotonic clock, [`std::time::Instant`], read each time.
-    ///
-    /// ```
-    /// # use std::time::Instant;
-    /// # use tickless::{Clock, Engine};
-    /// // For whoever holds the engine's time against `Instant` to the microsecond.
-    /// let before = Instant::now();
-    /// let engine = Engine::builder().clock(Clock::instant()).build()?;
-    /// assert!(before <= engine.now() && engine.now() <= Instant::now());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// The system's monotonic clock, [`std::time::Instant`], read each time. Use it to compare the
+    /// engine's time with [`Instant`] to the microsecond.
     pub fn instant() -> Clock {
         Clock { start: Instant::now(), start_cycles: None, manual: None, boot_start: None }
     }
@@ -98,24 +82,24 @@ impl Clock {
     /// The system's clock that also counts the time during which the machine is suspended:
     /// `CLOCK_BOOTTIME` of Linux.
     ///
-    /// With any other clock time stands still meanwhile, and a timer of an hour fires after an
-    /// hour that the machine was awake. With this one it fires when the hour is over, or as soon
-    /// as the machine is awake again. (Nothing here wakes the machine.) An engine's own threads
-    /// sleep by this clock too; whoever drives an engine by hand sees to that himself.
+    /// Every other clock stands still during a suspension, and a timer of an hour fires after the
+    /// machine was awake for an hour. With this clock it fires when the hour is over, or as soon as
+    /// the machine is awake again. (The engine does not wake the machine.) An engine's own threads
+    /// sleep by this clock too. A caller that drives an engine itself must arrange that for its own
+    /// sleeps.
     ///
-    /// [`Instant`]s do not count suspended time. So an instant that is given to an engine is
-    /// taken for the time that is left until then *now*, as if the machine were never suspended;
-    /// and an instant that an engine answers (the deadline of a handle, say) is computed from the
-    /// time that is left when it is asked for. After a suspension the same timer therefore has an
-    /// earlier deadline, and two answers may differ by the time between two
-    /// readings (nanoseconds, unless the thread is interrupted).
+    /// [`Instant`]s do not count suspended time. So the engine converts an instant that it is given
+    /// to the time that is left until then *now*, as if the machine were never suspended. An
+    /// instant that an engine returns (the deadline of a handle, say) is computed from the time
+    /// that is left when the method is called. After a suspension the same timer therefore has an
+    /// earlier deadline, and two results may differ by the time between two readings (nanoseconds,
+    /// unless the thread is interrupted).
     ///
     /// Costs: the clock is read for each schedule, since threads do not carry it on by themselves
-    /// as they do with [`Clock::system`]; and a sleep takes three calls of the
-    /// system instead of one.
+    /// as they do with [`Clock::system`]. A sleep takes three system calls instead of one.
     ///
     /// # Errors
-    /// `Unsupported` where the system is not Linux; else what the system says.
+    /// `Unsupported` on systems other than Linux; otherwise the error of the system call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -130,47 +114,17 @@ impl Clock {
         Ok(Clock { boot_start: Some(os::boottime()?), ..Clock::instant() })
     }
 
-    /// Whether the clock goes on while the machine is suspended, by as much.
-    ///
-    /// ```
-    /// assert!(!tickless::Clock::system().counts_suspension());
-    /// ```
+    /// Whether the clock counts the time during which the machine is suspended.
     pub fn counts_suspension(&self) -> bool {
         self.boot_start.is_some()
     }
 
-    /// A clock moved by hand.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Clock, Engine, ManualClock};
-    /// let hand = ManualClock::new();
-    /// let engine = Engine::builder().clock(Clock::manual(&hand)).build()?;
-    /// let start = engine.now();
-    /// hand.advance(Duration::from_secs(5));
-    /// assert_eq!(engine.now() - start, Duration::from_secs(5));
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// A clock that is moved by hand, through `clock` or a clone of it.
     pub fn manual(clock: &ManualClock) -> Clock {
         Clock { manual: Some(clock.clone()), ..Clock::instant() }
     }
 
-    /// The hand that moves this clock; `None`: it is the system's.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Clock, ManualClock};
-    /// /// Lets time pass, whichever clock it is.
-    /// fn pass(clock: &Clock, time: Duration) {
-    ///     match clock.as_manual() {
-    ///         Some(hand) => hand.advance(time),
-    ///         None => std::thread::sleep(time),
-    ///     }
-    /// }
-    /// let hand = ManualClock::new();
-    /// pass(&Clock::manual(&hand), Duration::from_secs(3600));
-    /// assert_eq!(hand.elapsed(), Duration::from_secs(3600));
-    /// ```
+    /// The [`ManualClock`] that moves this clock; `None` for a clock of the system.
     pub fn as_manual(&self) -> Option<&ManualClock> {
         self.manual.as_ref()
     }
@@ -185,19 +139,18 @@ impl Clock {
         }
     }
 
-    /// What the clock that counts suspended time shows `ns` after this one was made, if it is
-    /// that clock.
+    /// What `CLOCK_BOOTTIME` shows `ns` after this clock was made, if it counts suspended time.
     pub(crate) fn boottime_at(&self, ns: u64) -> Option<Duration> {
         self.boot_start.map(|start| start.saturating_add(Duration::from_nanos(ns)))
     }
 
-    /// The cycle counter when the clock was made, if threads may carry the clock on by it.
+    /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
     #[inline]
     pub(super) fn start_cycles(&self) -> Option<u64> {
         self.start_cycles
     }
 
-    /// `instant` in nanoseconds since the clock was made; what lies before is zero.
+    /// `instant` in nanoseconds since the clock was made; an earlier instant is zero.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
     #[inline]
     pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
@@ -222,10 +175,10 @@ fn boot_ns(boot_start: Duration) -> u64 {
     saturating_ns(now.saturating_sub(boot_start))
 }
 
-/// The present by the one clock and then by the other, read close together if the thread is not
-/// interrupted each time. That the one that counts suspended time comes second makes a deadline
-/// that is computed from it later; and who asks when a timer was due that has just fired never
-/// hears of a time to come.
+/// The present by both clocks, read close together unless the thread is interrupted each time. The
+/// clock that counts suspended time is read second, which makes a deadline that is computed from it
+/// later. And a caller that asks when a timer was due that has just fired never gets a time in the
+/// future.
 fn both_now(boot_start: Duration) -> (Instant, u64) {
     let read = || (Instant::now(), boot_ns(boot_start));
     let mut both = read();
@@ -238,7 +191,8 @@ fn both_now(boot_start: Duration) -> (Instant, u64) {
     both
 }
 
-/// `instant`, as far from that clock's present as from the other's.
+/// Converts `instant`: the result is as far from the present of the clock that counts suspended
+/// time as `instant` is from the present of the other clock.
 #[cold]
 fn boot_ns_at(boot_start: Duration, instant: Instant) -> u64 {
     let (now, now_ns) = both_now(boot_start);
@@ -248,7 +202,7 @@ fn boot_ns_at(boot_start: Duration, instant: Instant) -> u64 {
     }
 }
 
-/// The way back.
+/// The reverse of [`boot_ns_at`].
 fn instant_at_boot(boot_start: Duration, ns: u64) -> Option<Instant> {
     let (now, now_ns) = both_now(boot_start);
     let between = Duration::from_nanos(ns.abs_diff(now_ns));
@@ -268,8 +222,8 @@ mod tests {
         assert_eq!(clock.ns_at(at), 5_000);
     }
 
-    /// A clock that was made some time ago, on a machine that has been suspended since but for the
-    /// last moment.
+    /// A clock that was made some time ago, on a machine that has been suspended ever since, except
+    /// for the last moment.
     #[cfg(target_os = "linux")]
     fn suspended_for(time: Duration) -> Clock {
         let clock = Clock::boottime().unwrap();
@@ -292,7 +246,7 @@ mod tests {
         assert!(later_ns <= after_ns + saturating_ns(hour), "and as far ahead as it was");
         let due = clock.instant_at(now_ns + saturating_ns(hour)).unwrap();
         assert!(due <= Instant::now() + hour && due > before + hour / 2);
-        // What became due while the machine slept, and before it did.
+        // Times during the suspension, and before it.
         assert!(clock.instant_at(now_ns / 2).unwrap() <= Instant::now());
         assert_eq!(clock.ns_at(before.checked_sub(asleep * 2).unwrap_or(before)), 0);
         assert!(clock.ns_at(before) <= clock.now_ns());

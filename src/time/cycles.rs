@@ -1,6 +1,6 @@
 //! The processor's cycle counter, for systems that keep their own time by it.
 //!
-//! *Tested by*: its own tests, and those of `time/thread_clock.rs`, which is its user.
+//! *Tested by*: the unit tests below, and those of `time/thread_clock.rs`, which uses it.
 
 pub(super) use counter::{keep_time, peek, read, still_keep_time};
 
@@ -22,44 +22,44 @@ mod counter {
     const GIVEN: u32 = 1;
     const WITHDRAWN: u32 = 2;
 
-    /// Whether the counter is trusted. Once it is not, it never is again.
+    /// Whether the counter is trusted. Trust that was withdrawn is never given again.
     struct Trust {
         state: AtomicU32,
         asked_cycles: AtomicU64,
     }
 
-    /// Whether the system itself keeps time by this counter: it then runs at one rate, on all
-    /// processors alike, or the system's own clock would not. Asks the system now and then.
+    /// Whether the system itself keeps time by this counter: the counter then runs at one rate, on
+    /// all processors alike, or the system's own clock would not. Asks the system now and then.
     pub(in super::super) fn keep_time() -> bool {
-        // SAFETY: the instruction exists, or nothing is given.
+        // SAFETY: this is called only after trust was given, so the instruction exists.
         let count = || unsafe { read() };
         TRUST.is_given_at_first(|| can_be_read() && is_clock_source())
             && TRUST.is_still_given(count(), is_clock_source)
     }
 
-    /// Whether it still does, as far as is known when the counter shows `now_cycles`.
+    /// Whether the system still does so, as far as is known when the counter shows `now_cycles`.
     #[inline]
     pub(in super::super) fn still_keep_time(now_cycles: u64) -> bool {
         TRUST.is_still_given(now_cycles, is_clock_source)
     }
 
-    /// Reads the counter; zero if nobody has asked, or it does not keep time.
+    /// Reads the counter; returns zero unless the counter is trusted.
     #[inline]
     pub(in super::super) fn peek() -> u64 {
-        // SAFETY: it was seen that the instruction exists.
+        // SAFETY: trust was given, so the instruction exists.
         if TRUST.is_given() { unsafe { read() } } else { 0 }
     }
 
-    /// Reads the counter, and not before everything ahead of it in the program is done: a reading
-    /// of any clock that the caller took before is older than this one.
+    /// Reads the counter after everything ahead of it in the program is done: a reading of any
+    /// clock that the caller took before is older than this one.
     ///
     /// # Safety
-    /// `keep_time` was true at some time.
+    /// `keep_time` has returned `true` at some time.
     #[inline]
     pub(in super::super) unsafe fn read() -> u64 {
         let mut processor = 0;
-        // SAFETY: the caller has asked `keep_time`, which has seen that the instruction exists;
-        // and the system lets programs use it, because its own clock did, inside of them.
+        // SAFETY: the caller has called `keep_time`, which has checked that the instruction exists.
+        // The system lets programs use it, because its own clock used it inside of them.
         unsafe { __rdtscp(&raw mut processor) }
     }
 
@@ -72,12 +72,12 @@ mod counter {
 
         #[inline]
         fn is_given(&self) -> bool {
-            // ORDER: Relaxed - nothing is published by it; who reads an old one is wrong for as
-            // long as if the system had been asked a little later.
+            // ORDER: Relaxed - nothing is published by it; a thread that reads an old value is
+            // wrong for as long as if the system had been asked a little later.
             self.state.load(Ordering::Relaxed) == GIVEN
         }
 
-        /// Asks if nobody has.
+        /// Asks the system if nobody has yet.
         fn is_given_at_first(&self, ask: impl FnOnce() -> bool) -> bool {
             // ORDER: Relaxed - as in `is_given`.
             if self.state.load(Ordering::Relaxed) == UNASKED {
@@ -89,7 +89,7 @@ mod counter {
             self.is_given()
         }
 
-        /// Asks if nobody has for a while; of several threads one.
+        /// Asks the system if nobody has for a while; one of several threads does.
         #[inline]
         fn is_still_given(&self, now_cycles: u64, ask: impl FnOnce() -> bool) -> bool {
             // ORDER: Relaxed - it only decides who asks.
@@ -112,8 +112,8 @@ mod counter {
         }
     }
 
-    /// Whether the system's clock is the counter. Allocates nothing: any thread may be the one
-    /// that asks, wherever it reads the time.
+    /// Whether the system's clock is the counter. Does not allocate: any thread may be the one that
+    /// asks, wherever it reads the time.
     fn is_clock_source() -> bool {
         let mut name = [0; 16];
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -125,14 +125,14 @@ mod counter {
         begins("/proc/cpuinfo").is_ok_and(|info| is_steady(&info))
     }
 
-    /// Whether the first processor knows the instruction, which is younger than the first of its
-    /// kind, and its counter neither changes its rate nor stands still while the processor idles.
+    /// Whether the first processor has the instruction `rdtscp` (older ones have only `rdtsc`), and
+    /// its counter neither changes its rate nor stands still while the processor idles.
     fn is_steady(info: &str) -> bool {
         let has = |flag| info.split_whitespace().any(|word| word == flag);
         has("rdtscp") && has("constant_tsc") && has("nonstop_tsc")
     }
 
-    /// The first few kilobytes of a file that the system makes up as it is read.
+    /// The first few kilobytes of a file that the system generates as it is read.
     fn begins(path: &str) -> io::Result<String> {
         let mut text = Vec::new();
         File::open(path)?.take(1 << 13).read_to_end(&mut text)?;
@@ -163,7 +163,7 @@ mod counter {
             assert!(!trust.is_still_given(start + 2 * ASK_CYCLES, || false));
             assert!(!trust.is_still_given(start + 3 * ASK_CYCLES, || unreachable!("it is over")));
             assert!(!trust.is_given_at_first(|| unreachable!("it is over")));
-            // A counter that was set back is one to ask about.
+            // After the counter was set back, the system is asked again.
             let trust = Trust::new();
             assert!(trust.is_given_at_first(|| true) && trust.is_still_given(start, || true));
             assert!(!trust.is_still_given(start - 1, || false));
@@ -179,7 +179,7 @@ mod counter {
     }
 }
 
-/// Elsewhere: none that we know of.
+/// Other systems have no counter that we know of.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri)))))]
 mod counter {
     /// Whether the system keeps time by the counter: never.
@@ -187,21 +187,21 @@ mod counter {
         false
     }
 
-    /// Nor later.
+    /// Always `false`.
     pub(in super::super) fn still_keep_time(_now_cycles: u64) -> bool {
         false
     }
 
-    /// Nothing to see.
+    /// Always zero.
     #[inline]
     pub(in super::super) fn peek() -> u64 {
         0
     }
 
-    /// Nothing to read.
+    /// Always zero.
     ///
     /// # Safety
-    /// It keeps time.
+    /// `keep_time` has returned `true` at some time.
     pub(in super::super) unsafe fn read() -> u64 {
         0
     }

@@ -28,19 +28,13 @@ pub struct ManualClock {
 
 impl ManualClock {
     /// A clock that stands at zero.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::ManualClock;
-    /// assert_eq!(ManualClock::new().elapsed(), Duration::ZERO);
-    /// ```
     pub fn new() -> ManualClock {
         ManualClock::default()
     }
 
     /// Moves the clock on; it stops at 2^64 - 1 ns (584 years).
     ///
-    /// This moves time and nothing else: an engine on this clock fires what became due at its
+    /// This moves only the time: an engine on this clock fires the timers that became due at its
     /// next turn. To move time *and* fire everything on the way in order, call the engine's
     /// `advance`.
     ///
@@ -57,31 +51,22 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, by: Duration) {
         let by = saturating_ns(by);
-        // ORDER: Relaxed - as in `elapsed_ns`; the update is atomic so that two hands add up.
+        // ORDER: Relaxed - as in `elapsed_ns`; the update is atomic, so that concurrent calls add
+        // up.
         let _ = self
             .elapsed_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
     }
 
     /// The time since the clock was made.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Engine, ManualClock};
-    /// let clock = ManualClock::new();
-    /// let engine = Engine::builder().manual_clock(&clock).build()?;
-    /// engine.advance(Duration::from_secs(5))?;
-    /// assert_eq!(clock.elapsed(), Duration::from_secs(5));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.elapsed_ns())
     }
 
     #[inline]
     pub(crate) fn elapsed_ns(&self) -> u64 {
-        // ORDER: Relaxed - a clock publishes nothing but itself; whoever needs "after the clock
-        // moved" also needs a handshake of its own.
+        // ORDER: Relaxed - a clock publishes nothing but itself; a caller that needs "after the
+        // clock moved" also needs a handshake of its own.
         self.elapsed_ns.load(Ordering::Relaxed)
     }
 
@@ -92,7 +77,7 @@ impl ManualClock {
     )]
     pub(crate) fn move_to_ns(&self, ns: u64) {
         // ORDER: Relaxed - as in `elapsed_ns`; an atomic maximum keeps the clock monotonic when
-        // several hands move it.
+        // several threads move it.
         self.elapsed_ns.fetch_max(ns, Ordering::Relaxed);
     }
 }

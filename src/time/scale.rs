@@ -11,11 +11,11 @@ use super::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     tick_ns: u64,
-    /// 2^(64 + `shift`) / `tick_ns`, rounded up: dividing by multiplying.
+    /// 2^(64 + `shift`) / `tick_ns`, rounded up: replaces a division by a multiplication.
     reciprocal: u64,
     shift: u32,
-    /// Below this, multiplying gives what dividing would, also after a tick less one was added;
-    /// and ticks are in range.
+    /// Below this, the multiplication gives the same result as the division, also after a tick less
+    /// one was added; and ticks are in range.
     below_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl Scale {
         self.tick_ns
     }
 
-    /// The last tick that has begun at `now_ns`: what a clock shows.
+    /// The last tick that has begun at `now_ns`: for clock readings.
     #[inline]
     pub fn floor(self, now_ns: u64) -> Tick {
         if now_ns < self.below_ns {
@@ -52,8 +52,8 @@ impl Scale {
         Tick::new(now_ns / self.tick_ns).min(Tick::LAST)
     }
 
-    /// The first tick that begins at or after `deadline_ns`: what a deadline becomes. `u64::MAX`
-    /// stands for all that did not fit, and is never.
+    /// The first tick that begins at or after `deadline_ns`: for deadlines. `u64::MAX` stands for
+    /// every time that did not fit, and becomes [`Tick::NEVER`].
     #[inline]
     pub fn ceil(self, deadline_ns: u64) -> Tick {
         if deadline_ns < self.below_ns {
@@ -62,7 +62,7 @@ impl Scale {
         self.ceil_far(deadline_ns)
     }
 
-    /// The first tick that begins `delay` after `now_ns`, or later.
+    /// The first tick that begins `delay` or more after `now_ns`.
     #[inline]
     pub fn ceil_after(self, now_ns: u64, delay: Duration) -> Tick {
         match now_ns.checked_add(saturating_ns(delay)) {
@@ -71,13 +71,13 @@ impl Scale {
         }
     }
 
-    /// Where `tick` begins; `None` for [`Tick::NEVER`] and for what 64 bits cannot hold.
+    /// The start of `tick`; `None` for [`Tick::NEVER`], and if it does not fit into 64 bits.
     #[inline]
     pub fn start_ns(self, tick: Tick) -> Option<u64> {
         if tick == Tick::NEVER { None } else { tick.get().checked_mul(self.tick_ns) }
     }
 
-    /// `ns / tick_ns`, in a fraction of the time that a division takes.
+    /// `ns / tick_ns`, in a fraction of the time of a division.
     #[inline]
     fn quotient(self, ns: u64) -> u64 {
         debug_assert!(ns < 1 << 63, "{ns} is too far");
@@ -94,7 +94,7 @@ impl Scale {
     }
 }
 
-/// `duration` in nanoseconds, `u64::MAX` where it does not fit.
+/// `duration` in nanoseconds, or `u64::MAX` if it does not fit.
 #[inline]
 pub fn saturating_ns(duration: Duration) -> u64 {
     duration
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(scale.ceil(u64::MAX), Tick::NEVER);
         assert_eq!(scale.floor(u64::MAX), Tick::LAST);
         assert_eq!(scale.start_ns(Tick::NEVER), None);
-        // A tick that the end of time is a multiple of.
+        // The end of time is a multiple of this tick.
         let scale = Scale::new(Duration::from_nanos(65_537)).unwrap();
         assert_eq!(scale.ceil(u64::MAX), Tick::NEVER);
         assert_eq!(scale.ceil(u64::MAX - 1), scale.floor(u64::MAX));

@@ -1,25 +1,26 @@
-//! A thread's watch: the engine's clock, carried on by the processor's cycle counter.
+//! A thread's own clock: the engine's clock, carried on by the processor's cycle counter.
 //!
-//! Reading the system's clock is the dearest part of a schedule. A watch is set by the clock and
-//! then carried on by the cycle counter for a few microseconds, which takes less than half as
-//! long.
+//! Reading the system's clock is the most expensive part of a schedule. A thread clock is set by
+//! the engine's clock and then carried on by the cycle counter for up to [`LASTS_NS`], which takes
+//! less than half as long.
 //!
-//! *Invariants*: while the system keeps its time by the counter, a watch never shows less than the
-//! clock would, so a deadline computed from it is never early by the clock. It is ahead of the
-//! clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or by
-//! little more than the whole where the thread was interrupted while it set its watch:
+//! *Invariants*: while the system keeps its time by the counter, a thread clock never shows less
+//! than the clock would, so a deadline computed from it is never early by the clock. It is ahead of
+//! the clock by a quarter of [`LASTS_NS`] (by three eighths where the system slewed its clock), or
+//! by little more than the whole where the thread was interrupted while it set its thread clock:
 //! - the count at which it is set is read *before* the clock;
 //! - its rate is measured so that it can only come out too high, and a quarter is added: a system
 //!   slews its clock by a tenth and 500 ppm at most, one way while it is measured and the other way
 //!   later (`SLEW`);
-//! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the
-//!   thread moved, the machine slept);
-//! - each setting is held against the last one, and a watch that went slow is not used again;
-//! - at a setting it is noticed, a few seconds late at most, that the system has turned away from
-//!   the counter, and no watch is used from then on. Until then a watch can be behind by what the
-//!   counter missed since the setting.
+//! - it is set anew after [`LASTS_NS`], and whenever the count is not what it should be (the thread
+//!   moved, the machine slept);
+//! - each setting is compared with the last one, and a thread clock that went slow is not used
+//!   again;
+//! - a setting notices, a few seconds late at most, that the system has turned away from the
+//!   counter, and no thread clock is used from then on. Until then a thread clock can be behind by
+//!   what the counter missed since the setting.
 //!
-//! Where the system does not keep time by the counter, a watch is the clock.
+//! Where the system does not keep time by the counter, a thread clock reads the engine's clock.
 //!
 //! *Owner*: one thread.
 
@@ -27,31 +28,31 @@ use std::ops::RangeInclusive;
 
 use super::{Clock, cycles};
 
-/// How long a watch goes on its own.
+/// How long a setting lasts.
 const LASTS_NS: u64 = 1 << 15;
 
 /// Rates are in nanoseconds per cycle, times 2^32.
 const RATE_BITS: u32 = 32;
 
-/// No processor counts slower or faster than this: 32 ns to 1/32 ns for each cycle.
+/// No processor counts slower or faster than this: 32 ns to 1/32 ns per cycle.
 const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
 
-/// Cycles that the first measurement of the rate takes at least.
+/// The least number of cycles over which the rate is measured.
 const MEASURE_CYCLES: u64 = 1 << 21;
 
-/// A clock is read in this many cycles, unless the thread was interrupted.
+/// Reading a clock takes fewer cycles than this, unless the thread was interrupted.
 pub(super) const READ_CYCLES: u64 = 1 << 12;
 
-/// The slowest and the fastest that a system's clock goes while it is slewed, in parts of 10,000:
+/// The slowest and the fastest rate of a system's clock while it is slewed, in parts of 10,000:
 /// Linux permits a tenth by the length of its own tick, and 500 ppm by the frequency.
 const SLEW: (u64, u64) = (10_000 - 1_005, 10_000 + 1_005);
 
-/// What is added to a measured rate is this part of it.
+/// A measured rate is raised by one part in this many.
 const MARGIN: u64 = 4;
 
 const _: () = assert!(SLEW.0 * (MARGIN + 1) > SLEW.1 * MARGIN, "slewed both ways, and not behind");
 
-/// A moment that was noted down before it was known which clock it is for.
+/// A moment that is noted before it is known which clock it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub(super) cycles: u64,
@@ -63,13 +64,13 @@ pub struct ThreadClock {
     set_ns: u64,
     set_cycles: u64,
     rate: u64,
-    /// How many cycles a setting lasts; zero: it is the clock that is read.
+    /// How many cycles a setting lasts; zero: the engine's clock is read each time.
     lasts_cycles: u64,
     /// It went slow, or the counter cannot be trusted any more.
     is_over: bool,
 }
 
-/// A reading of the clock between two of the counter.
+/// A reading of the clock between two readings of the counter.
 struct Reading {
     before_cycles: u64,
     now_ns: u64,
@@ -89,22 +90,22 @@ impl Moment {
 // === impl ThreadClock ===
 
 impl ThreadClock {
-    /// A watch that was never set.
+    /// A thread clock that was never set.
     pub fn new() -> ThreadClock {
         ThreadClock { set_ns: 0, set_cycles: 0, rate: 0, lasts_cycles: 0, is_over: false }
     }
 
-    /// Nanoseconds since `clock` was made, now. A watch is read with one clock only.
+    /// Nanoseconds since `clock` was made. A thread clock is read with one `clock` only.
     #[inline]
     pub fn now_ns(&mut self, clock: &Clock) -> u64 {
         if self.lasts_cycles == 0 {
             return self.measure(clock);
         }
-        // SAFETY: the watch was set, so the counter keeps time.
+        // SAFETY: the thread clock was set, so the counter keeps time.
         self.at_ns(clock, Moment { cycles: unsafe { cycles::read() } })
     }
 
-    /// As [`ThreadClock::now_ns`], at a moment of this thread not long ago, or later.
+    /// As [`ThreadClock::now_ns`], at a recent moment of this thread, or later.
     #[inline]
     pub fn at_ns(&mut self, clock: &Clock, moment: Moment) -> u64 {
         match self.shown(moment.cycles) {
@@ -113,7 +114,7 @@ impl ThreadClock {
         }
     }
 
-    /// What the watch shows at that count, if it need not be set.
+    /// The time at that count, if the thread clock need not be set.
     #[inline]
     fn shown(&self, cycles: u64) -> Option<u64> {
         let passed_cycles = cycles.wrapping_sub(self.set_cycles);
@@ -128,7 +129,7 @@ impl ThreadClock {
         if self.lasts_cycles == 0 {
             return self.measure(clock);
         }
-        // SAFETY: the watch was set, so the counter kept time.
+        // SAFETY: the thread clock was set, so the counter kept time.
         let reading = unsafe { Reading::of(clock) };
         if cycles::still_keep_time(reading.after_cycles) {
             self.hold_against(&reading);
@@ -138,9 +139,9 @@ impl ThreadClock {
         reading.now_ns
     }
 
-    /// Sets the watch, unless it went slow since the last time.
+    /// Sets the thread clock, and ends its use if it went slow since the last time.
     fn hold_against(&mut self, reading: &Reading) {
-        // The clock was read before this count: the watch shows too much, if anything.
+        // The clock was read before this count: the thread clock shows too much, if anything.
         let passed_cycles = reading.after_cycles.wrapping_sub(self.set_cycles);
         let passed_ns = (u128::from(passed_cycles) * u128::from(self.rate)) >> RATE_BITS;
         if u128::from(reading.now_ns) > u128::from(self.set_ns) + passed_ns + 1 {
@@ -150,13 +151,13 @@ impl ThreadClock {
         self.set_ns = reading.now_ns;
     }
 
-    /// From now on it is the clock.
+    /// From now on the engine's clock is read each time.
     fn end(&mut self) {
         self.is_over = true;
         self.lasts_cycles = 0;
     }
 
-    /// Reads the clock, and finds out about the rate as soon as it can.
+    /// Reads the clock, and learns the rate as soon as possible.
     #[inline(never)]
     fn measure(&mut self, clock: &Clock) -> u64 {
         let Some(start_cycles) = clock.start_cycles().filter(|_| !self.is_over) else {
@@ -182,7 +183,7 @@ impl ThreadClock {
         let is_quick = after_cycles.wrapping_sub(before_cycles) < READ_CYCLES;
         if is_quick && cycles >= MEASURE_CYCLES {
             let rate = (u128::from(now_ns + 1) << RATE_BITS) / u128::from(cycles);
-            // Otherwise the counter was set back or ahead meanwhile: the watch stays the clock.
+            // Otherwise the counter was set back or ahead meanwhile, and the rate stays unknown.
             if let Some(rate) = u64::try_from(rate).ok().filter(|rate| RATES.contains(rate)) {
                 self.rate = rate + rate / MARGIN + 1;
                 self.lasts_cycles = (LASTS_NS << RATE_BITS) / self.rate;
@@ -197,9 +198,9 @@ impl ThreadClock {
 
 impl Reading {
     /// # Safety
-    /// The counter kept time at some time.
+    /// The counter has kept time at some time.
     unsafe fn of(clock: &Clock) -> Reading {
-        // SAFETY: the caller says so.
+        // SAFETY: as the caller promises.
         let before_cycles = unsafe { cycles::read() };
         let now_ns = clock.now_ns();
         // SAFETY: as above.
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// A watch that is carried on by the counter, where this machine has one.
+    /// A thread clock that is carried on by the counter, if this machine has one.
     fn running(clock: &Clock) -> ThreadClock {
         let mut watch = ThreadClock::new();
         while clock.start_cycles().is_some() && watch.lasts_cycles == 0 {
@@ -228,7 +229,7 @@ mod tests {
         watch
     }
 
-    /// A counter of three cycles in a nanosecond, and a clock that the system slews.
+    /// A counter of three cycles per nanosecond, and a clock that the system slews.
     struct Pretended {
         cycles: u64,
         /// In 10,000 parts of a nanosecond.
@@ -236,7 +237,7 @@ mod tests {
     }
 
     impl Pretended {
-        /// What a counter and a clock show that were started long ago, and a watch that was set.
+        /// A counter and a clock that were started long ago, and a thread clock that was set.
         fn set(slew: u64) -> (Pretended, ThreadClock) {
             let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
             let (start, mut watch) = (pretended.cycles, ThreadClock::new());

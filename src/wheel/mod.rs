@@ -1,12 +1,12 @@
-//! The wheel: levels of buckets, made in segments, each when an entry first needs it.
+//! The wheel: levels of buckets. They are made in segments, each when an entry first needs it.
 //!
-//! What a bucket is, is the shard's business; the wheel finds it.
+//! The shard defines what a bucket is; the wheel finds it.
 //!
-//! *Owner*: anyone looks up and creates; the shard's owner closes.
+//! *Owner*: any thread looks up and creates; the shard's owner closes.
 //!
-//! *Invariants*: a segment is never removed while the wheel lives, but by `dismantle`. After
-//! `close`, a segment that does not exist never will. Whoever needs a bucket makes [`SEGMENT`] of
-//! them at most, however many slots a level has: no producer waits for a million.
+//! *Invariants*: while the wheel lives, only `dismantle` removes a segment. After `close`, a
+//! segment that does not exist never will. A thread that needs a bucket makes at most [`SEGMENT`]
+//! of them, however many slots a level has: no producer waits for a million.
 //!
 //! *Orderings*: STOP (the table of segments is closed too), DISMANTLE.
 //!
@@ -42,7 +42,7 @@ fn never<B>() -> *mut B {
     ptr::without_provenance_mut(1)
 }
 
-/// Whether this is the address of a bucket, and none of the two marks.
+/// Whether this is the address of a bucket, and neither of the two marks.
 #[inline]
 fn is_bucket<B>(first: *mut B) -> bool {
     first.addr() > never::<B>().addr()
@@ -71,7 +71,7 @@ impl<B> Wheel<B> {
         &self.geometry
     }
 
-    /// The bucket of `place`, in a segment that is made if need be.
+    /// The bucket of `place`. Makes its segment if that does not exist.
     ///
     /// # Errors
     /// The bucket does not exist and the wheel is closed.
@@ -93,9 +93,8 @@ impl<B> Wheel<B> {
     #[inline]
     pub fn get(&self, place: Place) -> Option<&B> {
         assert!(place.slot < self.geometry.slots(), "a ring has no more slots");
-        // ORDER(STOP, DISMANTLE): Acquire - pairs with the exchange in `make_segment`: the buckets
-        // are made; and with the swap in `dismantle`, whose mark is found or whose epoch waits for
-        // us.
+        // ORDER(STOP, DISMANTLE): Acquire - pairs with the CAS in `make_segment`: the buckets are
+        // made; and with the swap in `dismantle`: we find its mark, or its epoch waits for us.
         let first = self.segments[self.segment_of(place.level, place.slot)].load(Ordering::Acquire);
         // SAFETY: a pointer in the table that is none of the marks is to the first bucket of a
         // segment, which lives until the wheel is dropped or dismantled. The slot is below the
@@ -103,13 +102,13 @@ impl<B> Wheel<B> {
         is_bucket(first).then(|| unsafe { &*first.add((place.slot % SEGMENT) as usize) })
     }
 
-    /// The buckets that exist, with level and slot, from the lowest level on. Takes no longer over
-    /// segments that do not exist than it takes to see that.
+    /// The buckets that exist, with level and slot, from the lowest level on. A segment that does
+    /// not exist costs one load.
     pub fn existing(&self) -> impl Iterator<Item = (u8, u32, &B)> {
         self.existing_from(1, 0)
     }
 
-    /// The same, from a place on; the slot may be one beyond the last.
+    /// As [`Wheel::existing`], from a place on; the slot may be one beyond the last.
     pub fn existing_from(&self, level: u8, slot: u32) -> impl Iterator<Item = (u8, u32, &B)> {
         let begin = self.segment_of(level, slot);
         let segments = (begin..self.segments.len()).filter_map(|at| {
@@ -122,11 +121,11 @@ impl<B> Wheel<B> {
         buckets.skip_while(move |&(l, s, _)| (l, s) < (level, slot))
     }
 
-    /// Says that no more segments will be made.
+    /// Makes sure that no more segments are made.
     pub fn close(&self) {
         for segment in &self.segments {
-            // ORDER(STOP): AcqRel - whoever finds the mark makes no segment; one that was made
-            // before is visible to us, who closes its buckets next.
+            // ORDER(STOP): AcqRel - a thread that finds the mark makes no segment; a segment that
+            // was made before is visible to us, and we close its buckets next.
             let _ = segment.compare_exchange(
                 ptr::null_mut(),
                 never(),
@@ -136,15 +135,15 @@ impl<B> Wheel<B> {
         }
     }
 
-    /// Gives the memory of all segments back, once no reader can see them.
+    /// Frees the memory of all segments, once no reader can see them.
     ///
     /// # Safety
-    /// The wheel is closed. Nobody uses a bucket but readers, who have been readers since before
-    /// they looked it up.
+    /// The wheel is closed. Only readers use a bucket, and each of them has been a reader since
+    /// before it looked the bucket up.
     pub unsafe fn dismantle(&self) {
         for (at, segment) in self.segments.iter().enumerate() {
-            // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for whoever finds
-            // the mark: he does no more than that.
+            // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for threads that
+            // find the mark: they do nothing else with it.
             let first = segment.swap(never(), Ordering::AcqRel);
             if !is_bucket(first) {
                 continue;
@@ -152,8 +151,8 @@ impl<B> Wheel<B> {
             let made = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
             // SAFETY: as in `segment`; the swap made it ours alone.
             let made = unsafe { Box::from_raw(made) };
-            // SAFETY: new readers find the mark. Buckets may be dropped on any thread: closed as
-            // they are, they hold nothing of anybody's.
+            // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
+            // closed, so they hold nothing that belongs to anybody.
             unsafe { after_readers(move || free_slice(made)) };
         }
     }
@@ -180,7 +179,7 @@ impl<B> Wheel<B> {
         self.get(place).ok_or(NoBucket)
     }
 
-    /// Which segment a place is in.
+    /// The segment of a place.
     #[inline]
     fn segment_of(&self, level: u8, slot: u32) -> usize {
         (usize::from(level) - 1) * self.per_level + (slot / SEGMENT) as usize

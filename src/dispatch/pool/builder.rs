@@ -1,4 +1,4 @@
-//! How a pool is put together.
+//! The builder of a pool.
 
 use crate::dispatch::Task;
 use crate::sync::{Arc, thread};
@@ -6,7 +6,7 @@ use crate::sync::{Arc, thread};
 use super::crew::Crew;
 use super::{Full, Pool, PoolError};
 
-/// Sets up a [`Pool`].
+/// Configures a [`Pool`].
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool};
@@ -35,24 +35,11 @@ const QUEUE_BOUND: usize = 1024;
 // === impl PoolBuilder ===
 
 impl PoolBuilder {
-    /// The most threads that a pool may have.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool, PoolBuilder, PoolError};
-    ///
-    /// let built = Pool::builder(Full::Block).threads(PoolBuilder::MAX_THREADS + 1).build();
-    /// assert!(matches!(built, Err(PoolError::Threads { threads: 1025 })));
-    /// ```
+    /// The maximum number of threads of a pool.
     pub const MAX_THREADS: usize = MAX_THREADS;
 
-    /// Defaults: a thread per core, a queue of 1024. What happens when that is full has no default.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, PoolBuilder};
-    ///
-    /// let pool = PoolBuilder::new(Full::Drop).build()?;
-    /// # Ok::<(), tickless::dispatch::PoolError>(())
-    /// ```
+    /// Creates a builder with the defaults: one thread per core and a queue of 1024 payloads. What
+    /// happens when the queue is full has no default.
     pub fn new(full: Full) -> PoolBuilder {
         PoolBuilder {
             full,
@@ -62,74 +49,44 @@ impl PoolBuilder {
         }
     }
 
-    /// How many threads. Default one per core; from 1 to 1024.
+    /// Sets the number of threads, from 1 to 1024. Default: one per core.
     ///
-    /// So many payloads run at a time: for tasks that wait (for a disk, say) rather than compute,
-    /// more than there are cores. With one thread, payloads run in the order in which they were
-    /// handed over.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let one_after_another = Pool::builder(Full::Block).threads(1).build()?;
-    /// # Ok::<(), tickless::dispatch::PoolError>(())
-    /// ```
+    /// This is also the number of payloads that run at the same time. If tasks wait (for a disk,
+    /// say) rather than compute, set more threads than there are cores. With one thread, payloads
+    /// run in the order in which they were handed over.
     pub fn threads(mut self, threads: usize) -> PoolBuilder {
         self.threads = Some(threads);
         self
     }
 
-    /// How many payloads may wait for a thread. Default 1024; at least 1.
+    /// Sets how many payloads may wait for a thread, at least 1. Default: 1024.
     ///
-    /// A longer queue rides out longer bursts; it also holds more payloads that wait long. Memory
-    /// is taken as the queue grows (32 bytes for a closure), and kept.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool, PoolError};
-    ///
-    /// let built = Pool::builder(Full::Drop).queue_bound(0).build();
-    /// assert!(matches!(built, Err(PoolError::QueueBound)));
-    /// ```
+    /// A longer queue absorbs longer bursts, but payloads may wait longer in it. Memory is
+    /// allocated as the queue grows (32 bytes for a closure), and kept.
     pub fn queue_bound(mut self, queue_bound: usize) -> PoolBuilder {
         self.queue_bound = queue_bound;
         self
     }
 
-    /// The name of the threads; a dash and a number are added. Default `tickless-pool`. Anything
-    /// without a NUL; systems may show its beginning only (Linux: 15 bytes).
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let built = Pool::builder(Full::Drop).thread_name("nul \0").build();
-    /// assert!(built.is_err());
-    /// ```
+    /// Sets the name of the threads; a dash and a number are appended. Default: `tickless-pool`.
+    /// The name must not contain a NUL. Systems may show only its beginning (Linux: 15 bytes).
     pub fn thread_name(mut self, name: impl Into<String>) -> PoolBuilder {
         self.thread_name = name.into();
         self
     }
 
-    /// Builds a pool that runs closures: the handler for
+    /// Builds a pool that runs closures, as a handler for
     /// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.
-    ///
-    /// ```
-    /// use tickless::Engine;
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::RunInline).build()?;
-    /// let engine = Engine::builder().build_with_handler(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn build(self) -> Result<Pool, PoolError> {
         self.build_typed(Task::run)
     }
 
-    /// Builds a pool that calls `work` with each payload: the handler for
-    /// [`Builder::build_typed`](crate::Builder::build_typed). As a `Pool<Due<T>>` it is one for
-    /// payloads of type `T`, and `work` is told their deadlines.
+    /// Builds a pool that calls `work` with each payload, as a handler for
+    /// [`Engine::with_handler`](crate::Engine::with_handler). A `Pool<Due<T>>` is a handler for
+    /// payloads of type `T`, and passes their deadlines to `work`.
     ///
     /// # Errors
     /// A setting is out of bounds, or a thread could not be started.

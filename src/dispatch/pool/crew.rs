@@ -1,7 +1,7 @@
-//! A pool's workers, and what they share with the pool.
+//! A pool's workers, and the state they share with the pool.
 //!
-//! *Owner*: workers and pool, by reference count. A worker does not own the pool: the pool ends
-//! when those who feed it let go of it, and its workers end when the queue is empty then.
+//! *Owner*: workers and pool, by reference count. A worker does not own the pool. The pool ends
+//! when its last clone is dropped, or at `shutdown`, and its workers end when the queue is empty.
 //!
 //! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`, `tests/dispatch_inside.rs`.
 
@@ -14,18 +14,18 @@ use crate::sync::{Arc, Counter, Nesting, Ordering};
 
 use super::queue::{Done, Queue};
 
-/// What workers and pool share.
+/// The state that workers and pool share.
 pub(super) struct Crew<T> {
     pub(super) queue: Arc<Queue<T>>,
     work: Box<dyn Fn(T) + Send + Sync>,
-    /// Unlike any other pool's.
+    /// Unique among pools.
     number: u64,
 }
 
 thread_local! {
-    /// The number of the pool that the thread is a worker of, to its very end.
+    /// The number of the pool that the thread is a worker of, until the thread ends.
     static EMPLOYER: Cell<u64> = const { Cell::new(0) };
-    /// The pools whose payloads the thread is running where they were handed over.
+    /// The pools whose payloads the thread is running inline, where it handed them over.
     static HELPING: Nesting<u64> = const { Nesting::new() };
 }
 
@@ -38,13 +38,13 @@ impl<T: Send + 'static> Crew<T> {
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Arc<Crew<T>> {
         static NUMBERS: Counter = Counter::new(1);
-        // ORDER: Relaxed - a number that no other has.
+        // ORDER: Relaxed - it only has to be unique.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let queue = Arc::new(Queue::new(bound, workers));
         Arc::new(Crew { queue, work: Box::new(work), number })
     }
 
-    /// A worker's life.
+    /// Runs payloads on a worker's thread until the queue is closed and empty.
     pub(super) fn serve(self: Arc<Crew<T>>) {
         EMPLOYER.set(self.number);
         let serve = || {
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Crew<T> {
             }
         };
         work_for(self.party(), || yielding::serve(self.clone(), serve));
-        // It may be the last owner of what the closure captured, whose drop may panic.
+        // This may be the last reference: it drops the captures of `work`, which may panic.
         contained(|| drop(self));
     }
 
@@ -64,12 +64,12 @@ impl<T: Send + 'static> Crew<T> {
         self.queue.count_inline(done);
     }
 
-    /// Whether the calling thread is inside one of the pool's tasks, or is a worker that ends.
+    /// Whether the calling thread is one of the pool's workers or runs one of its tasks.
     pub(super) fn is_inside(&self) -> bool {
         EMPLOYER.get() == self.number || HELPING.with(|helping| helping.is_inside(&self.number))
     }
 
-    /// What the workers work for.
+    /// The party that the workers work for.
     pub(super) fn party(&self) -> Party {
         Party::Pool(self.number)
     }

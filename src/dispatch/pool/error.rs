@@ -1,11 +1,11 @@
-//! Why a pool was not built, did not take a payload, or was not shut down.
+//! The errors of a pool.
 
 use std::fmt;
 use std::io;
 
 use crate::error::Exclusive;
 
-/// Why a pool was not built.
+/// The error of [`PoolBuilder::build`](super::PoolBuilder::build): why a pool was not built.
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool, PoolError};
@@ -16,24 +16,24 @@ use crate::error::Exclusive;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// No threads, or more than
+    /// The number of threads was zero or above
     /// [`PoolBuilder::MAX_THREADS`](super::PoolBuilder::MAX_THREADS).
     Threads {
-        /// What was asked for.
+        /// The number that was set.
         threads: usize,
     },
-    /// A queue without room for anything.
+    /// The queue's bound was zero.
     QueueBound,
-    /// A NUL in the name of the threads: systems end names there.
+    /// The name of the threads contained a NUL.
     ThreadName {
-        /// What was asked for.
+        /// The name that was set.
         name: String,
     },
     /// A thread could not be started.
     Thread(io::Error),
 }
 
-/// Why a pool did not take a payload. It comes back in here.
+/// The error of [`Pool::submit`](super::Pool::submit). It returns the payload.
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool, SubmitReason};
@@ -67,13 +67,15 @@ pub struct SubmitError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SubmitReason {
-    /// The queue is full, and the pool drops what does not fit.
+    /// The queue is full, and the pool drops payloads that do not fit ([`Full::Drop`]).
+    ///
+    /// [`Full::Drop`]: super::Full::Drop
     Full,
-    /// The pool was shut down.
+    /// The pool has been shut down.
     ShutDown,
 }
 
-/// Why a pool was not shut down.
+/// The error of [`Pool::shutdown`](super::Pool::shutdown): why a pool was not shut down.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -89,10 +91,10 @@ pub enum SubmitReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShutdownError {
-    /// A task of the pool asked: this would wait for that very task.
+    /// The caller is one of the pool's own tasks, and would wait for itself.
     InsideTask,
-    /// A task of an engine or of another pool asked, and that one's end is waited for by a task of
-    /// this pool, directly or through others: none of them would ever return.
+    /// The caller is a task of an engine or of another pool, and a task of this pool waits for that
+    /// engine or pool to end, directly or through others. None of them would ever return.
     Circular,
 }
 
@@ -130,32 +132,12 @@ impl<T> SubmitError<T> {
         SubmitError { reason, payload: Exclusive::new(payload) }
     }
 
-    /// Why the pool did not take it.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool, SubmitReason};
-    ///
-    /// let pool = Pool::builder(Full::Block).build_typed(|line: &str| println!("{line}"))?;
-    /// pool.shutdown()?;
-    /// let refused = pool.submit("too late").unwrap_err();
-    /// assert_eq!(refused.reason(), SubmitReason::ShutDown);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns why the pool did not take the payload.
     pub fn reason(&self) -> SubmitReason {
         self.reason
     }
 
-    /// The payload.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::Block).build_typed(|line: String| println!("{line}"))?;
-    /// pool.shutdown()?;
-    /// let refused = pool.submit("too late".to_owned()).unwrap_err();
-    /// assert_eq!(refused.into_payload(), "too late");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the payload.
     pub fn into_payload(self) -> T {
         self.payload.into_inner()
     }

@@ -1,9 +1,8 @@
-//! A pool of threads that runs what is due, so that no task holds up a timer.
+//! A pool of threads that runs due payloads, so that no task delays a timer.
 //!
-//! - [`Pool`] is what users have, and what they give to an engine; `builder` puts one together.
-//! - `queue` is what stands between reapers and workers, `source` what it is fed from; `crew` is
-//!   the workers.
-//! - `stats` says what was counted, `error` what can go wrong.
+//! - [`Pool`] is the handler that users give to an engine; `builder` makes one.
+//! - `queue` is between reapers and workers, `source` are its inputs; `crew` are the workers.
+//! - `stats` are the statistics, `error` the errors.
 
 mod builder;
 mod crew;
@@ -29,12 +28,12 @@ pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
 use queue::{Patience, Pushed, Source};
 pub use stats::PoolStats;
 
-/// A bounded pool of threads, as a handler for an engine: the reaper hands over and goes on, and
-/// however slow a task is, no timer waits for it.
+/// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
+/// continues, so that a slow task does not delay timers.
 ///
-/// What is due is handed over in order, to one queue; each thread takes one payload at a time. What
-/// happens when the queue is full is the one thing that has to be said: see [`Full`]. A task that
-/// panics is counted, and its thread goes on.
+/// Due payloads are handed over in order, to one queue. Each thread takes one payload at a time.
+/// You must choose what happens when the queue is full: see [`Full`]. A panic of a task is caught
+/// and counted, and its thread continues.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -47,37 +46,38 @@ pub use stats::PoolStats;
 ///
 /// let (sender, receiver) = mpsc::channel();
 /// engine.schedule_detached(Duration::from_millis(2), move || {
-///     // It may take its time: other timers are fired meanwhile.
+///     // It may be slow: other timers fire meanwhile.
 ///     let _ = sender.send("due");
 /// })?;
 /// assert_eq!(receiver.recv()?, "due");
 ///
-/// engine.stop()?; // From here on nothing is due any more,
-/// pool.shutdown()?; // and from here on no task runs any more.
+/// engine.stop()?; // No timer fires after this,
+/// pool.shutdown()?; // and no task runs after this.
 /// assert_eq!(pool.stats().ran, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Its end
+/// # Shutdown
 ///
-/// Clones are cheap and are the same pool, which may serve several engines; an engine lets go of
-/// the one that it was given when it has stopped. When the last one goes, the pool finishes: what
-/// is in the queue still runs (it was due, and the engine has counted it as fired), and whoever let
-/// go of the last one waits for that, unless that is one of the pool's own tasks: then its threads
-/// end by themselves. So if the engine has the only one, stopping the engine waits for the queue.
+/// Clones are cheap and share one pool, which may serve several engines. An engine drops its clone
+/// when it has stopped. When the last clone is dropped, the pool finishes: payloads in the queue
+/// still run (they were due, and the engine has counted them as fired), and the drop waits for
+/// them. So if the engine has the only clone, stopping the engine waits for the queue. The drop
+/// does not wait in one of the pool's own tasks, or where waiting would close a circle
+/// ([`ShutdownError::Circular`]): the threads then end by themselves.
 ///
-/// [`shutdown`](Pool::shutdown) does the same at once, whoever else has the pool.
+/// [`shutdown`](Pool::shutdown) does the same at once, even if there are other clones.
 ///
-/// # What its tasks may do
+/// # What tasks may do
 ///
-/// Everything that timers' tasks may do, and more: stop the engine, run its turns, hand further
-/// payloads to the pool. The pool's threads do not wait for themselves: while all of them wait for
-/// a reaper (inside [`Engine::stop`](crate::Engine::stop) or a turn), reapers do not wait
-/// for them, also with [`Full::Block`].
+/// Tasks may do everything that timers' tasks may do. They may also stop the engine, run its turns
+/// and hand further payloads to the pool. The pool's threads never wait for themselves: while all
+/// of them wait for a reaper (inside [`Engine::stop`](crate::Engine::stop) or a turn), reapers do
+/// not wait for them, even with [`Full::Block`].
 ///
-/// # For other timers
+/// # Use with other timers
 ///
-/// [`submit`](Pool::submit) hands one payload over: for timers with a hook of their own.
+/// [`submit`](Pool::submit) hands one payload over, for timers that have their own callback.
 ///
 /// ```
 /// use std::time::Duration;
@@ -103,7 +103,7 @@ pub struct Pool<T: Send + 'static = Task> {
 /// use tickless::dispatch::{Full, Pool};
 /// use tickless::{Engine, ManualClock};
 ///
-/// // One at a time; one more may wait; what comes besides has to be dealt with.
+/// // One payload runs, one more may wait, and the rest is dropped.
 /// let pool = Pool::builder(Full::Drop).threads(1).queue_bound(1).build()?;
 /// let monitor = pool.monitor();
 /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build_with_handler(pool)?;
@@ -120,42 +120,36 @@ pub struct Pool<T: Send + 'static = Task> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Full {
-    /// The reaper waits for room, and its shard with it: no other timer of that shard fires
-    /// meanwhile, and stopping the engine waits as well. Nothing is lost and nothing runs anywhere
-    /// but on the pool. (Where no worker is left that could make room, because they all wait for a
-    /// reaper themselves, the payload runs where it is handed over.)
+    /// The reaper waits for room, and its shard with it: meanwhile no other timer of that shard
+    /// fires, and stopping the engine waits as well. No payload is lost, and all run on the pool.
+    /// (If no worker is left that could make room, because all of them wait for a reaper, the
+    /// payload runs on the reaper.)
     ///
-    /// A task on such a pool must not wait for another timer of the engine in any other way than
-    /// those that [`Pool`] names: that timer may stand behind the full queue.
+    /// A task on such a pool must not wait for another timer of the engine, except in the ways that
+    /// [`Pool`] names: that timer may be stuck behind the full queue.
     Block,
-    /// The payload runs where it is handed over, on the reaper: that shard is as slow as its tasks
-    /// then, which also keeps it from handing over more. Nothing is lost.
+    /// The payload runs on the reaper. The shard is then as slow as its tasks, which also keeps it
+    /// from handing over more. No payload is lost.
     RunInline,
-    /// The payload is dropped there, and counted ([`PoolStats::dropped`]). No reaper ever waits.
+    /// The payload is dropped on the reaper, and counted ([`PoolStats::dropped`]). No reaper ever
+    /// waits.
     Drop,
 }
 
-/// Ends the pool when the last who has it lets go.
+/// The state that clones share. Its drop ends the pool.
 struct Inner<T: Send + 'static> {
     crew: Arc<Crew<T>>,
     full: Full,
-    /// There, but for a child process that has let go of it.
+    /// `None` only after the drop in a child process, which leaks them.
     workers: Option<Mutex<Vec<JoinHandle<()>>>>,
-    /// Where its workers are.
+    /// The process that the workers run in.
     process: Process,
 }
 
 // === impl Pool ===
 
 impl Pool {
-    /// Sets up a pool, of which only what it does with what does not fit is known.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::Drop).queue_bound(100).build()?;
-    /// # Ok::<(), tickless::dispatch::PoolError>(())
-    /// ```
+    /// Returns a builder. `full` says what the pool does when its queue is full.
     pub fn builder(full: Full) -> PoolBuilder {
         PoolBuilder::new(full)
     }
@@ -167,22 +161,12 @@ impl<T: Send + 'static> Pool<T> {
         Pool { inner: Arc::new(Inner { crew, full, workers, process }) }
     }
 
-    /// Hands one payload over, as a reaper does: it waits in the queue, or if that is full, what
-    /// the pool's [`Full`] says happens. O(1), besides waiting or running the payload.
+    /// Hands one payload over, as a reaper does: pushes it to the queue, or does what the pool's
+    /// [`Full`] says if the queue is full. O(1), apart from waiting or running the payload.
     ///
     /// # Errors
-    /// The queue is full and the pool drops what does not fit, or the pool was shut down. The
-    /// payload comes back, and is not counted.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::Block).build_typed(|line: &str| println!("{line}"))?;
-    /// pool.submit("hello")?;
-    /// pool.shutdown()?;
-    /// assert_eq!(pool.stats().ran, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The queue is full and the pool has [`Full::Drop`], or the pool was shut down. The payload
+    /// comes back in the error, and is not counted.
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
         let mut payload = Some(payload);
         let pushed = self.inner.feed(&mut payload);
@@ -198,12 +182,13 @@ impl<T: Send + 'static> Pool<T> {
         }
     }
 
-    /// Shuts the pool down for all who have it, and waits until what is in the queue has run and
-    /// the threads have ended. What is due later on an engine that has the pool is dropped, and
-    /// counted as such: stop the engine first. Shutting down again waits as well.
+    /// Shuts the pool down for all of its clones, and waits until the payloads in the queue have
+    /// run and the threads have ended. If an engine still uses the pool, its later payloads are
+    /// dropped and counted as dropped, so stop the engine first. A second call waits as well.
     ///
     /// # Errors
-    /// The call comes from one of the pool's own tasks, for which it would wait.
+    /// The caller is one of the pool's own tasks, or a task of an engine or pool whose end one of
+    /// these tasks waits for: see [`ShutdownError`].
     ///
     /// ```
     /// use tickless::dispatch::{Full, Pool};
@@ -227,32 +212,12 @@ impl<T: Send + 'static> Pool<T> {
         Ok(())
     }
 
-    /// What the pool has counted so far. Takes the queue's lock for a moment.
-    ///
-    /// ```
-    /// use tickless::dispatch::{Full, Pool, PoolStats};
-    ///
-    /// let pool = Pool::builder(Full::Block).build()?;
-    /// assert_eq!(pool.stats(), PoolStats::default());
-    /// # Ok::<(), tickless::dispatch::PoolError>(())
-    /// ```
+    /// Returns what the pool has counted so far. Takes the queue's lock briefly.
     pub fn stats(&self) -> PoolStats {
         self.inner.crew.queue.counters().into()
     }
 
-    /// A view of the same that does not keep the pool going.
-    ///
-    /// ```
-    /// use tickless::Engine;
-    /// use tickless::dispatch::{Full, Pool};
-    ///
-    /// let pool = Pool::builder(Full::Block).build()?;
-    /// let monitor = pool.monitor();
-    /// let engine = Engine::builder().build_with_handler(pool)?;
-    /// engine.stop()?; // The engine had the only one: the pool has ended by now.
-    /// assert_eq!(monitor.stats().queued, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns a view of the statistics that does not keep the pool alive.
     pub fn monitor(&self) -> Monitor<PoolStats> {
         let queue = self.inner.crew.queue.clone();
         Monitor::new(move || queue.counters().into())
@@ -289,24 +254,24 @@ impl<T: Send + 'static> fmt::Debug for Pool<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    /// Takes a batch. What the pool takes no more is dropped here, one by one: a stop of the engine
-    /// may still claim the rest.
+    /// Takes a batch. Payloads that the pool does not take are dropped here, one by one: a stop of
+    /// the engine may still claim the rest.
     fn take_all(&self, batch: &mut impl Source<Item = T>) {
         self.feed(batch);
         while let Some(payload) = batch.pull() {
             batch.settle();
-            // Before it is dropped: a drop may panic.
+            // Counted before the drop, which may panic.
             self.crew.queue.count_dropped(1);
             drop(payload);
         }
     }
 
-    /// Hands payloads over, as long as the pool takes any.
+    /// Hands payloads over while the pool takes them.
     fn feed(&self, payloads: &mut impl Source<Item = T>) -> Pushed {
         loop {
             let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
-                // It may be a worker of another pool, whose reapers wait for this one.
+                // This may be a worker of another pool, whose reapers wait for it.
                 pushed = yield_while(|| self.crew.queue.push(payloads, Patience::Waits));
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
@@ -319,13 +284,13 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    /// Lets the workers empty the queue and end, and waits for them.
+    /// Closes the queue, and waits until the workers have emptied it and ended.
     fn finish(&self) {
         let Some(workers) = self.workers.as_ref().filter(|_| self.process.is_current()) else {
             return;
         };
         self.crew.queue.close();
-        // A second one waits here until the first is done.
+        // A second caller waits here until the first is done.
         yield_while(|| {
             let mut workers = workers.lock().expect("nothing panics under this lock");
             for worker in workers.drain(..) {
@@ -338,8 +303,8 @@ impl<T: Send + 'static> Inner<T> {
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // A child process has no workers, not even to let go of, and the queue's lock may be
-            // held by one.
+            // A child process has no workers to join, and a worker may have held the queue's lock
+            // at the fork. So both are leaked.
             mem::forget(self.workers.take());
             return mem::forget(self.crew.clone());
         }

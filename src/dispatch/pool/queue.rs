@@ -1,18 +1,19 @@
 //! The queue between the reapers and a pool's workers.
 //!
-//! One lock, held for a few moves of payloads, never while code of the user runs: a batch is pushed
-//! at once, workers take one payload at a time, so that none stands behind a slow one while another
-//! worker is free. The lock is held while payloads are pulled out of a [`Source`], which is why
-//! that is not an iterator: the iterator of a batch calls the callbacks of slow tasks.
+//! One lock, held for a few moves of payloads and never while code of the user runs. A batch is
+//! pushed at once. Workers take one payload at a time, so that no payload waits behind a slow one
+//! while another worker is free. The lock is held while payloads are pulled out of a [`Source`].
+//! That is why a source is not an iterator: the iterator of a batch calls the callbacks of slow
+//! tasks.
 //!
-//! *Owner*: everybody. *Invariants*
-//! - What was pushed is taken: also when the queue is over, workers leave it empty.
-//! - A producer that waits for room gets it, or is told that nobody is there to make any. It waits
-//!   only while more than half of the queue is full, and all who wait are woken when workers have
-//!   got down to that half: so nobody begins to wait when the waking is past. (At each payload
-//!   would do as well, and cost a switch of threads per payload.)
-//! - A worker that waits for a reaper (because its task stops an engine, say) steps aside first.
-//!   When no worker is left, those who wait for room are woken and told.
+//! *Owner*: any thread. *Invariants*
+//! - Every payload that was pushed is taken: workers empty the queue after it was closed, too.
+//! - A producer that waits for room gets it, or learns that no worker is left to make any. It waits
+//!   only while more than half of the queue is full, and all waiting producers are woken when
+//!   workers have emptied the queue down to half: so no producer starts to wait after that wake-up.
+//!   (Waking at each payload would be correct as well, but cost a thread switch per payload.)
+//! - A worker that waits for a reaper (because its task stops an engine, say) yields first.
+//!   When no worker is left, producers that wait for room are woken and told.
 //!
 //! *Tested by*: `loom-tests/tests/queue.rs`, `tests/dispatch_pool.rs`, `tests/dispatch_races.rs`.
 
@@ -25,92 +26,94 @@ use crate::sync::{Condvar, Quiet, QuietMutex};
 pub struct Queue<T> {
     bound: usize,
     state: QuietMutex<State<T>>,
-    /// Rung for workers when there is something to take, or never will be again.
+    /// Notified for workers when there is a payload to take, or when the queue is closed.
     work: Condvar,
-    /// Rung for producers when there is room, or nobody to make any.
+    /// Notified for producers when there is room, when no worker is left to make any, or when the
+    /// queue is closed.
     room: Condvar,
 }
 
 struct State<T> {
     items: VecDeque<T>,
     is_over: bool,
-    /// Workers asleep, or woken and not yet here.
+    /// Workers that sleep, or were woken and do not have the lock yet.
     idle: usize,
-    /// Workers that have neither left nor stepped aside.
+    /// Workers that have neither ended nor yielded.
     present: usize,
     /// Producers that wait for room.
     waiting: usize,
     counters: Counters,
 }
 
-/// Where payloads come from.
+/// A source of payloads.
 pub trait Source {
-    /// What is pulled out.
+    /// The payloads.
     type Item;
 
-    /// How many are left.
+    /// The number of payloads left.
     fn left(&self) -> usize;
 
-    /// Pulls the next one out. The queue calls this under its lock, so it runs no code of the user.
+    /// Takes the next payload. The queue calls this under its lock, so it must not run code of the
+    /// user.
     fn pull(&mut self) -> Option<Self::Item>;
 
-    /// Does whatever else is to be done about those that were pulled out. The queue calls this
-    /// after each push, with nothing locked: here code of the user may run, and use the queue.
+    /// Finishes the work for payloads that were pulled. The queue calls this after each push, with
+    /// no lock held: code of the user may run here, and may use the queue.
     fn settle(&mut self) {}
 }
 
 /// Whether a producer waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// It does, while there is a worker who may make some.
+    /// It waits while there is a worker that may make room.
     Waits,
-    /// It does not.
+    /// It does not wait.
     Leaves,
 }
 
-/// What became of a batch.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// All of it was pushed.
+    /// All payloads were pushed.
     All,
-    /// There was no room for the rest; or, for one who waits, nobody to make any.
+    /// There was no room for the rest. For a producer that waits: no worker was left to make any.
     Full,
-    /// The queue is over: nothing is pushed any more.
+    /// The queue was closed and takes no more payloads.
     Over,
 }
 
-/// How a payload was done with.
+/// How running a payload ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It ran.
+    /// It returned.
     Ran,
     /// It panicked.
     Panicked,
 }
 
-/// What was counted.
+/// What a queue has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Payloads in the queue.
     pub queued: usize,
-    /// Payloads that workers have taken and not done with.
+    /// Payloads that workers have taken and not finished.
     pub running: usize,
-    /// Payloads that workers are done with.
+    /// Payloads that workers have finished.
     pub done: u64,
     /// Payloads that their producer ran itself.
     pub ran_inline: u64,
-    /// Payloads that were not taken.
+    /// Payloads that were dropped instead of pushed.
     pub dropped: u64,
-    /// Of those done with by anybody: those that panicked.
+    /// Payloads that panicked, on a worker or on their producer.
     pub panicked: u64,
-    /// The most that were in the queue at a time.
+    /// The highest number of payloads that were in the queue.
     pub longest: usize,
 }
 
 // === impl Queue ===
 
 impl<T> Queue<T> {
-    /// An empty queue for at most `bound` payloads and so many workers, all of which will come.
+    /// An empty queue for at most `bound` payloads and `workers` workers, all of which will come.
     pub fn new(bound: usize, workers: usize) -> Queue<T> {
         let state = State {
             items: VecDeque::new(),
@@ -123,8 +126,8 @@ impl<T> Queue<T> {
         Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Pushes what there is room for, in order; with patience, waits for room for the rest. What
-    /// is left is left in `source`.
+    /// Pushes as many payloads as there is room for, in order. With [`Patience::Waits`], waits for
+    /// room for the rest. Payloads that were not pushed stay in `source`.
     pub fn push(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
         let pushed = self.push_unsettled(source, patience);
         source.settle();
@@ -139,7 +142,7 @@ impl<T> Queue<T> {
                 return Pushed::Over;
             }
             let room = self.bound - state.items.len();
-            // Whoever comes while others wait lets them go first, unless they are woken already.
+            // A new producer lets waiting producers go first, unless they are being woken already.
             let others_first = state.waiting > 0 && !has_waited && !self.has_half(&state);
             let pushed = if others_first { 0 } else { room.min(source.left()) };
             state.items.extend((0..pushed).filter_map(|_| source.pull()));
@@ -160,8 +163,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes a payload, for a worker, who says how it was done with the one before. Waits for one.
-    /// `None`: the queue is over and empty, and the worker leaves.
+    /// Takes a payload for a worker, and waits until there is one. `before` says how the worker's
+    /// previous payload ended. `None`: the queue is closed and empty, and the worker ends.
     pub fn take(&self, before: Option<Done>) -> Option<T> {
         let mut state = self.lock();
         if let Some(done) = before {
@@ -189,7 +192,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// A worker is going to wait for a producer: until it comes back, nobody waits for it.
+    /// A worker yields, because it is going to wait for a producer. Until it comes back, no
+    /// producer waits for it.
     pub fn yield_while(&self) {
         let mut state = self.lock();
         state.present -= 1;
@@ -200,12 +204,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// A worker that has stepped aside is back.
+    /// A worker that has yielded is back.
     pub fn come_back(&self) {
         self.lock().present += 1;
     }
 
-    /// Nothing is pushed from here on; what is in the queue is still taken.
+    /// Closes the queue: it takes no more payloads, and workers still empty it.
     pub fn close(&self) {
         self.lock().is_over = true;
         self.work.notify_all();
@@ -219,12 +223,12 @@ impl<T> Queue<T> {
         counters.panicked += u64::from(done == Done::Panicked);
     }
 
-    /// Counts payloads that were not taken.
+    /// Counts payloads that were dropped instead of pushed.
     pub fn count_dropped(&self, n: usize) {
         self.lock().counters.dropped += n as u64;
     }
 
-    /// What was counted so far, all at one moment.
+    /// Returns the counters, all read at one moment.
     pub fn counters(&self) -> Counters {
         let state = self.lock();
         Counters { queued: state.items.len(), ..state.counters }

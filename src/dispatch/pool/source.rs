@@ -1,9 +1,9 @@
-//! What a pool is fed from: a batch, with or without deadlines, or one payload.
+//! The sources of a pool's payloads: a batch, with or without deadlines, or one payload.
 //!
-//! *Owner*: whoever hands over.
+//! *Owner*: the thread that hands payloads over.
 //!
-//! *Invariant*: no code of the user runs in `pull`, which is called under the queue's lock. Whoever
-//! is to know of slow tasks is told in `settle`.
+//! *Invariant*: `pull` runs no code of the user, because it is called under the queue's lock.
+//! `settle` reports slow tasks.
 //!
 //! *Tested by*: `loom-tests/tests/queue.rs` (the queue's side), `tests/dispatch_inside.rs`.
 

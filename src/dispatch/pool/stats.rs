@@ -1,12 +1,12 @@
-//! What a pool has counted.
+//! The statistics of a pool.
 
 use super::queue::Counters;
 
 /// What a pool has counted since it was built.
 ///
-/// All numbers are of one moment. What was handed to the pool is either `queued`, `running`, `ran`,
-/// `ran_inline` or `dropped` (but for what [`submit`](super::Pool::submit) gave back, which is none
-/// of these).
+/// All numbers are read at one moment. Each payload that was handed to the pool is counted as
+/// either `queued`, `running`, `ran`, `ran_inline` or `dropped`. Payloads that
+/// [`submit`](super::Pool::submit) returned are not counted.
 ///
 /// ```
 /// use tickless::dispatch::{Full, Pool};
@@ -24,20 +24,20 @@ use super::queue::Counters;
 pub struct PoolStats {
     /// Payloads that wait for a worker.
     pub queued: usize,
-    /// Payloads that workers are at.
+    /// Payloads that workers are running.
     pub running: usize,
-    /// Payloads that workers are done with, panics included.
+    /// Payloads that workers have run, including those that panicked.
     pub ran: u64,
-    /// Payloads that ran on the thread that handed them over, panics included: because the queue
-    /// was full ([`Full::RunInline`](super::Full::RunInline)), or because waiting for room would
-    /// have been for ever ([`Full::Block`](super::Full::Block)).
+    /// Payloads that ran on the thread that handed them over, including those that panicked:
+    /// because the queue was full ([`Full::RunInline`](super::Full::RunInline)), or because no
+    /// worker would have made room ([`Full::Block`](super::Full::Block)).
     pub ran_inline: u64,
     /// Payloads that were due and never ran: because the queue was full
     /// ([`Full::Drop`](super::Full::Drop)), or because the pool had been shut down.
     pub dropped: u64,
-    /// Of those that ran, those that panicked.
+    /// Payloads that ran and panicked.
     pub panicked: u64,
-    /// The most payloads that ever waited at a time.
+    /// The highest number of payloads that waited at the same time.
     pub longest_queue: usize,
 }
 

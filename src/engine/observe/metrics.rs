@@ -1,4 +1,4 @@
-//! What an engine counts, for the `metrics` facade.
+//! Publishes what an engine counts through the `metrics` facade.
 //!
 //! *Tested by*: `tests/metrics.rs`.
 
@@ -17,13 +17,13 @@ use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
 use super::Stats;
 
-/// An engine's numbers, on their way to the recorder of the [`metrics`](::metrics) facade.
+/// Publishes an engine's numbers to the recorder of the [`metrics`](::metrics) facade.
 ///
-/// Nothing is published unless somebody asks: call [`publish`](Metrics::publish) before each
-/// scrape, or have it called by a thread ([`publish_every`](Metrics::publish_every)). The engine
-/// itself, its threads and timers, does nothing for it, and is not kept running by it.
+/// Nothing is published by itself: call [`publish`](Metrics::publish) before each scrape, or let a
+/// thread call it ([`publish_every`](Metrics::publish_every)). The engine's threads and timers do
+/// no work for this, and it does not keep the engine running.
 ///
-/// All metrics have the label `engine`, which is [`Builder::name`](crate::Builder::name).
+/// All metrics have the label `engine`, whose value is [`Builder::name`](crate::Builder::name).
 ///
 /// | name | type | unit | what it is |
 /// |---|---|---|---|
@@ -42,23 +42,23 @@ use super::Stats;
 /// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
 /// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
 /// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
-/// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the latest ever |
+/// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the maximum so far |
 /// | `tickless_lateness_seconds` | histogram | seconds | how late each timer was handed over |
 ///
-/// The histogram has the label `shard` as well, so that one shard that is late shows among many
-/// that are not. Its values are upper bounds, at most 6.25 % too high. The reaper counts
-/// latenesses anyway and pays nothing for the histogram; publishing records those that came since
-/// the last time, one `record_many` per distinct value. A recorder that keeps each value by itself
-/// (many do) then works as if all came at once; where that is too much, leave it out:
+/// The histogram also has the label `shard`, so that one late shard shows among many that are not
+/// late. Its values are upper bounds, at most 6.25 % too high. The reaper counts latenesses in any
+/// case, so the histogram costs it nothing; publishing records the latenesses since the last time,
+/// with one `record_many` per distinct value. A recorder that keeps each value by itself (many do)
+/// then does the work for all of them at once. If that is too much, leave the histogram out with
 /// [`without_histogram`](Metrics::without_histogram).
 ///
 /// ```
 /// use tickless::Engine;
 ///
-/// // Install a recorder first; here is none, and everything goes nowhere.
+/// // Install a recorder first. Here there is none, so nothing is recorded.
 /// let engine = Engine::builder().name("sessions").build()?;
 /// let mut metrics = engine.metrics();
-/// // And before each scrape:
+/// // Then, before each scrape:
 /// metrics.publish();
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
@@ -69,7 +69,7 @@ pub struct Metrics {
     lateness: Vec<(Histogram, Seen)>,
 }
 
-/// A thread that publishes an engine's metrics now and then, until this is dropped.
+/// A thread that publishes an engine's metrics at intervals, until this is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,14 +82,14 @@ pub struct Metrics {
 /// ```
 #[must_use = "dropping it ends the publishing"]
 pub struct MetricsPublisher {
-    /// Dropped to tell the thread to end.
+    /// Dropped to end the thread.
     going_on: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Where the thread is.
+    /// The process that has the thread.
     process: Process,
 }
 
-/// What an engine shares, whatever its payloads.
+/// What the metrics need of an engine, without its payload type.
 trait Source: Send + Sync {
     fn stats(&self) -> Stats;
     fn name(&self) -> Arc<str>;
@@ -97,10 +97,10 @@ trait Source: Send + Sync {
     fn lateness(&self, shard: usize) -> &Latenesses;
 }
 
-/// Finds a metric among the numbers.
+/// Reads one metric.
 type Reading<N> = fn(&dyn Source, &Stats) -> N;
 
-/// Name, what it is, and where to find it.
+/// A metric's name, its description, and how to read it.
 type Described<N> = (&'static str, &'static str, Reading<N>);
 
 const COUNTERS: [Described<u64>; 11] = [
@@ -148,14 +148,14 @@ const GAUGES: [(Described<f64>, Unit); 5] = [
 
 const LATENESS: &str = "tickless_lateness_seconds";
 
-/// A thread that published without a pause would be of no use.
+/// The shortest period of a publisher: a thread that publishes without a pause is of no use.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 
 // === impl Metrics ===
 
 impl Metrics {
-    /// Describes and registers an engine's metrics with the recorder that is installed, or the
-    /// calling thread's own. Where there is none, nothing will ever be published.
+    /// Describes and registers an engine's metrics with the installed recorder, or with the calling
+    /// thread's own. Without a recorder, nothing is ever published.
     fn of(source: Arc<dyn Source>) -> Metrics {
         let engine = source.name().to_string();
         let counters = COUNTERS.map(|(name, text, reading)| {
@@ -178,27 +178,14 @@ impl Metrics {
     }
 
     /// Leaves `tickless_lateness_seconds` out of what is published.
-    ///
-    /// ```
-    /// let engine = tickless::Engine::new()?;
-    /// let mut metrics = engine.metrics().without_histogram();
-    /// metrics.publish();
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
     #[must_use]
     pub fn without_histogram(mut self) -> Metrics {
         self.lateness.clear();
         self
     }
 
-    /// Publishes what the engine has counted until now. Takes no lock of the engine's. O(threads
-    /// that use the engine at a time + shards), besides what the recorder does.
-    ///
-    /// ```
-    /// let engine = tickless::Engine::new()?;
-    /// engine.metrics().publish();
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Publishes what the engine has counted so far. Takes no lock of the engine. O(threads that
+    /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
         let (source, stats) = (&*self.source, self.source.stats());
         for (counter, reading) in &self.counters {
@@ -214,20 +201,12 @@ impl Metrics {
         }
     }
 
-    /// Publishes once in `period` (1 ms at least), on a thread of its own, until the publisher is
-    /// dropped; then once more. This thread is the one thing that wakes up while the engine idles.
+    /// Publishes once every `period` (1 ms at least), on a thread of its own, until the publisher
+    /// is dropped, which publishes once more. This thread is the only one that wakes up while the
+    /// engine idles.
     ///
     /// # Errors
     /// The thread could not be started.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::Engine;
-    ///
-    /// let engine = Engine::new()?;
-    /// let _publisher = engine.metrics().publish_every(Duration::from_secs(10))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn publish_every(mut self, period: Duration) -> io::Result<MetricsPublisher> {
         let period = period.max(SHORTEST_PERIOD);
         let (going_on, ended) = mpsc::sync_channel::<()>(1);
@@ -254,14 +233,14 @@ impl fmt::Debug for Metrics {
 impl Drop for MetricsPublisher {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // A child process has no such thread, and it may hold the channel's lock.
+            // A child process does not have the thread, and the channel's lock may be held there.
             return mem::forget((self.going_on.take(), self.thread.take()));
         }
         drop(self.going_on.take());
-        // Not for itself, where the recorder has left this to its thread.
+        // The thread must not join itself: a recorder may drop the publisher on it.
         let here = thread::current().id();
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != here) {
-            // A recorder that panicked has said so on its own thread.
+            // If the recorder panicked, the panic hook has reported it.
             let _ = thread.join();
         }
     }
@@ -296,16 +275,8 @@ impl<T: Send + 'static> Source for Core<T> {
 // === impl Engine: metrics ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// The engine's numbers for the `metrics` facade, registered with the recorder that is
-    /// installed now. Make one and keep it: each of several would record every lateness.
-    ///
-    /// ```
-    /// use tickless::{Batch, Engine};
-    ///
-    /// let engine = Engine::typed(|batch: Batch<'_, u64>| batch.for_each(drop))?;
-    /// engine.metrics().publish();
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Returns the engine's metrics for the `metrics` facade, registered with the recorder that is
+    /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
         let core: Arc<Core<T>> = self.core().clone();
         Metrics::of(core)

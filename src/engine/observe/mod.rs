@@ -1,7 +1,7 @@
-//! Observability: what an engine tells about itself.
+//! Observability: statistics, snapshots and metrics of an engine.
 //!
-//! - `view` has the methods of the engine, `stats` and `snapshot` what they return, and `table` how
-//!   that prints.
+//! - `view` has the methods of the engine; `stats` and `snapshot` have the types that they return,
+//!   and `table` prints those.
 //! - `settings` has the methods of the builder: names, thresholds and callbacks.
 //! - `metrics` publishes the counters through the `metrics` facade.
 

@@ -1,4 +1,4 @@
-//! What a builder is told about looking on: names, thresholds, and who is called.
+//! A builder's settings for observability: names, thresholds and callbacks.
 
 use std::time::Duration;
 
@@ -7,60 +7,42 @@ use crate::engine::Builder;
 use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 
-// === impl Builder: who looks on ===
+// === impl Builder: observability ===
 
 impl Builder {
-    /// The engine's name in events and metrics. Default: that of its
+    /// Sets the engine's name in events and metrics. Default: the name of its
     /// [threads](Builder::thread_name).
     ///
-    /// Any text will do. Engines of one name become one in metrics, so give each its own.
-    ///
-    /// ```
-    /// let engine = tickless::Engine::builder().name("session timeouts").build()?;
-    /// # drop(engine);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Any text will do. Metrics of engines with the same name become one, so give each engine its
+    /// own.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.observation.name = name.into().into();
         self.is_named = true;
         self
     }
 
-    /// From how long on a task is slow: it is counted in [`Stats::slow`](crate::Stats::slow) and,
-    /// with the feature `tracing`, reported as a warning. Default: none is. Zero makes all slow.
+    /// Sets how long a task has to take to count as slow. A slow task is counted in
+    /// [`Stats::slow`](crate::Stats::slow) and, with the feature `tracing`, reported as a warning.
+    /// Default: no task is slow. With zero, all tasks are.
     ///
-    /// What is measured is the time that a payload keeps its shard's reaper, during which nothing
-    /// else of that shard fires: from when the handler takes it until it takes the next, returns
-    /// or panics, by the engine's clock. So a handler that passes payloads on to other threads is
-    /// measured for the passing on, and one that takes a whole batch before it begins has the last
-    /// payload answer for all.
+    /// The time of a task is the time that its payload keeps the shard's reaper, during which
+    /// nothing else of that shard fires: from when the handler takes the payload until it takes the
+    /// next, returns or panics, by the engine's clock. If a handler passes payloads on to other
+    /// threads, only the passing on is measured. If a handler takes a whole batch before it begins,
+    /// the last payload is charged for all.
     ///
-    /// With a threshold the clock is read once more per payload; without one this costs nothing to
-    /// speak of.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let builder = Engine::builder().manual_clock(&clock);
-    /// let engine = builder.slow_threshold(Duration::from_millis(10)).build()?;
-    /// engine.schedule_detached(Duration::ZERO, move || clock.advance(Duration::from_millis(12)))?;
-    /// engine.schedule_detached(Duration::ZERO, || ())?;
-    /// engine.advance(Duration::ZERO)?;
-    /// assert_eq!(engine.stats().slow, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// With a threshold, the clock is read once more per payload. Without one, the cost is
+    /// negligible.
     pub fn slow_threshold(self, threshold: Duration) -> Builder {
         self.on_slow_task(threshold, |_| ())
     }
 
-    /// As [`slow_threshold`](Builder::slow_threshold), and calls `callback` for each slow task,
-    /// when it is over. Of several calls of these two the last counts.
+    /// As [`slow_threshold`](Builder::slow_threshold), and calls `callback` for each slow task when
+    /// it is over. If these two are called several times, the last call counts.
     ///
-    /// The callback runs on the reaper's thread, so it should be short itself. The time that it
-    /// takes is not counted as any task's. It may use the engine as tasks do, but must not own a
-    /// clone of it, which would keep the engine alive. What it panics with is ignored.
+    /// The callback runs on the reaper's thread, so it should be short itself. Its time is not
+    /// counted as any task's. It may use the engine as tasks do, but must not own a clone of it,
+    /// which would keep the engine alive. A panic in it is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -87,16 +69,17 @@ impl Builder {
         self
     }
 
-    /// Calls `callback` for each payload that panics, with what it panicked with. Default: nobody
-    /// is called; the panic is counted in [`Stats::panicked`](crate::Stats::panicked), the
-    /// process's panic hook has said what it says, and with the feature `tracing` it is an event.
+    /// Calls `callback` for each payload that panics, with the value that it panicked with.
+    /// Default: no callback. In any case the panic is counted in
+    /// [`Stats::panicked`](crate::Stats::panicked), the process's panic hook has reported it, and
+    /// with the feature `tracing` it is an event.
     ///
     /// A second panic while the first one unwinds, from the destructor of a value that the payload
-    /// owned, reaches nobody: Rust aborts the process then, as it does everywhere.
+    /// owned, is not reported: Rust then aborts the process, as it does everywhere.
     ///
     /// The callback runs where the panic was caught, on the reaper's thread, and must not own a
-    /// clone of the engine; what it panics with in its turn is ignored. Payloads that panic when
-    /// they are *dropped* after being handed over are reported as well.
+    /// clone of the engine. A panic in the callback is ignored. Payloads that panic when they are
+    /// *dropped* after being handed over are reported as well.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -121,15 +104,16 @@ impl Builder {
         self
     }
 
-    /// How far behind its own wheel a shard counts as *saturated*. Default 1 s; anything is
-    /// allowed, and zero counts whoever is late at all.
+    /// Sets how far behind its own wheel a shard counts as *saturated*. Default: 1 s. Any value is
+    /// allowed; with zero, a shard that is late at all counts.
     ///
     /// A shard becomes saturated when it hands over a batch from a bucket that should have opened
-    /// more than this ago: tasks take longer than there is time, or the machine does not let the
-    /// reaper run. It ends with the first turn that leaves nothing due, or when the engine stops.
-    /// Deadlines that were past when they were scheduled do not count.
-    /// [`Stats`](crate::Stats) has how often shards became saturated and how many are; with the
-    /// feature `tracing` both ends are events, and nothing between them is.
+    /// more than this ago: its tasks take longer than there is time, or the machine does not let
+    /// the reaper run. It stops being saturated with the first turn that leaves nothing due, or
+    /// when the engine stops. Deadlines that had passed when they were scheduled do not count.
+    /// [`Stats`](crate::Stats) has how often shards became saturated and how many are saturated
+    /// now. With the feature `tracing`, the beginning and the end are events, and nothing between
+    /// them is.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,7 +134,7 @@ impl Builder {
         self
     }
 
-    /// What the shards' observers are told.
+    /// The settings for the shards' observers, with the engine's name.
     pub(in crate::engine) fn observation_named(&self) -> Observation {
         let mut observation = self.observation.clone();
         if !self.is_named {

@@ -1,4 +1,4 @@
-//! What was pending at some moment.
+//! A snapshot of an engine's pending timers.
 //!
 //! *Tested by*: `tests/snapshot.rs`, `tests/tables.rs`.
 
@@ -11,11 +11,10 @@ use crate::time::{Geometry, Scale};
 
 use super::table::Table;
 
-/// What was pending while somebody looked: see [`Engine::snapshot`](crate::Engine).
+/// The timers that were pending when [`Engine::snapshot`](crate::Engine::snapshot) was called.
 ///
-/// Printed, it is a table of how many timers lie on which level of the wheel, are due how soon,
-/// and belong to which shard. The times are by the engine's clock, as it stood when the snapshot
-/// was begun.
+/// `Display` prints tables of how many timers are on each level of the wheel, how many are due how
+/// soon, and how many each shard has. Times are by the engine's clock when the snapshot was begun.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,7 +65,7 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct PendingTimer {
-    /// When it is due, rounded up to the tick; `None`: never.
+    /// When it is due, rounded up to the tick. `None`: never.
     pub deadline: Option<Instant>,
     /// The level of the wheel on which it is filed, from 1.
     pub level: u8,
@@ -74,7 +73,7 @@ pub struct PendingTimer {
     pub shard: usize,
 }
 
-/// How many timers lie on a level of the wheel: [`Snapshot::by_level`].
+/// How many timers are on a level of the wheel: [`Snapshot::by_level`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,7 +91,7 @@ pub struct PendingTimer {
 pub struct LevelCount {
     /// The level, from 1.
     pub level: u8,
-    /// How wide a bucket of that level is.
+    /// The width of a bucket of that level.
     pub width: Duration,
     /// Timers on it, over all shards.
     pub timers: usize,
@@ -114,13 +113,13 @@ pub struct LevelCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueCount {
-    /// How soon.
+    /// How soon the timers are due.
     pub due: DueTime,
-    /// Timers that are due so soon and no sooner, over all shards.
+    /// Timers that are due so soon and not sooner, over all shards.
     pub timers: usize,
 }
 
-/// How soon a timer is due, seen from a snapshot.
+/// How soon a timer is due, as of a snapshot.
 ///
 /// ```
 /// use std::time::Duration;
@@ -133,15 +132,15 @@ pub struct DueCount {
 pub enum DueTime {
     /// Its deadline has come, and it has not fired yet.
     Overdue,
-    /// In less than this.
+    /// It is due in less than this.
     Within(Duration),
-    /// After all those that are within something.
+    /// It is due after the longest span of [`Within`](DueTime::Within).
     Later,
-    /// Never.
+    /// It is never due.
     Never,
 }
 
-/// What due times are told apart by.
+/// The spans that tell due times apart, with their names.
 const SPANS: [(Duration, &str); 9] = [
     (Duration::from_millis(1), "1ms"),
     (Duration::from_millis(10), "10ms"),
@@ -154,14 +153,15 @@ const SPANS: [(Duration, &str); 9] = [
     (Duration::from_secs(86_400), "1d"),
 ];
 
-/// The rows of a table of due times: the spans, and what lies around them.
+/// The number of due times: the spans, and `Overdue`, `Later` and `Never`.
 const DUE_TIMES: usize = SPANS.len() + 3;
 
 // === impl Snapshot ===
 
 impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
-        // A chain that changes under the reader may lead it on; this is where it stops.
+        // A chain that changes under the reader may lead it on for ever: it stops after this many
+        // steps.
         let steps =
             2 * core.pool.all_counters.pending() + 2 * core.pool.all_counters.dead() + (1 << 16);
         let taken_at = core.instant_now();
@@ -179,74 +179,27 @@ impl Snapshot {
         Snapshot { timers, taken_at, scale: core.scale, geometry, shards: core.shards.len() }
     }
 
-    /// The timers, in no particular order.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// let (soon, later) = (Duration::from_secs(60), Duration::from_secs(3600));
-    /// engine.schedule_detached(later, || println!("later"))?;
-    /// let first = engine.schedule(soon, || println!("soon"))?;
-    /// let next = engine.snapshot().iter().filter_map(|timer| timer.deadline).min();
-    /// assert_eq!(next, first.deadline());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Iterates over the timers, in no particular order.
     pub fn iter(&self) -> std::slice::Iter<'_, PendingTimer> {
         self.timers.iter()
     }
 
-    /// How many there are.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::Engine;
-    /// let engine = Engine::new()?;
-    /// engine.schedule_detached(Duration::from_secs(60), || println!("due"))?;
-    /// assert_eq!(engine.snapshot().len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the number of timers.
     pub fn len(&self) -> usize {
         self.timers.len()
     }
 
     /// Whether nothing was pending.
-    ///
-    /// ```
-    /// let engine = tickless::Engine::new()?;
-    /// assert!(engine.snapshot().is_empty());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }
 
-    /// The engine's time when the snapshot was begun.
-    ///
-    /// ```
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// assert_eq!(engine.snapshot().taken_at(), engine.now());
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Returns the engine's time when the snapshot was begun.
     pub fn taken_at(&self) -> Instant {
         self.taken_at
     }
 
-    /// How many timers there are on each level of the wheel that holds any, from the lowest. O(n).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// engine.schedule_detached(Duration::from_millis(40), || ())?;
-    /// let levels = engine.snapshot().by_level();
-    /// assert_eq!((levels[0].level, levels[0].timers), (2, 1));
-    /// assert_eq!(levels[0].width, Duration::from_millis(32));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns how many timers are on each level of the wheel that has any, from the lowest. O(n).
     pub fn by_level(&self) -> Vec<LevelCount> {
         let mut timers = vec![0; usize::from(self.geometry.levels())];
         self.iter().for_each(|timer| timers[usize::from(timer.level) - 1] += 1);
@@ -256,19 +209,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// How many timers are due how soon, from the soonest; always all twelve. O(n).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{DueTime, Engine, ManualClock};
-    ///
-    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
-    /// engine.schedule_detached(Duration::from_secs(1), || ())?;
-    /// let counts = engine.snapshot().by_due_time();
-    /// let found = counts.into_iter().find(|count| count.timers > 0).unwrap();
-    /// assert_eq!(found.due, DueTime::Within(Duration::from_secs(10)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns how many timers are due how soon, from the soonest. The result always has all twelve
+    /// due times. O(n).
     pub fn by_due_time(&self) -> [DueCount; DUE_TIMES] {
         let mut counts = DueTime::all().map(|due| DueCount { due, timers: 0 });
         for timer in self {
@@ -277,13 +219,7 @@ impl Snapshot {
         counts
     }
 
-    /// How many timers each shard has. O(n).
-    ///
-    /// ```
-    /// let engine = tickless::Engine::builder().shards(3).build()?;
-    /// assert_eq!(engine.snapshot().by_shard(), [0, 0, 0]);
-    /// # Ok::<(), tickless::BuildError>(())
-    /// ```
+    /// Returns how many timers each shard has. O(n).
     pub fn by_shard(&self) -> Vec<usize> {
         let mut counts = vec![0; self.shards];
         self.iter().for_each(|timer| counts[timer.shard] += 1);
@@ -312,7 +248,8 @@ impl<'a> IntoIterator for &'a Snapshot {
     }
 }
 
-/// Tables: rows without timers are left out, and so is that of the shards if there is one shard.
+/// Prints tables. Rows without timers are left out, and so is the table of shards if there is one
+/// shard.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pending   {}", self.len())?;
@@ -333,7 +270,7 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// A summary, however many timers there are.
+/// Prints a summary, however many timers there are.
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let levels: Vec<_> =
@@ -351,7 +288,7 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// Exact up to a minute; above, who reads wants to know how long it is about.
+/// Exact up to a minute, and rounded above.
 fn readable(span: Duration) -> String {
     let secs = span.as_secs_f64();
     match span.as_secs() {

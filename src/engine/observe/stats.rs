@@ -1,4 +1,4 @@
-//! What an engine has counted.
+//! The counts of an engine, summed up.
 //!
 //! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
 
@@ -12,10 +12,10 @@ use super::table::Table;
 
 /// What an engine has counted since it was built.
 ///
-/// Each number is a sum over threads, read while they go on counting: numbers of one reading
-/// need not fit together to the last timer unless the engine is at rest.
+/// Each number is a sum over threads, which go on counting while it is read. So the numbers of one
+/// reading need not add up to the last timer, unless the engine is at rest.
 ///
-/// Printed, it is a table.
+/// `Display` prints a table.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ use super::table::Table;
 pub struct Stats {
     /// Timers scheduled.
     pub scheduled: u64,
-    /// Of these, timers that took the seat of a cancelled one.
+    /// How many of these took the seat of a cancelled timer.
     pub seated: u64,
     /// Timers cancelled before they fired.
     pub cancelled: u64,
@@ -45,13 +45,13 @@ pub struct Stats {
     pub reset: u64,
     /// Timers handed over.
     pub fired: u64,
-    /// Payloads given back because the engine stopped.
+    /// Payloads returned because the engine stopped.
     pub returned: u64,
     /// Timers pending.
     pub pending: u64,
     /// Timers moved to a lower level of their wheel.
     pub cascaded: u64,
-    /// Cancelled entries that nobody keeps and that are not swept yet.
+    /// Cancelled entries that no thread keeps as a seat and that are not swept yet.
     pub dead: u64,
     /// Payloads that panicked.
     pub panicked: u64,
@@ -93,7 +93,7 @@ impl Stats {
     }
 }
 
-/// A row for each number, and the lateness in the last ones.
+/// Prints a row for each count, and then the lateness.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut counts = Table::of(["timers", "count"]);

@@ -1,10 +1,10 @@
-//! Small tables for people to read.
+//! Small text tables.
 //!
 //! *Tested by*: `tests/tables.rs`.
 
 use std::fmt;
 
-/// Columns of text under headings; whole numbers stand to the right.
+/// Columns of text with headings. Columns of whole numbers are right-aligned.
 pub(super) struct Table<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -26,13 +26,13 @@ impl<const N: usize> Table<N> {
         cells.chain([self.head[column].len()]).max().unwrap_or(0)
     }
 
-    /// Whether the column is one of whole numbers, which stand to the right.
+    /// Whether all cells of the column are whole numbers.
     fn is_of_numbers(&self, column: usize) -> bool {
         self.rows.iter().all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
     }
 }
 
-/// An empty line before it, and nothing at all where there are no rows.
+/// Prints an empty line and the table, or nothing if the table has no rows.
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.rows.is_empty() {

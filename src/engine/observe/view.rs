@@ -1,6 +1,6 @@
-//! What can be seen of an engine.
+//! The engine's methods for observability.
 //!
-//! *Owner*: any thread, while everything runs; `check` alone wants the engine at rest.
+//! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
 //! *Tested by*: `tests/stats.rs`, `tests/snapshot.rs`, `tests/engine_oracle.rs`.
 
@@ -13,54 +13,43 @@ use crate::shard::{Counted, Violation};
 
 use super::{Snapshot, Stats};
 
-// === impl Engine: looking on ===
+// === impl Engine: observability ===
 
 impl<T: Send + 'static> Engine<T> {
-    /// How many timers are pending. Sums up what each thread has counted: exact when no thread
-    /// is inside a call. O(threads that have used the engine).
+    /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
+    /// when no thread is inside a call. O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
         self.core().pool.all_counters.pending() as usize
     }
 
-    /// Whether no timer is pending: as exact as [`len`](Engine::len), and as dear.
+    /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The engine's time, by its [`Clock`](crate::Clock): what deadlines are computed from.
+    /// Returns the engine's time by its [`Clock`](crate::Clock), from which deadlines are computed.
     pub fn now(&self) -> Instant {
         self.core().instant_now()
     }
 
-    /// How many shards the engine has: they are numbered from zero.
+    /// Returns the number of shards. Shards are numbered from zero.
     pub fn shards(&self) -> usize {
         self.core().shards.len()
     }
 
-    /// What the engine has counted so far. Takes no lock and holds nobody up. O(threads that use
-    /// the engine at a time + shards): about 1 us, and 0.1 us for each thread.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Builder, ManualClock};
-    /// # let handler = |batch: Batch<'_, &str>| drop(batch);
-    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(handler)?;
-    /// engine.schedule_detached(Duration::from_secs(1), "due")?;
-    /// engine.advance(Duration::from_secs(1))?;
-    /// let stats = engine.stats();
-    /// assert_eq!((stats.scheduled, stats.fired, stats.panicked), (1, 1, 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns what the engine has counted so far. Takes no lock and delays no thread. O(threads
+    /// that use the engine at a time + shards): about 1 us, plus 0.1 us for each thread.
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
     }
 
-    /// What is pending, found by walking every bucket while everything runs. Takes no lock and
-    /// holds nobody up. O(n), some times over while timers move from bucket to bucket. Printed, it
-    /// is a table.
+    /// Returns the pending timers, found by walking every bucket while the engine goes on. Takes no
+    /// lock and delays no thread. O(n), and a few times that while timers move from bucket to
+    /// bucket. `Display` prints a table.
     ///
-    /// Weakly consistent: what is pending throughout and is not reset meanwhile is in it, once;
-    /// what comes, goes or is reset meanwhile may be in it or not, or twice.
+    /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
+    /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
+    /// not in it, or in it twice.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -80,22 +69,11 @@ impl<T: Send + 'static> Engine<T> {
         Snapshot::of(self.core(), &entry::read())
     }
 
-    /// Walks every invariant of the engine: for tests and fuzzing, while no other thread uses
-    /// the engine. O(n).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickless::{Batch, Engine};
-    /// # let engine = Engine::typed(|batch: Batch<'_, u64>| drop(batch))?;
-    /// let timeout = engine.schedule(Duration::from_secs(60), 7)?;
-    /// engine.check()?;
-    /// timeout.cancel();
-    /// engine.check()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Checks every invariant of the engine: for tests and fuzzing, while no other thread uses the
+    /// engine. O(n).
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     ///
     /// # Panics
     /// The call comes from one of the engine's own tasks, or from a child process.

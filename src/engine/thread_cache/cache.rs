@@ -1,14 +1,14 @@
-//! A thread's part of one engine, and the way to it.
+//! A thread's cache of one engine, and how it is found.
 //!
-//! The engine that the thread used last is found with one comparison, any other in a table. What a
-//! thread keeps of an engine that has stopped is given back when the thread next turns to an engine
-//! it did not use last, or when it ends. It is not much: what is large of an engine goes with the
-//! last who has it (see `shard/close.rs`). Stops are counted, so that a thread looks for
-//! stopped engines only where there may be some.
+//! The engine that the thread used last is found with one comparison, any other in a table. After
+//! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
+//! than the one it used last, or when the thread ends. That cache is small: the large parts of an
+//! engine are freed with its last clone (see `shard/close.rs`). Stops are counted, so that a thread
+//! looks for stopped engines only if there may be some.
 //!
-//! *Invariants*: only its thread ever sees a `ThreadCache`, and it is never lent twice: no foreign
-//! code runs while one is lent (a [`Section`]), and nothing of ours lends a second one. Whatever
-//! may call foreign code (a hook) is done by `give_back`.
+//! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
+//! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
+//! makes the calls that may run foreign code (a hook).
 //!
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
@@ -30,32 +30,32 @@ use crate::time::{ThreadClock, Tick};
 use super::kept::{AnyCache, Caches, Kept};
 use super::registry::{ENGINES, is_inherited};
 
-/// One thread's part of one engine.
+/// One thread's cache of one engine.
 pub(in crate::engine) struct ThreadCache<T> {
     pub(in crate::engine) core: Arc<Core<T>>,
     pub(in crate::engine) producer: Producer<T>,
     pub(in crate::engine) watch: ThreadClock,
-    /// The shard that the thread files on.
+    /// The shard on which the thread schedules.
     pub(in crate::engine) shard: u32,
 }
 
-/// A `ThreadCache` for the time of one call.
+/// A `ThreadCache`, lent for one call.
 pub(in crate::engine) struct Lent<T> {
     cache: NonNull<ThreadCache<T>>,
-    /// Goes before the spare: what that does in its end may call hooks.
+    /// Dropped before `spare`, whose drop may call hooks.
     _section: Section,
-    /// There if the thread does not keep it: then this frees it.
+    /// Set if the thread does not keep the cache, which is then freed with this.
     spare: Option<Box<ThreadCache<T>>>,
 }
 
-/// The thread's producers, for who ends a handle.
+/// The thread's producers, for code that ends a handle.
 pub(in crate::engine) struct Producers;
 
 /// How many engines were told to stop.
 static STOPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The number of the engine used last, and the thread's `ThreadCache` of it.
+    /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
     static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches::new()) };
 }
@@ -63,7 +63,7 @@ thread_local! {
 /// No engine has the number zero.
 const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
-/// Lends the calling thread's part of `core`'s engine; `None`: that is another process's.
+/// Lends the calling thread's cache of `core`'s engine. `None`: the engine is another process's.
 #[inline(always)]
 pub(in crate::engine) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
     match current(core.id()) {
@@ -72,7 +72,7 @@ pub(in crate::engine) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Le
     }
 }
 
-/// Lends the calling thread's part of engine `number`; `None`: the engine is gone, or another
+/// Lends the calling thread's cache of engine `number`. `None`: the engine is gone, or is another
 /// process's.
 #[inline(always)]
 pub(in crate::engine) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
@@ -82,27 +82,27 @@ pub(in crate::engine) fn of_number<T: Send + 'static>(number: u32) -> Option<Len
     }
 }
 
-/// An engine says of itself from now on that it is stopping.
+/// Counts an engine that, from now on, says of itself that it is stopping.
 pub(in crate::engine) fn count_stop() {
-    // ORDER: Release - pairs with the Acquire in `find`: whoever sees the count sees what
-    // the engine says of itself.
+    // ORDER: Release - pairs with the Acquire in `find`: a thread that sees the count sees that the
+    // engine is stopping.
     STOPS.fetch_add(1, Ordering::Release);
 }
 
-/// From now on the thread has to look for its `ThreadCache`: where it is refused those of engines
-/// that are its parent process's.
+/// Makes the thread look for its `ThreadCache` again: the look-up refuses those of engines of the
+/// parent process.
 pub(in crate::engine) fn forget_current() {
     CURRENT.set(NOBODY);
 }
 
-/// The thread's `ThreadCache` of the engine that it used last, if that is `number`.
+/// Returns the thread's `ThreadCache` of the engine that it used last, if that is engine `number`.
 #[inline(always)]
 fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
     let (known, cache) = CURRENT.get();
     if known == number { NonNull::new(cache.cast()) } else { None }
 }
 
-/// Finds or makes the thread's `ThreadCache` of engine `number`; one that the thread can't keep
+/// Finds or makes the thread's `ThreadCache` of engine `number`. If the thread cannot keep it, it
 /// serves a single call.
 #[cold]
 fn find<T: Send + 'static>(
@@ -126,9 +126,9 @@ fn find<T: Send + 'static>(
         // ORDER: Acquire - pairs with the Release in `count_stop`.
         let stops = STOPS.load(Ordering::Acquire);
         let stopped = CACHES.with(|caches| caches.borrow_mut().take_stopped(number, stops));
-        // Dropped only here: it may run code of the user, which may come back to this file.
+        // Dropped only here: this may run foreign code, which may call into this file again.
         drop(stopped);
-        // Had that code used other engines, this one would not be the current one.
+        // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
             return Some(Lent::kept(cache));
         }
@@ -143,7 +143,7 @@ fn keep<T: Send + 'static>(cache: Box<ThreadCache<T>>) {
     CURRENT.set((number, cache.cast()));
 }
 
-/// What the thread keeps of engine `number` is about to go.
+/// Called before the thread's cache of engine `number` is dropped.
 pub(in crate::engine) fn forget(number: u32) {
     if CURRENT.get().0 == number {
         CURRENT.set(NOBODY);
@@ -164,12 +164,12 @@ impl<T> Lent<T> {
         Lent { cache, _section: Section::enter(), spare: Some(spare) }
     }
 
-    /// Whether the thread ends, and forgets it after this call.
+    /// Whether the thread is ending and forgets the cache after this call.
     pub(in crate::engine) fn is_spare(&self) -> bool {
         self.spare.is_some()
     }
 
-    /// Calls `f` with the producer, gives it back, and does what `f` has left to be done.
+    /// Calls `f` with the producer, gives the cache back, and does the work that `f` deferred.
     #[inline(always)]
     fn with_producer(mut self, f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred) {
         let ThreadCache { core, producer, .. } = &mut *self;
@@ -177,7 +177,7 @@ impl<T> Lent<T> {
         self.give_back(deferred);
     }
 
-    /// Gives it back, and then does what was left to be done.
+    /// Gives the cache back, and then does the deferred work.
     #[inline(always)]
     pub(in crate::engine) fn give_back(self, deferred: Deferred) {
         if deferred.is_nothing() {
@@ -191,7 +191,7 @@ impl<T> Lent<T> {
     #[inline(never)]
     fn give_back_and_run(mut self) {
         let chores = self.producer.take_chores();
-        // A hook may drop the engine, and what the thread keeps of it with that.
+        // A hook may drop the engine, and the thread's cache of it with that.
         let core = self.core.clone();
         drop(self);
         chores.run(&core.shards, &core.pool);
@@ -240,8 +240,8 @@ impl<T> DerefMut for Lent<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut ThreadCache<T> {
         // SAFETY: the pointer is to a boxed `ThreadCache` of this thread, whose payload type is `T`
-        // because a number belongs to one engine: the box is our own spare, or the thread keeps
-        // it, and clears the pointer before it drops it. No foreign code runs while one is lent
+        // because a number belongs to one engine. The box is our own spare, or the thread keeps it
+        // and clears the pointer before it drops the box. No foreign code runs while one is lent
         // (see the file's invariants), so it is lent once.
         unsafe { self.cache.as_mut() }
     }
@@ -259,14 +259,14 @@ impl<T> ThreadCache<T> {
         }
     }
 
-    /// Binds the thread to a shard; returns what is left to be done.
+    /// Binds the thread to a shard. Returns the deferred work.
     pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
         self.producer.bind(&self.core.pool, shard)
     }
 
-    /// Schedules `payload` on the thread's shard for `deadline`, now that it is `now_ns`. Answers
-    /// as [`Producer::schedule`]; `PINS` is for who does not hold the engine.
+    /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`. Returns what
+    /// [`Producer::schedule`] returns; `PINS` is for callers that do not hold the engine.
     #[inline(always)]
     pub(in crate::engine) fn schedule<const PINS: bool>(
         &mut self,
@@ -296,7 +296,7 @@ impl<T: Send + 'static> AnyCache for ThreadCache<T> {
 impl<T> Drop for ThreadCache<T> {
     fn drop(&mut self) {
         if is_inherited(self.core.id()) {
-            // As in `stopping`: it stays as it was when the process was forked.
+            // As in `stopping`: the parent's engine stays as it was at the fork.
             return mem::forget(self.core.clone());
         }
         let deferred = self.producer.clear(&self.core.pool);

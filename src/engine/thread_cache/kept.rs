@@ -1,9 +1,9 @@
-//! The table of what a thread keeps, by the engines' numbers.
+//! The table of a thread's caches, by engine number.
 //!
 //! *Owner*: one thread.
 //!
-//! *Invariant*: what is dropped here may run foreign code, so the thread takes it out first, and
-//! drops it when nothing is borrowed or lent.
+//! *Invariant*: dropping a cache may run foreign code, so the thread takes it out of the table
+//! first, and drops it when nothing is borrowed or lent.
 //!
 //! *Tested by*: here, `tests/inside.rs`, `tests/freed_early.rs`.
 
@@ -16,25 +16,26 @@ use crate::dispatch::contained;
 
 use super::cache::forget;
 
-/// A `ThreadCache` whose payload type is forgotten.
+/// A `ThreadCache` with its payload type erased.
 pub(in crate::engine) trait AnyCache {
     fn number(&self) -> u32;
     fn is_stopped(&self) -> bool;
 }
 
-/// A boxed `ThreadCache`, by a pointer that may be copied to `CURRENT`.
+/// A boxed `ThreadCache`, as a pointer of which `CURRENT` may have a copy.
 pub(in crate::engine) struct Kept(NonNull<dyn AnyCache>);
 
-/// All that a thread keeps, by the engines' numbers.
+/// All caches of a thread, by engine number.
 pub(in crate::engine) struct Caches {
     kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
-    /// The stops that were counted when the thread last looked.
+    /// The number of stops when the thread last looked.
     stops: u64,
-    /// An engine that had stopped then, and was in use.
+    /// An engine that had stopped by then, but was in use.
     left_over: Option<u32>,
 }
 
-/// Numbers are given out in turn: multiplied, they are as good as any hash.
+/// A hasher for engine numbers. They are given out in turn, so a multiplication is as good as any
+/// hash.
 #[derive(Default)]
 struct ByNumber(u64);
 
@@ -46,19 +47,19 @@ impl Caches {
         Caches { kept, stops: 0, left_over: None }
     }
 
-    /// What the thread keeps of engine `number`.
+    /// Returns the thread's cache of engine `number`.
     pub(in crate::engine) fn get(&self, number: u32) -> Option<NonNull<dyn AnyCache>> {
         self.kept.get(&number).map(|kept| kept.0)
     }
 
-    /// Keeps what the thread has of an engine of which it had nothing.
+    /// Keeps the cache of an engine of which the thread had none.
     pub(in crate::engine) fn keep(&mut self, cache: Kept) {
         let before = self.kept.insert(cache.get().number(), cache);
         debug_assert!(before.is_none(), "a thread has one part of each engine");
     }
 
-    /// Takes out what the thread has of engines that stopped, but for the one in use. `stops` have
-    /// been counted; O(1) where it is as many as the last time.
+    /// Takes out the caches of engines that have stopped, except the one in use. `stops` is the
+    /// number of stops so far; this is O(1) if that has not changed since the last call.
     pub(in crate::engine) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
         let mut over = Vec::new();
         if mem::replace(&mut self.stops, stops) != stops {
@@ -88,7 +89,7 @@ impl Hasher for ByNumber {
     }
 
     fn write_u32(&mut self, number: u32) {
-        // The golden ratio: the high bits, which tell slots apart, get something of all others.
+        // The golden ratio: the high bits, which tell slots apart, then depend on all other bits.
         self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
@@ -102,14 +103,14 @@ impl Kept {
         Kept(unsafe { NonNull::new_unchecked(Box::into_raw(cache)) })
     }
 
-    /// Where it is.
+    /// Returns a pointer to the cache.
     pub(in crate::engine) fn as_ptr(&self) -> *mut dyn AnyCache {
         self.0.as_ptr()
     }
 
     fn get(&self) -> &dyn AnyCache {
-        // SAFETY: it came from a box that lives as long as this; while it is looked at, nobody
-        // has it lent (see the file's invariants).
+        // SAFETY: it came from a box that lives as long as this, and nobody has it lent now (see
+        // the file's invariants).
         unsafe { self.0.as_ref() }
     }
 }
@@ -117,10 +118,10 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         forget(self.get().number());
-        // SAFETY: it came from a box, and `forget` saw to the copy of the pointer.
+        // SAFETY: it came from a box, and `forget` has cleared the copy of the pointer.
         let cache = unsafe { Box::from_raw(self.0.as_ptr()) };
-        // It may be the last of its engine, and the engine's handler goes with it: what that
-        // panics with is not for this thread, which may be ending.
+        // This may be the last reference to the engine, whose handler is then dropped as well. A
+        // panic of the handler must not reach this thread, which may be ending.
         contained(|| drop(cache));
     }
 }
@@ -131,7 +132,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// A thread's part of an engine that only says whether it was stopped.
+    /// A thread's cache of an engine that only says whether it was stopped.
     struct Part {
         number: u32,
         is_stopped: Rc<Cell<bool>>,

@@ -1,8 +1,8 @@
-//! What a thread keeps of each engine that it uses.
+//! Thread caches: what a thread keeps of each engine that it uses.
 //!
-//! - `cache` is a thread's part of one engine, and the way to it: one comparison where the thread
-//!   used the engine last, else a table.
-//! - `kept` is that table, by the engines' numbers.
+//! - `cache` is a thread's cache of one engine, and how it is found: by one comparison if the
+//!   thread used the engine last, else in a table.
+//! - `kept` is that table, by engine number.
 //! - `registry` gives out the numbers, and finds an engine by its number.
 
 mod cache;

@@ -1,8 +1,8 @@
-//! Finds things by their engine's number: for handles that come to a thread which has not used
-//! their engine yet, and for whatever else would otherwise count references to what all share.
-//! Read without a lock; entries come and go by replacing the whole table.
+//! Finds things by their engine's number: for a handle on a thread that has not used its engine
+//! yet, and for references that would otherwise contend on a shared count. Reading takes no lock;
+//! entries come and go by replacing the whole table.
 //!
-//! *Invariant*: a table is in order of numbers.
+//! *Invariant*: a table is sorted by number.
 
 use std::any::Any;
 use std::fmt;
@@ -13,35 +13,35 @@ use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
 use super::cache;
 
-/// Where things of one kind are found by number. It keeps none of them alive, and lives for ever
-/// itself, in a `static`: its table is never given back.
+/// Finds things of one kind by number. It keeps none of them alive. A registry lives for ever, in a
+/// `static`, and its table is never freed.
 pub(crate) struct Registry {
     table: Published<Table>,
 }
 
 type Table = Vec<(u32, Weak<dyn Any + Send + Sync>)>;
 
-/// What threads of an engine share, by the engine's number.
+/// The cores of all engines, by engine number.
 pub(in crate::engine) static ENGINES: Registry = Registry::empty();
 
-/// The number given out last.
+/// The number that was given out last.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
-/// Engines up to this number are those of a process that this one was forked from.
+/// Engines up to this number belong to a process that this one was forked from.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 
-/// A number that no engine of this process had before; `None` after 2^32 - 1 of them.
+/// Returns a number that no engine of this process had before. `None`: there were 2^32 - 1 of them.
 pub(in crate::engine) fn new_number() -> Option<u32> {
     static INHERIT: Told = Told::new(inherit);
     INHERIT.begin();
-    // ORDER: Relaxed - a number and nothing else.
+    // ORDER: Relaxed - the number publishes nothing else.
     LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
         .ok()
         .map(|last| last + 1)
 }
 
-/// Whether an engine belongs to a process that this one was forked from: its threads are not here,
-/// and its locks may be held by threads that are not here.
+/// Whether an engine belongs to a process that this one was forked from: its threads do not exist
+/// here, and may hold its locks.
 #[inline]
 pub(in crate::engine) fn is_inherited(number: u32) -> bool {
     // ORDER: Relaxed - it is written before the child has a second thread.
@@ -50,8 +50,8 @@ pub(in crate::engine) fn is_inherited(number: u32) -> bool {
 
 /// Runs in a child before `fork` returns.
 extern "C" fn inherit() {
-    // ORDER: Relaxed - as in `is_inherited`; whoever was given a later number by a thread that is
-    // not here did not live to use it.
+    // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist
+    // here.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
     cache::forget_current();
 }
@@ -59,14 +59,14 @@ extern "C" fn inherit() {
 // === impl Registry ===
 
 impl Registry {
-    /// Nothing is known yet.
+    /// Makes an empty registry.
     pub(crate) const fn empty() -> Registry {
-        // SAFETY: a table holds numbers and weak references, whose drop frees at most the memory
-        // of things that have been dropped before.
+        // SAFETY: a table holds numbers and weak references, and dropping those frees at most the
+        // memory of things that were dropped before.
         Registry { table: unsafe { Published::empty() } }
     }
 
-    /// Makes a thing known by a number that nothing here has yet. O(n).
+    /// Enters a thing under a number that nothing here has yet. O(n).
     pub(crate) fn enter<T: Any + Send + Sync>(&self, number: u32, thing: &Arc<T>) {
         let thing: Arc<dyn Any + Send + Sync> = thing.clone();
         let known = (number, Arc::downgrade(&thing));
@@ -78,7 +78,7 @@ impl Registry {
         });
     }
 
-    /// Forgets a thing. O(n).
+    /// Removes a thing. O(n).
     pub(crate) fn leave(&self, number: u32) {
         self.table.update(|table| {
             let others = table.into_iter().flatten().filter(|(other, _)| *other != number);
@@ -86,10 +86,10 @@ impl Registry {
         });
     }
 
-    /// The thing with that number, if it still exists. O(log n).
+    /// Returns the thing with that number, if it still exists. O(log n).
     ///
     /// # Panics
-    /// It is no `T`.
+    /// The thing is not a `T`.
     pub(crate) fn find<T: Any + Send + Sync>(&self, number: u32) -> Option<Arc<T>> {
         let thing = self.table.with(|table| {
             let table = table?;

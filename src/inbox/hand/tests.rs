@@ -1,4 +1,4 @@
-//! Of one thread: what the owner is shown, and what a reader finds in between.
+//! Tests in one thread: the nodes that the owner gets, and those that a reader finds in between.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn number(node: NonNull<Node>) -> usize {
     unsafe { node.as_ref() }.number
 }
 
-/// The node that is passed next, passed.
+/// Passes the next node.
 fn pass(hand: &Hand<Node>, at: &mut At) -> Option<NonNull<Node>> {
     let node = hand.peek(at)?;
     // SAFETY: it is the test's hand, and it showed the node.
@@ -33,7 +33,7 @@ fn pass(hand: &Hand<Node>, at: &mut At) -> Option<NonNull<Node>> {
     Some(node)
 }
 
-/// What a reader finds in so many steps, in order.
+/// The nodes that a reader finds within `steps` steps, in order.
 fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
     let mut found = Vec::new();
     let visit = |of: Option<u64>, node| {
@@ -47,7 +47,7 @@ fn read(hand: &Hand<Node>, mut steps: u64) -> Vec<usize> {
     found
 }
 
-/// A hand with these many nodes in its lists, the first of them in the shared ones.
+/// Fills a hand from lists of these lengths; the first of them are the shared ones.
 fn take(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
     hand.begin(7);
     take_into(hand, nodes, lengths)
@@ -140,8 +140,8 @@ fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
     assert_eq!(all, [1, 2, 3, 6, 7, 8]);
 }
 
-/// A reader is thrown off its chain by a node that was passed and pushed elsewhere, and begins
-/// again where the owner stands.
+/// A reader is led off its chain by a node that was passed and pushed elsewhere, and starts again
+/// where the owner stands.
 #[test]
 fn a_reader_that_is_led_astray_finds_what_is_left() {
     let (hand, nodes, other) = (Wide::wide(), nodes(5), nodes(1));
@@ -150,7 +150,7 @@ fn a_reader_that_is_led_astray_finds_what_is_left() {
     let (mut found, mut steps) = (Vec::new(), 99);
     let visit = |_, node: NonNull<Node>| {
         if found.is_empty() {
-            // While the reader stands on the first, it is passed, and leads elsewhere.
+            // While the reader stands on the first node, that node is passed and linked elsewhere.
             let passed = pass(hand, &mut at).expect("there are five");
             assert_eq!(passed, node);
             // SAFETY: the test's nodes live.

@@ -1,4 +1,4 @@
-//! What a producer leaves behind, and what its calls cost however many threads there were.
+//! What a producer leaves behind, and the cost of its calls however many threads there were.
 
 use super::super::{WithProducer, cancel};
 use super::*;
@@ -8,7 +8,7 @@ use crate::time::Geometry;
 
 #[test]
 fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
-    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+    // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::<()>::new(0, 1, None) };
     let (mut first, second) = (Producer::new(&shared), Producer::new(&shared));
     assert!(!Arc::ptr_eq(&first.counters, &second.counters), "each counts by itself");
@@ -18,7 +18,7 @@ fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
     assert!(Arc::ptr_eq(&first.counters, &third.counters));
 }
 
-/// A producer by itself, and whether a cancel has left something to be done.
+/// A producer by itself, and whether a cancel has deferred work.
 struct Alone<'a>(&'a Shared<()>, &'a mut Producer<()>, &'a mut bool);
 
 impl WithProducer<()> for Alone<'_> {
@@ -39,7 +39,7 @@ fn end(mut producer: Producer<()>, shared: &Shared<()>) {
 
 #[test]
 fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
-    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+    // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::<()>::new(0, 1, None) };
     let few = shared.all_counters.len();
     (0..10_000).for_each(|_| end(Producer::new(&shared), &shared));
@@ -50,7 +50,7 @@ fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
 #[test]
 fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_there_was() {
     const TIMERS: u64 = 20_000;
-    // SAFETY: what is built on it keeps to it, and is closed before it goes.
+    // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::new(0, 1, None) };
     let bell = Doorbell::new(Bell::None);
     let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
@@ -72,8 +72,8 @@ fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_th
     }
     shard.next_wake(&shard.owner().lock().unwrap(), &shared);
     assert_eq!(visits::count(), visits, "counted by walking");
-    // 64 magazines of 32 wait in the depot; what is let go of beyond is dead, and too much when
-    // it is half of what is left of the living.
+    // The depot holds 64 magazines of 32 seats. Seats let go beyond that are dead, and too many
+    // when they are half as many as the living timers that are left.
     let asked_at = asked_at.expect("most of them are dead");
     let dead = asked_at - 64 * 32;
     assert!((2 * dead).abs_diff(TIMERS - asked_at) <= 256, "asked with {dead} dead");

@@ -1,5 +1,5 @@
-//! How much an owner does, counted: each entry is looked at once when its bucket is opened and
-//! once when its round is, however many rounds the owner is behind.
+//! How much work an owner does: it visits each entry once when its bucket is opened and once when
+//! its round is, however many rounds the owner is behind.
 
 use super::super::Shard;
 use super::*;
@@ -20,7 +20,7 @@ struct Bench {
 
 impl Bench {
     fn new((slots, reach): (u32, u32)) -> Bench {
-        // SAFETY: what is built on it keeps to it, and is closed before it goes.
+        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
@@ -82,7 +82,7 @@ impl Drop for Bench {
 fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
     for shape in SHAPES {
         for late in [1, 3, 10, 100, 1_000, 10_000] {
-            // So many rounds of the ring, of which a few thousand ticks have timers.
+            // This many rounds of the ring, in which a few thousand ticks have timers.
             let ticks = late * u64::from(shape.0);
             let stride = (ticks / 2_000).max(1);
             let mut bench = Bench::new(shape);
@@ -94,7 +94,7 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
                     scheduled += 1;
                 }
             }
-            // The producers are ahead of the turns, half of what there is and then less.
+            // The producers are ahead of the turns: by half of all ticks at first, then by less.
             let last = ticks + 3 * u64::from(shape.1);
             for now in [ticks / 2, ticks / 2 + 1, 3 * ticks / 4, ticks, last] {
                 bench.turn(now, &mut fired);
