@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What has several threads at once, once more, optimized: that is what users run, and what makes races
-# meet. (What has one thread runs optimized in `fuzz`, against the same oracles.) Arguments go to
-# nextest.
+# The tests with several threads, optimized as users build them: other timings, other races. Part of
+# ci/long.sh. (In .ci/run the stage `asan` builds the tests optimized.) Arguments go to nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 PROGRAMS=(races at_random bounded foreign freed freed_early idle storms threads waiting)

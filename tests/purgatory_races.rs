@@ -2,6 +2,7 @@
 //! told; and a check is never lost.
 
 use std::array;
+use std::collections::HashSet;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -244,7 +245,7 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
     let (purgatory, engine) = threaded();
     let ops: Vec<_> = (0..ops).map(|_| Op::with(dawdle_first)).collect();
     let (tickets, told) = (Mutex::default(), Told::default());
-    let next = AtomicUsize::new(0);
+    let (next, lasting) = (AtomicUsize::new(0), Mutex::new(HashSet::new()));
     on_numbered::<4>(|thread| {
         let random = &mut Random::new(thread as u64);
         loop {
@@ -252,7 +253,10 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
                 let Some(op) = ops.get(next.fetch_add(1, Relaxed)) else { return };
                 let under: Vec<_> = (0..=random.below(4)).map(|_| random.below(keys)).collect();
                 let timeout = match random.below(3) {
-                    0 => HOUR,
+                    0 => {
+                        lasting.lock().unwrap().insert(Arc::as_ptr(op) as usize);
+                        HOUR
+                    }
                     _ => Duration::from_nanos(random.below(timeout_ns)),
                 };
                 register(&purgatory, (op, &under), timeout, &tickets, &told);
@@ -262,9 +266,13 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
             meddle(&purgatory, keys, random, &tickets, &told);
         }
     });
-    // An expiry that nobody has carried out would leave an operation without a timer.
+    // An expiry that nobody has carried out would leave an operation without a timer. A stop returns
+    // what it keeps from running, so that nothing may be due any more.
+    let lasting = lasting.lock().unwrap().clone();
+    let lasts = |op: &Arc<Op>| lasting.contains(&(Arc::as_ptr(op) as usize));
+    let is_over = |ticket: &Delayed<_, _>| ticket.decision().is_some() || lasts(ticket.operation());
     let start = Instant::now();
-    while purgatory.len() != engine.len() {
+    while !tickets.lock().unwrap().iter().all(is_over) || purgatory.len() != engine.len() {
         assert!(start.elapsed() < PATIENCE, "{} of {}", engine.len(), purgatory.len());
         thread::yield_now();
     }

@@ -104,6 +104,16 @@ impl Hand {
         unsafe { producer::let_go(timer.entry, self.lend()) };
     }
 
+    /// Drops the handle, or cancels a timer that a stop has left in it. `true`: the payload came
+    /// back.
+    pub fn detach_or_cancel(&mut self, timer: Option<Timer>) -> bool {
+        if timer.as_ref().is_some_and(|timer| timer.entry().word().is_stranded()) {
+            return self.cancel(timer);
+        }
+        self.detach(timer);
+        false
+    }
+
     /// Gives everything that the hand keeps to others, as a thread does in its end.
     pub fn clear(&mut self) {
         let deferred = self.producer.clear(&self.world.shared);

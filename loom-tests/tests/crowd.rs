@@ -29,12 +29,7 @@ fn bustle(hand: &mut Hand, number: u64) {
     } else {
         hand.cancel(third);
     }
-    // What a stop has left in the handle comes back from it.
-    if second.as_ref().is_some_and(|timer| timer.entry().word().is_stranded()) {
-        assert!(hand.cancel(second));
-    } else {
-        hand.detach(second);
-    }
+    hand.detach_or_cancel(second);
 }
 
 /// Lets `users` threads do `what`, each with a hand of its own and its number.
