@@ -89,7 +89,7 @@ ABLATIONS = {
             (BUCKET, [("size_of::<Bucket<[usize; 4]>>() == 256", "size_of::<Bucket<[usize; 4]>>() <= 256")]),
         ],
     ),
-    "no prefetch of free entries": ([STEADY], [(FREE_LIST, [("nth_back(EAGER - 1)", "nth_back(EAGER * 1000)")])]),
+    "no prefetch of free entries": ([STEADY], [(FREE_LIST, [("nth_back(AHEAD - 1)", "nth_back(EAGER * 1000)")])]),
     "slots 64, reach 64": ([W2, W1, WAKEUPS], [wheel(64, 64)]),
     "slots 256, reach 128": ([W2, W1, WAKEUPS], [wheel(256, 128)]),
     "slots 16, reach 8": ([W2, W1, WAKEUPS], [wheel(16, 8)]),

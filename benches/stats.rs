@@ -1,8 +1,8 @@
 //! What it costs to look: statistics, the number of pending timers, a snapshot, and firing while
 //! slow tasks are looked for.
 //!
-//! Each thread that uses an engine at the same time as others counts on a set of counters of its own, which
-//! a reading adds up.
+//! Each thread that uses an engine at the same time as others has counters of its own, which a
+//! reading adds up.
 
 use std::hint::black_box;
 use std::sync::Barrier;

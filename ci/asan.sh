@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tests once more, optimized as users run them, which makes other races meet, and under
-# AddressSanitizer: use after free, out of bounds, double free; and at the end of each, under
-# LeakSanitizer, memory that nobody can reach. Without what computes, prints or counts and goes nowhere
-# that others do not go, and without the oracles: `fuzz` compares with those of the engine and
-# the wheels under AddressSanitizer, and what the others compare is safe code. Arguments go to nextest.
+# The tests under AddressSanitizer: use after free, out of bounds, double free; and at the end of
+# each, under LeakSanitizer, memory that nobody can reach. Without what computes, prints or counts and
+# goes nowhere that others do not go, and without the oracles: `fuzz` compares with those of the engine
+# and the wheels under AddressSanitizer, and what the others compare is safe code. Arguments go to
+# nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 LEFT_OUT=(alloc backoff citizens corpus engine_oracle errors future_alloc golden_placement golden_trace
@@ -16,11 +16,10 @@ need_symbolizer
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address"
 export CARGO_TARGET_DIR=target/asan
-# Most of the speed for a third of the time that it takes to build.
-export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
-build_canary release --release "${QUICK[@]}"
+build_canary
 finds use-after-free "ERROR: AddressSanitizer: heap-use-after-free"
 finds out-of-bounds "ERROR: AddressSanitizer: heap-buffer-overflow"
 finds double-free "ERROR: AddressSanitizer: attempting double-free"
@@ -30,7 +29,6 @@ finds circle "ERROR: LeakSanitizer: detected memory leaks"
 tests=("$@")
 [ $# -gt 0 ] || mapfile -t tests < <(tests_without "${LEFT_OUT[@]}")
 # A test runs it, and would build it as a build for no other target than ours.
-cargo build --quiet --locked --all-features --target "$(host)" --release "${QUICK[@]}" \
-    --example service
-cargo nextest run --cargo-quiet --locked --all-features --target "$(host)" --release "${QUICK[@]}" \
+cargo build --quiet --locked --all-features --target "$(host)" --example service
+cargo nextest run --cargo-quiet --locked --all-features --target "$(host)" \
     --profile "sanitizer${LONG:+-long}" "${tests[@]}"

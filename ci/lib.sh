@@ -120,11 +120,10 @@ need_symbolizer() {
     need_command llvm-symbolizer llvm
 }
 
-# build_canary PROFILE [OPTION..]: bugs on purpose, built as the tests are; and a program without any
-# passes.
+# build_canary: bugs on purpose, built as the tests are; and a program without any passes.
 build_canary() {
-    cargo build --quiet --locked --target "$(host)" --package canary "${@:2}"
-    CANARY="$CARGO_TARGET_DIR/$(host)/$1/canary"
+    cargo build --quiet --locked --target "$(host)" --package canary
+    CANARY="$CARGO_TARGET_DIR/$(host)/debug/canary"
     "$CANARY" nothing || fail "a report where there is no bug"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests with several threads, optimized as users build them: other timings, other races. Part of
-# ci/long.sh. (In .ci/run the stage `asan` builds the tests optimized.) Arguments go to nextest.
+# ci/long.sh: it takes three minutes to build and a quarter of one to run. Arguments go to nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 PROGRAMS=(races at_random bounded foreign freed freed_early idle storms threads waiting)

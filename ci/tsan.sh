@@ -20,7 +20,7 @@ export CARGO_TARGET_DIR=target/tsan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 
-build_canary debug
+build_canary
 for bug in plain-access relaxed-publication two-owners; do
     finds "$bug" "WARNING: ThreadSanitizer: data race"
 done

@@ -398,7 +398,7 @@ MUTANTS = {
     "reuse without a version, exchange without Acquire": (
         "seat",
         [
-            (WORD, [("| self.next_version() | phase | owner | LIST", "| (self.0 & VERSION) | phase | owner | LIST")]),
+            (WORD, [("| self.next_version() | phase | held | LIST", "| (self.0 & VERSION) | phase | owner | LIST")]),
             (HOLDER, [with_order(EXCHANGE, "Release", "Acquire")]),
         ],
     ),

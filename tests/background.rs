@@ -93,7 +93,7 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
 }
 
 #[test]
-fn what_is_due_does_not_wait_for_an_errand() {
+fn what_is_due_does_not_wait_for_background_work() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
     crowd(&engine);
@@ -109,7 +109,7 @@ fn what_is_due_does_not_wait_for_an_errand() {
 }
 
 #[test]
-fn a_bucket_that_opens_in_the_middle_of_its_errand_loses_nothing() {
+fn a_bucket_that_opens_in_the_middle_of_its_cascade_loses_nothing() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
     crowd(&engine);
@@ -130,7 +130,7 @@ fn a_bucket_that_opens_in_the_middle_of_its_errand_loses_nothing() {
 }
 
 #[test]
-fn a_bucket_of_the_same_slot_on_another_level_does_not_end_an_errand() {
+fn a_bucket_of_the_same_slot_on_another_level_does_not_end_background_work() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
     crowd(&engine);
@@ -172,7 +172,7 @@ fn a_later_round_that_came_into_the_bucket_meanwhile_is_not_cascaded_with_it() {
 }
 
 #[test]
-fn timers_cancelled_and_moved_during_an_errand_stay_so() {
+fn timers_cancelled_and_moved_during_background_work_stay_so() {
     let clock = ManualClock::new();
     let engine = engine(&clock);
     let mut handles: Vec<_> = (0..CROWD)

@@ -266,8 +266,8 @@ fn race(keys: u64, ops: usize, timeout_ns: u64) {
             meddle(&purgatory, keys, random, &tickets, &told);
         }
     });
-    // An expiry that nobody has carried out would leave an operation without a timer. A stop returns
-    // what it keeps from running, so that nothing may be due any more.
+    // An expiry that nobody has carried out would leave an operation without a timer. A stop
+    // returns the tasks that it keeps from running, so nothing may be due any more.
     let lasting = lasting.lock().unwrap().clone();
     let lasts = |op: &Arc<Op>| lasting.contains(&(Arc::as_ptr(op) as usize));
     let is_over = |ticket: &Delayed<_, _>| ticket.decision().is_some() || lasts(ticket.operation());

@@ -1,5 +1,5 @@
 //! Several rounds of the ring in one bucket: a reaper that is behind its producers by many rounds
-//! finds them all when it opens one, and neither its armed heap nor its work grows by what it finds.
+//! finds them all when it opens one, and neither its armed heap nor its work grows with them.
 //!
 //! `TICKLESS_TEST_SCALE` multiplies what each thread does.
 
@@ -94,7 +94,7 @@ impl Drop for Bench {
 /// Producers file as time goes on, and the reaper does not come. When it comes, they have gone on:
 /// half of what it finds in each bucket is due, in as many rounds, and half is not.
 #[test]
-fn an_opening_is_on_the_agenda_once_however_many_rounds_a_bucket_holds() {
+fn an_opening_is_on_the_armed_heap_once_however_many_rounds_a_bucket_holds() {
     for shape in SHAPES {
         let mut bench = Bench::new(shape);
         let ticks = 2 * u64::from(shape.0).max(500);

@@ -24,7 +24,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (any::<bool>(), any::<u16>(), when(), any::<i8>()).prop_map(
             |(producer, pick, deadline, skew)| Op::Reset { producer, pick, deadline, skew }
         ),
-        1 => (any::<bool>(), any::<u16>()).prop_map(|(producer, pick)| Op::Detach { producer, pick }),
+        1 => (any::<bool>(), any::<u16>())
+            .prop_map(|(producer, pick)| Op::Detach { producer, pick }),
         6 => (turn_at, prop::option::weighted(0.2, 0..4_u8))
             .prop_map(|(now, at_most)| Op::Turn { now, at_most }),
     ]

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const THREADS: usize = 4;
 
-/// More than the free list of a thread and the depots of two shards hold, in a burst of all threads.
+/// More than the free list of a thread and the depots of two shards hold, in a burst.
 const BURST: usize = 4000;
 
 type Timers = Vec<(usize, Handle<Token>)>;

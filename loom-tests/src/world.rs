@@ -202,11 +202,11 @@ impl World {
 
     /// The deadlines that a reader finds who looks once and follows at most so many links.
     pub fn scan(&self, links: u64) -> Vec<Tick> {
-        self.census_in(1, links)
+        self.scan_in(1, links)
     }
 
     /// As `scan`, by a reader that looks up to `looks` times.
-    pub fn census_in(&self, looks: u32, links: u64) -> Vec<Tick> {
+    pub fn scan_in(&self, looks: u32, links: u64) -> Vec<Tick> {
         let mut found = Vec::new();
         self.shard.scan(&entry::read(), links, looks, |pending| found.push(pending.deadline));
         found

@@ -1,16 +1,16 @@
-//! COUNTERS: writers claim all_counters, count on them and hand them back.
+//! COUNTERS: writers claim sets of counters, count on them and hand them back.
 //!
-//! Who races: two or three threads that come and go. Asserted: a set of counters has one writer at a time,
-//! who goes on from the last values of the one before (the checker watches the cell that writers
-//! write when they come and go); nothing that was counted is lost; there are no more all_counters than
-//! there were writers at a time.
+//! Who races: two or three threads that come and go. Asserted: a set of counters has one writer at a
+//! time, which goes on from the last values of the one before (the checker watches the cell that
+//! writers write when they come and go); no count is lost; there are no more sets than there were
+//! writers at a time.
 
 use std::sync::Arc;
 
 use loom_tests::{check, on_thread};
 use tickless::memory::{AllCounters, Count, Counters};
 
-/// Begins with two all_counters that are free, the first of which was handed back last.
+/// Begins with two sets that are free, the first of which was handed back last.
 fn two_free() -> Arc<AllCounters> {
     let all_counters = AllCounters::new();
     let [first, second] = [all_counters.claim(), all_counters.claim()];
@@ -48,7 +48,7 @@ fn threads_that_come_and_go_count_all() {
 }
 
 #[test]
-fn one_who_is_held_up_while_others_come_and_go_gets_a_tally_of_its_own() {
+fn one_who_is_held_up_while_others_come_and_go_gets_counters_of_its_own() {
     check(3, || {
         let all_counters = two_free();
         let slow =

@@ -15,7 +15,7 @@ fn refile_under_a_reader(bound: usize, turn: fn(&World)) {
         hand.schedule_detached(5, 0);
         let reader = {
             let world = world.clone();
-            thread::spawn(move || world.census_in(world.shard.looks(), 9))
+            thread::spawn(move || world.scan_in(world.shard.looks(), 9))
         };
         turn(&world);
         assert_eq!(reader.join().unwrap(), [Tick::new(5)]);

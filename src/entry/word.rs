@@ -61,9 +61,9 @@ impl Word {
     /// A pending timer in its list.
     #[inline]
     pub fn pending(self, deadline: Tick, held: bool) -> Word {
-        let owner = if held { HELD } else { 0 };
+        let held = if held { HELD } else { 0 };
         let phase = Phase::Pending.bits();
-        Word(deadline.get() << DEADLINE_SHIFT | self.next_version() | phase | owner | LIST)
+        Word(deadline.get() << DEADLINE_SHIFT | self.next_version() | phase | held | LIST)
     }
 
     /// The tick at which the timer is due.
@@ -151,7 +151,7 @@ impl fmt::Debug for Word {
         let version = (self.0 & VERSION) >> VERSION_SHIFT;
         write!(f, "{:?}@{:?} v{version}", self.phase(), self.deadline())?;
         f.write_str(if self.in_list() { " list" } else { "" })?;
-        f.write_str(if self.is_held() { " owner" } else { "" })
+        f.write_str(if self.is_held() { " held" } else { "" })
     }
 }
 

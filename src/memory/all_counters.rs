@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_that_was_handed_back_serves_the_next_writer_and_keeps_its_sums() {
+    fn a_set_that_was_handed_back_serves_the_next_writer_and_keeps_its_sums() {
         let all_counters = AllCounters::new();
         let first = all_counters.claim();
         first.add(Count::Filed, 3);

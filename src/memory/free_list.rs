@@ -22,7 +22,7 @@ const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// How many entries ahead of its use the cache line of an entry is prefetched: it was last written
 /// by the core that fired it.
-const EAGER: usize = 6;
+const AHEAD: usize = 6;
 
 /// Free entries at hand.
 pub(crate) struct FreeList<T> {
@@ -45,7 +45,7 @@ impl<T> FreeList<T> {
     pub(crate) fn get(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         match self.open.pop() {
             Some(Memory(entry)) => {
-                if let Some(Memory(soon)) = self.open.iter().nth_back(EAGER - 1) {
+                if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
                     prefetch(soon.as_ptr());
                 }
                 entry
@@ -80,7 +80,7 @@ impl<T> FreeList<T> {
             // A few at a time: they lie side by side, and the depot is not checked for each.
             self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(shared.engine))));
         }
-        for Memory(soon) in self.open.iter().rev().take(EAGER) {
+        for Memory(soon) in self.open.iter().rev().take(AHEAD) {
             prefetch(soon.as_ptr());
         }
         let Memory(entry) = self.open.pop().expect("a magazine that was filled");

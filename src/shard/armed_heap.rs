@@ -61,7 +61,7 @@ impl ArmedHeap {
     pub fn add(&mut self, place: Place) {
         #[cfg(debug_assertions)]
         match self.all.binary_search(&pair(place)) {
-            Ok(_) => panic!("{place:?} is on the heap already"),
+            Ok(_) => panic!("{place:?} is on the armed heap already"),
             Err(at) => self.all.insert(at, pair(place)),
         }
         let level = usize::from(place.level);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_the_bucket_does_not_remember_is_on_the_agenda_once() {
+    fn a_round_that_the_bucket_does_not_remember_is_on_the_armed_heap_once() {
         let mut heap = ArmedHeap::new();
         heap.add(place(1, 5, 5));
         for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_the_agenda_that_names_no_bucket_is_found() {
+    fn an_item_of_the_armed_heap_that_names_no_bucket_is_found() {
         let (shard, _pool) = shard();
         let far = place(&shard, 9);
         shard.owner().lock().unwrap().heap.add(far);

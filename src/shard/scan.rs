@@ -150,7 +150,7 @@ mod tests {
     use crate::time::Geometry;
 
     #[test]
-    fn a_census_follows_no_more_links_than_it_may() {
+    fn a_scan_follows_no_more_links_than_it_may() {
         // SAFETY: everything built on it uses no other, and is closed before it is dropped.
         let shared = unsafe { Shared::new(0, 1, None) };
         let bell = Doorbell::new(Bell::None);

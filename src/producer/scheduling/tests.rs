@@ -7,7 +7,7 @@ use crate::memory::visits;
 use crate::time::Geometry;
 
 #[test]
-fn a_keeper_that_was_handed_back_leaves_its_tally_to_the_next() {
+fn a_producer_that_ends_leaves_its_counters_to_the_next() {
     // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::<()>::new(0, 1, None) };
     let (mut first, second) = (Producer::new(&shared), Producer::new(&shared));
@@ -38,7 +38,7 @@ fn end(mut producer: Producer<()>, shared: &Shared<()>) {
 }
 
 #[test]
-fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
+fn threads_that_come_and_go_one_by_one_leave_no_counters() {
     // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::<()>::new(0, 1, None) };
     let few = shared.all_counters.len();
@@ -48,7 +48,7 @@ fn threads_that_come_and_go_one_by_one_leave_no_tallies() {
 }
 
 #[test]
-fn no_cancel_and_no_sleep_goes_through_the_tallies_whatever_number_of_threads_there_was() {
+fn no_cancel_and_no_sleep_goes_through_the_counters_whatever_number_of_threads_there_was() {
     const TIMERS: u64 = 20_000;
     // SAFETY: everything built on it uses no other, and is closed before it is dropped.
     let shared = unsafe { Shared::new(0, 1, None) };
