@@ -1,6 +1,6 @@
 //! COUNTERS: writers claim sets of counters, count on them and hand them back.
 //!
-//! Who races: two or three threads that come and go. Asserted: a set has one writer at a time, which
+//! Who races: two or three threads that come and go. Asserted: a set has one writer at a time, who
 //! goes on from the last values of the one before (the checker watches the cell that writers write
 //! when they come and go); no count is lost; there are no more sets than writers at a time.
 
