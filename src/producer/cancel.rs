@@ -96,7 +96,8 @@ pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut producers: impl WithProduc
 ///
 /// # Safety
 /// As [`cancel`].
-#[inline]
+#[cold]
+#[inline(never)]
 unsafe fn end<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> Option<T> {
     // SAFETY: as in `let_go`.
     match unsafe { entry.as_ref().let_go_of_handle() } {
@@ -129,7 +130,8 @@ unsafe fn take_stranded<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithPr
 ///
 /// # Safety
 /// The caller alone holds the entry, whose payload is out, and gives it up.
-#[inline]
+#[cold]
+#[inline(never)]
 unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) {
     // SAFETY: the caller holds it.
     let number = unsafe { entry.as_ref() }.engine();
