@@ -35,17 +35,17 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("schedule_seated", [159, 158], 0),
     ("schedule_fresh", [323, 318], 0),
     ("schedule_new_memory", [1_148, 1_142], 992),
-    ("cancel", [96, 87], 0),
+    ("cancel", [89, 78], 0),
     ("cancel_after_threads", [567, 561], 17),
-    ("schedule_cancel", [245, 231], 0),
+    ("schedule_cancel", [235, 221], 0),
     ("schedule_cancel_system_clock", [237, 231], 0),
-    ("reset_later", [135, 134], 0),
+    ("reset_later", [128, 128], 0),
     ("reset_earlier", [935, 923], 0),
     ("fire", [198, 156], 0),
     ("fire_owned", [194, 151], 0),
     ("fire_reschedule", [501, 457], 0),
     ("cascade", [140, 140], 0),
-    ("idle_turn", [847, 886], 0),
+    ("idle_turn", [870, 902], 0),
 ];
 
 /// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.
