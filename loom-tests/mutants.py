@@ -31,7 +31,7 @@ WORLDS = {
 SCHEDULED = ("crowd", "suspended")
 
 STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
-SHARD, BUCKET, HELD = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
+SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/close.rs"
 PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "src/memory/shared.rs", "src/memory/all_counters.rs"
@@ -41,7 +41,7 @@ HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
 HOLD, SIGNAL = "src/protocol/hold.rs", "src/protocol/signal.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
-PULSE, GATE, TURNS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
+PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
@@ -139,7 +139,7 @@ MUTANTS = {
     "clock stored after the swap": (
         "bucket_arm",
         [
-            (HELD, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
+            (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
             (FLUSH, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
                 ("        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n",
@@ -194,7 +194,7 @@ MUTANTS = {
     ),
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
-        [(HELD, [(
+        [(OWNER, [(
             "        owner.note(bucket, place);\n",
             "        if bucket.is_armed_for(place.expiration) {\n            owner.note(bucket, place);\n        }\n",
         )])],
@@ -221,7 +221,7 @@ MUTANTS = {
     ),
     "a notice is let go before it is read": (
         "bucket_arm",
-        [(HELD, [
+        [(OWNER, [
             ("            let place = this.place();\n            next = crate::inbox::next_of(this);\n"
              "            // SAFETY: it was taken out of the list and is not used again.\n"
              "            unsafe { Notice::let_go(notice) };\n",
@@ -236,11 +236,11 @@ MUTANTS = {
     ),
     "an item is dropped for another round's": (
         "bucket_arm",
-        [(HELD, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
+        [(OWNER, [("        self.note_other(bucket, place, is_free)\n", "        is_free && self.note_other(bucket, place, is_free)\n")])],
     ),
     "a cascade arms a bucket and leaves it off the armed heap": (
         "bucket_arm",
-        [(HELD, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
+        [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
     # DOORBELL
@@ -633,7 +633,7 @@ MUTANTS = {
         [
             (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
                       "        if head == closed() { ptr::null_mut() } else { head }")]),
-            (HELD, [("        self.closed\n", "        false\n")]),
+            (OWNER, [("        self.closed\n", "        false\n")]),
             (CLOSE, [("        owner.heap.clear();\n", "")]),
         ],
     ),
@@ -1016,13 +1016,13 @@ MUTANTS = {
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],
     ),
     "a ticket that came before it counted is not noted": (
-        "keyed", [(TURNS, [("            self.early = self.early.max(generation);\n", "")])],
+        "keyed", [(GENERATIONS, [("            self.early = self.early.max(generation);\n", "")])],
     ),
     "a ticket counts although a later one does": (
-        "keyed", [(TURNS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
+        "keyed", [(GENERATIONS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
     ),
     "any ticket is due": (
-        "keyed", [(TURNS, [("        generation == self.current\n", "        turn >= self.current\n")])],
+        "keyed", [(GENERATIONS, [("        generation == self.current\n", "        turn >= self.current\n")])],
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (

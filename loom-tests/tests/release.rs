@@ -1,4 +1,4 @@
-//! RELEASE: list, handle and producer let go of an entry, and whoever is last releases it.
+//! RELEASE: list, handle and producer let go of an entry, and the last of them releases it.
 //!
 //! Who races: threads that drop handles or give seats up, and the reaper that fires, unlinks,
 //! buries and sweeps. Asserted: each entry is freed once (the checker reports leaks, double

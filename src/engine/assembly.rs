@@ -83,15 +83,15 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         // SAFETY: only this engine's parts use this `Shared`, and the core closes the shards before
         // it is dropped.
-        let pool = unsafe { Shared::new(number, shards, self.max_pending) };
+        let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shards = (0..shards)
             .map(|i| {
                 let doorbell = self.doorbell(i, has_threads)?;
-                Ok(Shard::new(i as u32, geometry, doorbell, now, &pool))
+                Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
             .collect::<Result<_, BuildError>>()?;
         let observation = self.observation_named();
-        let core = Core::new(shards, pool, clock, scale, Box::new(handler), &observation);
+        let core = Core::new(shards, shared, clock, scale, Box::new(handler), &observation);
         if !has_threads {
             return Ok(Engine::from_parts(core, false, Vec::new()));
         }

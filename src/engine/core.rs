@@ -28,9 +28,9 @@ pub(super) type Role<'a, T> = Turns<'a, T, Owned<T>>;
 
 /// The shards of an engine, and the state around them.
 pub(super) struct Core<T> {
-    // The shards are dropped first: they give entries up to the pool when they end.
+    // The shards are dropped first: they give entries up to the shared state when they end.
     pub(super) shards: Box<[Shard<T>]>,
-    pub(super) pool: Shared<T>,
+    pub(super) shared: Shared<T>,
     pub(super) observers: Box<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
@@ -54,18 +54,18 @@ impl<T> Drop for Owned<T> {
 impl<T: Send + 'static> Core<T> {
     pub(super) fn new(
         shards: Box<[Shard<T>]>,
-        pool: Shared<T>,
+        shared: Shared<T>,
         clock: Clock,
         scale: Scale,
         handler: Box<dyn Handler<T>>,
         observation: &Observation,
     ) -> Arc<Core<T>> {
         let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
-        let handler = Owned { engine: pool.engine, handler: Some(handler) };
+        let handler = Owned { engine: shared.engine, handler: Some(handler) };
         let ending = Ending::new(shards.len(), handler);
         let core = Arc::new(Core {
             shards,
-            pool,
+            shared,
             observers,
             clock,
             scale,
@@ -82,7 +82,7 @@ impl<T> Core<T> {
     /// The engine's number.
     #[inline]
     pub(super) fn id(&self) -> u32 {
-        self.pool.engine
+        self.shared.engine
     }
 
     /// Returns the shard for a thread that begins to use the engine: round robin.
@@ -123,7 +123,7 @@ impl<T> Core<T> {
 
     /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
-        let pending = self.ending.stop(&self.shards, &self.pool);
+        let pending = self.ending.stop(&self.shards, &self.shared);
         thread_cache::count_stop();
         for observer in &self.observers {
             // Nothing that is still due will be handed over.
@@ -151,7 +151,7 @@ impl<T> Core<T> {
             // and looks no further.
             unsafe { shard.dismantle(&mut owner) };
         }
-        self.pool.dismantle();
+        self.shared.dismantle();
     }
 
     /// Returns the reaper of shard `index`, for the holder of its role, and the role's queue.
@@ -163,7 +163,7 @@ impl<T> Core<T> {
         let (handler, queue) = role.parts();
         let reaper = Reaper {
             shard: &self.shards[index],
-            shared: &self.pool,
+            shared: &self.shared,
             handler: handler.handler.as_deref().expect("it is there until it is dropped"),
             clock: &self.clock,
             scale: self.scale,

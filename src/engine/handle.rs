@@ -197,7 +197,7 @@ impl<T: Send + 'static> Handle<T> {
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];
         // SAFETY: this is the handle, and each outcome is handled below.
-        match unsafe { producer.reset(&core.pool, shard, self.entry, deadline, now) } {
+        match unsafe { producer.reset(&core.shared, shard, self.entry, deadline, now) } {
             Moved::Here => Ok(()),
             Moved::To { entry, deferred } => {
                 self.entry = entry;

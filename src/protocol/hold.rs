@@ -60,7 +60,7 @@ use std::marker::PhantomData;
 
 use crate::sync::{AtomicU64, Ordering};
 
-use super::ending::Ending;
+use super::ends::EndCode;
 
 /// A thread tries, runs, arms or finishes the thing.
 const HELD: u64 = 1;
@@ -71,7 +71,7 @@ const AGAIN: u64 = 1 << 1;
 /// The holder decided how it ended, or its own thread did from inside.
 const OWN: u64 = 1 << 2;
 
-/// How it ended, if it has: the code of an [`Ending`].
+/// How it ended, if it has: the code of an [`EndCode`].
 const END_SHIFT: u32 = 3;
 const END: u64 = 0b111 << END_SHIFT;
 
@@ -124,7 +124,7 @@ pub enum Released<E> {
 
 // === impl HoldWord ===
 
-impl<E: Ending> HoldWord<E> {
+impl<E: EndCode> HoldWord<E> {
     /// The word of a new thing, which its maker holds.
     pub fn new_held() -> HoldWord<E> {
         HoldWord { word: AtomicU64::new(HELD), end: PhantomData }
@@ -221,7 +221,7 @@ impl<E: Ending> HoldWord<E> {
     }
 }
 
-impl<E: Ending + fmt::Debug> fmt::Debug for HoldWord<E> {
+impl<E: EndCode + fmt::Debug> fmt::Debug for HoldWord<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (end, count) = (self.end(), self.count());
         f.debug_struct("HoldWord").field("end", &end).field("count", &count).finish_non_exhaustive()
@@ -229,7 +229,7 @@ impl<E: Ending + fmt::Debug> fmt::Debug for HoldWord<E> {
 }
 
 /// `word` with an end, if it has none.
-fn decided(word: u64, how: impl Ending, own: u64) -> Option<u64> {
+fn decided(word: u64, how: impl EndCode, own: u64) -> Option<u64> {
     (!is_over(word)).then_some(word | how.code() << END_SHIFT | own)
 }
 
@@ -237,7 +237,7 @@ fn is_over(word: u64) -> bool {
     word & END != 0
 }
 
-fn end<E: Ending>(word: u64) -> Option<E> {
+fn end<E: EndCode>(word: u64) -> Option<E> {
     E::from_code((word & END) >> END_SHIFT)
 }
 
@@ -249,7 +249,7 @@ mod tests {
 
     const NOT_OWN: fn() -> bool = || false;
 
-    fn free<E: Ending + fmt::Debug + PartialEq>() -> HoldWord<E> {
+    fn free<E: EndCode + fmt::Debug + PartialEq>() -> HoldWord<E> {
         let hold = HoldWord::new_held();
         assert_eq!(hold.release(), Released::Free);
         hold

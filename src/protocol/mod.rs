@@ -3,16 +3,16 @@
 //!
 //! - [`signal`]: between a future's poll and the end of its timer (WAKER).
 //! - [`hold`]: which thread may touch an operation of the purgatory or a thing that repeats, and
-//!   how it ended (HOLD); [`ending`] has the ways to end.
+//!   how it ended (HOLD); [`ends`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
 //! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
 //!   that finds it due (KEYED).
 
-pub mod ending;
+pub mod ends;
 pub mod gate;
 pub mod generations;
 pub mod hold;
 pub mod pulse;
 pub mod signal;
 
-pub use ending::{Decision, End};
+pub use ends::{Decision, End};

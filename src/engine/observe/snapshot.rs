@@ -162,8 +162,9 @@ impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         // A chain that changes under the reader may lead it on for ever: it stops after this many
         // steps.
-        let steps =
-            2 * core.pool.all_counters.pending() + 2 * core.pool.all_counters.dead() + (1 << 16);
+        let steps = 2 * core.shared.all_counters.pending()
+            + 2 * core.shared.all_counters.dead()
+            + (1 << 16);
         let taken_at = core.instant_now();
         let mut timers = Vec::new();
         for shard in &core.shards {

@@ -72,7 +72,7 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
-        let sums = core.pool.all_counters.sums();
+        let sums = core.shared.all_counters.sums();
         Stats {
             scheduled: sums.scheduled(),
             seated: sums.get(Count::Seated),

@@ -19,7 +19,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
     /// when no thread is inside a call. O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
-        self.core().pool.all_counters.pending() as usize
+        self.core().shared.all_counters.pending() as usize
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
@@ -88,9 +88,9 @@ impl<T: Send + 'static> Engine<T> {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             is_closed |= owner.is_closed();
             let counted = shard.check(&mut owner, core.now())?;
-            shard.publish(&owner, &core.pool);
+            shard.publish(&owner, &core.shared);
             if !is_closed {
-                let published = core.pool.dead_in(shard.index());
+                let published = core.shared.dead_in(shard.index());
                 Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
             }
             sum.pending += counted.pending;
@@ -99,8 +99,8 @@ impl<T: Send + 'static> Engine<T> {
         }
         if !is_closed {
             Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
-            Violation::unless_equal("dead entries", sum.dead, core.pool.all_counters.dead())?;
-            Violation::unless_equal("living timers", sum.pending, core.pool.balanced_living())?;
+            Violation::unless_equal("dead entries", sum.dead, core.shared.all_counters.dead())?;
+            Violation::unless_equal("living timers", sum.pending, core.shared.balanced_living())?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ mod tests {
             let timer = move || assert!(engine.schedule(hour, || ()).unwrap().cancel());
             thread::spawn(timer).join().unwrap();
         }
-        let all_counters = engine.core().pool.all_counters.len();
+        let all_counters = engine.core().shared.all_counters.len();
         assert!(all_counters <= 32, "{all_counters} for one thread at a time");
         assert_eq!(engine.stats().cancelled, 10_000);
         engine.check().unwrap();

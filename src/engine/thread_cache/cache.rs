@@ -173,7 +173,7 @@ impl<T> Lent<T> {
     #[inline(always)]
     fn with_producer(mut self, f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred) {
         let ThreadCache { core, producer, .. } = &mut *self;
-        let deferred = f(producer, &core.pool);
+        let deferred = f(producer, &core.shared);
         self.give_back(deferred);
     }
 
@@ -194,7 +194,7 @@ impl<T> Lent<T> {
         // A hook may drop the engine, and the thread's cache of it with that.
         let core = self.core.clone();
         drop(self);
-        chores.run(&core.shards, &core.pool);
+        chores.run(&core.shards, &core.shared);
         contained(|| drop(core));
     }
 }
@@ -252,7 +252,7 @@ impl<T> DerefMut for Lent<T> {
 impl<T> ThreadCache<T> {
     fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
         ThreadCache {
-            producer: Producer::new(&core.pool),
+            producer: Producer::new(&core.shared),
             watch: ThreadClock::new(),
             shard: core.route(),
             core,
@@ -262,7 +262,7 @@ impl<T> ThreadCache<T> {
     /// Binds the thread to a shard. Returns the deferred work.
     pub(in crate::engine) fn bind(&mut self, shard: u32) -> Deferred {
         self.shard = shard;
-        self.producer.bind(&self.core.pool, shard)
+        self.producer.bind(&self.core.shared, shard)
     }
 
     /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`. Returns what
@@ -279,7 +279,7 @@ impl<T> ThreadCache<T> {
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
         let payload = ManuallyDrop::into_inner(payload);
-        producer.schedule::<PINS>(&core.pool, shard, deadline, now, payload, owned)
+        producer.schedule::<PINS>(&core.shared, shard, deadline, now, payload, owned)
     }
 }
 
@@ -299,10 +299,10 @@ impl<T> Drop for ThreadCache<T> {
             // As in `stopping`: the parent's engine stays as it was at the fork.
             return mem::forget(self.core.clone());
         }
-        let deferred = self.producer.clear(&self.core.pool);
-        self.producer.hand_back(&self.core.pool);
+        let deferred = self.producer.clear(&self.core.shared);
+        self.producer.hand_back(&self.core.shared);
         if !deferred.is_nothing() {
-            self.producer.take_chores().run(&self.core.shards, &self.core.pool);
+            self.producer.take_chores().run(&self.core.shards, &self.core.shared);
         }
     }
 }

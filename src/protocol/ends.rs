@@ -1,7 +1,7 @@
 //! How things with a [hold word](super::hold) end: the public enums, and their codes in the word.
 
 /// A way to end, as a hold word keeps it.
-pub trait Ending: Copy {
+pub trait EndCode: Copy {
     /// 1 to 7: zero in the word means that the thing has not ended.
     fn code(self) -> u64;
 
@@ -75,7 +75,7 @@ pub enum Decision {
 
 // === impl End ===
 
-impl Ending for End {
+impl EndCode for End {
     fn code(self) -> u64 {
         self as u64
     }
@@ -94,7 +94,7 @@ impl Ending for End {
 
 // === impl Decision ===
 
-impl Ending for Decision {
+impl EndCode for Decision {
     fn code(self) -> u64 {
         self as u64
     }
