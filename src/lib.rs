@@ -3,6 +3,9 @@
 // Users need not know that the models leave the engine out.
 #![cfg_attr(docsrs, doc(auto_cfg(hide(loom, shuttle))))]
 
+#[macro_use]
+mod macros;
+
 pub mod dispatch;
 #[cfg(not(any(loom, shuttle)))]
 mod engine;

@@ -1,7 +1,6 @@
 //! A batch of payloads on its way from the reaper to the handler.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Instant;
 
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
@@ -193,8 +192,4 @@ impl<T> Iterator for Batch<'_, T> {
 
 impl<T> ExactSizeIterator for Batch<'_, T> {}
 
-impl<T> fmt::Debug for Batch<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("len", &self.queue.len()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Batch['_, T] { len = |this| this.queue.len() } }

@@ -2,8 +2,6 @@
 //!
 //! *Owner*: the engine. Monitors share the counters.
 
-use std::fmt;
-
 use crossbeam_channel::{Sender, TrySendError};
 
 use crate::sync::{Arc, Counter, Ordering};
@@ -169,14 +167,7 @@ impl<T: Send> Handler<T> for DueChannel<T> {
     }
 }
 
-impl<T> fmt::Debug for Channel<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel")
-            .field("waits", &self.waits)
-            .field("stats", &self.counts.read())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Channel[T] { waits = |this| this.waits, stats = |this| this.counts.read() } }
 
 // === impl Counts ===
 

@@ -2,7 +2,6 @@
 //!
 //! *Owner*: the engine. Monitors and spawned tasks share the counters.
 
-use std::fmt;
 use std::future::Future;
 
 use tokio::runtime::Handle;
@@ -178,11 +177,7 @@ impl<T> Handler<T> for OnTokio<T> {
     }
 }
 
-impl<T> fmt::Debug for OnTokio<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnTokio").field("stats", &self.counts.read()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 
 // === impl Job ===
 

@@ -8,7 +8,6 @@
 //!
 //! *Tested by*: `tests/slow_tasks.rs`.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::sync::Arc;
@@ -93,11 +92,7 @@ pub(crate) struct Sample {
 
 // === impl SlowRule ===
 
-impl fmt::Debug for SlowRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlowRule").field("threshold", &self.threshold).finish_non_exhaustive()
-    }
-}
+debug! { impl[] SlowRule[] { threshold = |this| this.threshold } }
 
 // === impl Stopwatch ===
 
@@ -167,11 +162,4 @@ impl Stopwatch {
     }
 }
 
-impl fmt::Debug for Stopwatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stopwatch")
-            .field("rule", &self.rule)
-            .field("slow", &self.slow)
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Stopwatch[] { rule = |this| this.rule, slow = |this| this.slow } }

@@ -1,6 +1,5 @@
 //! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
@@ -101,11 +100,7 @@ impl Drop for Task {
     }
 }
 
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Task[] {} }
 
 /// Whether an `F` is stored inline.
 const fn fits<F>() -> bool {

@@ -14,7 +14,6 @@
 //! *Tested by*: `tests/hooks.rs`, `loom-tests/tests/doorbell.rs`.
 
 use std::cell::Cell;
-use std::fmt;
 
 use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 
@@ -118,8 +117,4 @@ impl Hook {
     }
 }
 
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hook").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Hook[] {} }

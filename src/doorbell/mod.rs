@@ -159,11 +159,7 @@ impl Doorbell {
     }
 }
 
-impl fmt::Debug for Doorbell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Doorbell").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Doorbell[] {} }
 
 impl fmt::Debug for Bell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! The settings of an engine.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::reaper::Observation;
@@ -220,19 +219,15 @@ impl Default for Builder {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("tick", &self.tick)
-            .field("slots", &self.slots)
-            .field("reach", &self.reach)
-            .field("shards", &self.shards)
-            .field("max_pending", &self.max_pending)
-            .field("thread_name", &self.thread_name)
-            .field("pinned", &self.pinned)
-            .field("clock", &self.clock)
-            .field("driver", &self.driver)
-            .field("observation", &self.observation)
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Builder[] {
+    tick = |this| this.tick,
+    slots = |this| this.slots,
+    reach = |this| this.reach,
+    shards = |this| this.shards,
+    max_pending = |this| this.max_pending,
+    thread_name = |this| this.thread_name,
+    pinned = |this| this.pinned,
+    clock = |this| this.clock,
+    driver = |this| this.driver,
+    observation = |this| this.observation,
+} }

@@ -3,7 +3,6 @@
 //! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
 //! that uses it (one count per thread, not per handle).
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
@@ -186,8 +185,4 @@ impl<T> Drop for Core<T> {
     }
 }
 
-impl<T> fmt::Debug for Core<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Core[T] { id = |this| this.id() } }

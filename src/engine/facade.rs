@@ -3,7 +3,6 @@
 //!
 //! *Owner*: any thread, through its thread cache (`thread_cache`); scheduling takes no lock.
 
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -326,11 +325,7 @@ impl<T: Send + 'static> Clone for Engine<T> {
 impl<T: Send + 'static> UnwindSafe for Engine<T> {}
 impl<T: Send + 'static> RefUnwindSafe for Engine<T> {}
 
-impl<T: Send + 'static> fmt::Debug for Engine<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
-            .field("shards", &self.shards())
-            .field("len", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[T: Send + 'static] Engine[T] {
+    shards = |this| this.shards(),
+    len = |this| this.len(),
+} }

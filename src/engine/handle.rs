@@ -244,8 +244,4 @@ impl<T: Send + 'static> Drop for Handle<T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for Handle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("state", &self.state()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T: Send + 'static] Handle[T] { state = |this| this.state() } }

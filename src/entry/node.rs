@@ -6,7 +6,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/{cancel_fire,reset_fire,seat,release}.rs`.
 
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
@@ -231,14 +230,7 @@ impl<T> Entry<T> {
     }
 }
 
-impl<T> fmt::Debug for Entry<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("word", &self.word())
-            .field("filed", &self.filed())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Entry[T] { word = |this| this.word(), filed = |this| this.filed() } }
 
 // === impl Filed ===
 

@@ -46,7 +46,6 @@
 //! *Tested by*: `loom-tests/tests/{bucket_read,published}.rs`, `tests/{foreign,waiting}.rs`.
 
 use std::cell::Cell;
-use std::fmt;
 
 use crossbeam_epoch::{Atomic, Collector, Guard, LocalHandle, Owned};
 
@@ -193,11 +192,7 @@ impl Drop for Reader {
     }
 }
 
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Reader[] {} }
 
 // === impl Published ===
 
@@ -272,8 +267,4 @@ impl<V> Drop for Published<V> {
     }
 }
 
-impl<V> fmt::Debug for Published<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published").finish_non_exhaustive()
-    }
-}
+debug! { impl[V] Published[V] {} }

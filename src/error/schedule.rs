@@ -87,11 +87,7 @@ impl<T> ScheduleError<T> {
     }
 }
 
-impl<T> fmt::Debug for ScheduleError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleError").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] ScheduleError[T] { reason = |this| this.reason } }
 
 impl<T> fmt::Display for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

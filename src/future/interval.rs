@@ -1,6 +1,5 @@
 //! Ticks at a fixed period.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -224,12 +223,8 @@ impl Stream for Interval {
     }
 }
 
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interval")
-            .field("period", &self.period)
-            .field("next", &self.sleep.deadline())
-            .field("missed_tick_behavior", &self.missed)
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Interval[] {
+    period = |this| this.period,
+    next = |this| this.sleep.deadline(),
+    missed_tick_behavior = |this| this.missed,
+} }

@@ -9,7 +9,6 @@
 //! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
@@ -290,14 +289,10 @@ impl Drop for Sleep {
     }
 }
 
-impl fmt::Debug for Sleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
-            .field("is_elapsed", &self.is_elapsed())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Sleep[] {
+    deadline = |this| this.deadline,
+    is_elapsed = |this| this.is_elapsed(),
+} }
 
 // === impl Ringer ===
 

@@ -23,7 +23,6 @@
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,shard}.rs`.
 
 use std::array;
-use std::fmt;
 use std::iter;
 use std::ptr::{self, NonNull};
 
@@ -338,11 +337,7 @@ impl At {
     }
 }
 
-impl<N, C: ?Sized> fmt::Debug for Hand<N, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hand").finish_non_exhaustive()
-    }
-}
+debug! { impl[N, C: ?Sized] Hand[N, C] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -5,7 +5,6 @@
 //! price of nothing: the heads share the cache line that a push needs anyway.
 
 use std::array;
-use std::fmt;
 
 use std::ptr::NonNull;
 
@@ -74,8 +73,4 @@ impl<N: Linked> Default for Lanes<N> {
     }
 }
 
-impl<N> fmt::Debug for Lanes<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lanes").finish_non_exhaustive()
-    }
-}
+debug! { impl[N] Lanes[N] {} }

@@ -11,7 +11,6 @@
 //! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`.
 
 use std::array;
-use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
@@ -107,8 +106,4 @@ impl<N: Linked> Default for OwnLanes<N> {
     }
 }
 
-impl<N> fmt::Debug for OwnLanes<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnLanes").finish_non_exhaustive()
-    }
-}
+debug! { impl[N] OwnLanes[N] {} }

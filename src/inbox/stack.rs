@@ -9,7 +9,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/bucket_push.rs`, `stop.rs`.
 
-use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
@@ -162,8 +161,4 @@ impl<N: Linked> Default for Stack<N> {
     }
 }
 
-impl<N> fmt::Debug for Stack<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").finish_non_exhaustive()
-    }
-}
+debug! { impl[N] Stack[N] {} }

@@ -14,7 +14,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read}.rs`.
 
-use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
@@ -96,11 +95,7 @@ impl<N: Linked> Iterator for Walk<N> {
     }
 }
 
-impl<N> fmt::Debug for Walk<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk").field("live", &self.live).finish_non_exhaustive()
-    }
-}
+debug! { impl[N] Walk[N] { live = |this| this.live } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

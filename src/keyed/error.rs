@@ -133,11 +133,7 @@ impl IfAbsentError {
     }
 }
 
-impl fmt::Debug for IfAbsentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IfAbsentError").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[] IfAbsentError[] { reason = |this| this.reason } }
 
 impl fmt::Display for IfAbsentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

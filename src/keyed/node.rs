@@ -12,7 +12,6 @@
 //! *Tested by*: `tests/keyed_keys.rs`.
 
 use std::borrow::Borrow;
-use std::fmt;
 
 use crate::protocol::gate::Gate;
 use crate::sync::{Arc, AtomicUsize, CountShard, Ordering};
@@ -83,11 +82,7 @@ impl<K> Node<K> {
     }
 }
 
-impl<K> fmt::Debug for Node<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("gate", &self.gate).finish_non_exhaustive()
-    }
-}
+debug! { impl[K] Node[K] { gate = |this| this.gate } }
 
 // === impl Counted ===
 

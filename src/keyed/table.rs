@@ -21,7 +21,6 @@
 //! `tests/keyed_foreign.rs`.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::mem;
 
 use hashbrown::HashTable;
@@ -221,11 +220,7 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     }
 }
 
-impl<K> fmt::Debug for Table<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").finish_non_exhaustive()
-    }
-}
+debug! { impl[K] Table[K] {} }
 
 /// Locks a part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
 fn lock<K>(part: &Mutex<Part<K>>) -> MutexGuard<'_, Part<K>> {

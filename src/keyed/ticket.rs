@@ -11,8 +11,6 @@
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
-use std::fmt;
-
 use crate::dispatch::Panics;
 use crate::sync::{Arc, thread};
 
@@ -74,8 +72,4 @@ impl<K: Eq + Send + Sync + 'static> Drop for Ticket<K> {
     }
 }
 
-impl<K: Eq + Send + Sync + 'static> fmt::Debug for Ticket<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("generation", &self.generation).finish_non_exhaustive()
-    }
-}
+debug! { impl[K: Eq + Send + Sync + 'static] Ticket[K] { generation = |this| this.generation } }

@@ -6,7 +6,7 @@
 //! *Invariant*: the thread that took it out calls `expire` or `call_off`, which return the closure
 //! and end everything else.
 
-use std::{fmt, mem};
+use std::mem;
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::Handle;
@@ -78,11 +78,7 @@ impl<K> Waiting<K> {
     }
 }
 
-impl<K> fmt::Debug for Waiting<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("generations", &self.generations).finish_non_exhaustive()
-    }
-}
+debug! { impl[K] Waiting[K] { generations = |this| this.generations } }
 
 // === impl Taken ===
 

@@ -17,7 +17,6 @@
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
 use std::array;
-use std::fmt;
 use std::ptr;
 
 use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
@@ -297,11 +296,7 @@ impl Drop for AllCounters {
     }
 }
 
-impl fmt::Debug for AllCounters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AllCounters").field("pending", &self.pending()).finish_non_exhaustive()
-    }
-}
+debug! { impl[] AllCounters[] { pending = |this| this.pending() } }
 
 // === impl Sums ===
 

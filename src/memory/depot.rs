@@ -11,7 +11,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/depot.rs`.
 
-use std::fmt;
 use std::mem;
 
 use crate::sync::{AtomicBool, Ordering};
@@ -98,11 +97,7 @@ impl<I> Depot<I> {
     }
 }
 
-impl<I> fmt::Debug for Depot<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Depot").field("size", &self.size).finish_non_exhaustive()
-    }
-}
+debug! { impl[I] Depot[I] { size = |this| this.size } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

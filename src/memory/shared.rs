@@ -1,6 +1,5 @@
 //! What all shards and threads of an engine share: depots, counters, the limit on pending timers.
 
-use std::fmt;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
@@ -169,8 +168,4 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-impl<T> fmt::Debug for Shared<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Shared[T] { engine = |this| this.engine } }

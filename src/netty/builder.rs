@@ -1,6 +1,5 @@
 //! The builder of a hashed wheel timer.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::Batch;
@@ -244,11 +243,7 @@ impl Default for Builder {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("engine", &self.engine)
-            .field("has_dispatcher", &self.dispatcher.is_some())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Builder[] {
+    engine = |this| this.engine,
+    has_dispatcher = |this| this.dispatcher.is_some(),
+} }

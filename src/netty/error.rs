@@ -102,11 +102,7 @@ impl Rejected {
     }
 }
 
-impl fmt::Debug for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Rejected[] { reason = |this| this.reason } }
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

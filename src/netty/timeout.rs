@@ -241,11 +241,7 @@ impl Expired {
     }
 }
 
-impl fmt::Debug for Expired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Expired").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Expired[] {} }
 
 // === impl Pending ===
 
@@ -275,8 +271,4 @@ impl Drop for Pending {
     }
 }
 
-impl fmt::Debug for Pending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Pending[] {} }

@@ -1,6 +1,5 @@
 //! The timer: creates timeouts, starts, stops.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::contained;
@@ -227,14 +226,10 @@ impl PartialEq for HashedWheelTimer {
 
 impl Eq for HashedWheelTimer {}
 
-impl fmt::Debug for HashedWheelTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HashedWheelTimer")
-            .field("worker_state", &self.worker_state())
-            .field("pending_timeouts", &self.pending_timeouts())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] HashedWheelTimer[] {
+    worker_state = |this| this.worker_state(),
+    pending_timeouts = |this| this.pending_timeouts(),
+} }
 
 // === impl Door ===
 
@@ -289,8 +284,4 @@ impl Drop for Door {
     }
 }
 
-impl fmt::Debug for Door {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("engine", &self.engine).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Door[] { engine = |this| this.engine } }

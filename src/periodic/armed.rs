@@ -18,8 +18,6 @@
 //!
 //! *Tested by*: `tests/periodic_ends.rs`, `tests/periodic_races.rs`.
 
-use std::fmt;
-
 use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, EngineRef, Handle};
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
@@ -289,11 +287,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 }
 
-impl<B: Body> fmt::Debug for Armed<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Armed").field("word", &self.word).finish_non_exhaustive()
-    }
-}
+debug! { impl[B: Body] Armed[B] { word = |this| this.word } }
 
 // === impl Arming ===
 

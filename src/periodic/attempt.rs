@@ -9,8 +9,6 @@
 //!   (`protocol/hold.rs`), and then to the holder. If the retry is over, the cell stays with the
 //!   side that answers, which takes the answer out again.
 
-use std::fmt;
-
 use crate::dispatch::Task;
 use crate::engine::Handle;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
@@ -197,11 +195,7 @@ impl<T: Send + 'static, E: Send + 'static> Drop for Attempt<T, E> {
     }
 }
 
-impl<T: Send + 'static, E: Send + 'static> fmt::Debug for Attempt<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt").field("number", &self.number).finish_non_exhaustive()
-    }
-}
+debug! { impl[T: Send + 'static, E: Send + 'static] Attempt[T, E] { number = |this| this.number } }
 
 // === impl Expiry ===
 

@@ -1,6 +1,5 @@
 //! Growing pauses between attempts.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -170,11 +169,7 @@ impl Iterator for Delays {
     }
 }
 
-impl fmt::Debug for Delays {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delays").field("next", &self.next).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Delays[] { next = |this| this.next } }
 
 // === impl Random ===
 

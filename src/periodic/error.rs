@@ -86,11 +86,7 @@ impl<F> StartError<F> {
     }
 }
 
-impl<F> fmt::Debug for StartError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartError").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[F] StartError[F] { reason = |this| this.reason } }
 
 impl<F> fmt::Display for StartError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -234,8 +234,4 @@ impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
     }
 }
 
-impl<F> fmt::Debug for PeriodicBody<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeriodicBody").field("plan", &self.plan).finish_non_exhaustive()
-    }
-}
+debug! { impl[F] PeriodicBody[F] { plan = |this| this.plan } }

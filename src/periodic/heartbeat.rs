@@ -224,8 +224,4 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     }
 }
 
-impl<F> fmt::Debug for HeartbeatBody<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeartbeatBody").field("next", &self.next).finish_non_exhaustive()
-    }
-}
+debug! { impl[F] HeartbeatBody[F] { next = |this| this.next } }

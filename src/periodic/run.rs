@@ -1,6 +1,5 @@
 //! One run of a periodic, as its task sees it.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, Ordering};
@@ -102,8 +101,4 @@ impl Run {
     }
 }
 
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("number", &self.number).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Run[] { number = |this| this.number } }

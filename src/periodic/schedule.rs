@@ -266,8 +266,4 @@ impl Plan {
     }
 }
 
-impl fmt::Debug for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Plan[] {} }

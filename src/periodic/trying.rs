@@ -1,6 +1,5 @@
 //! The body of a retry: makes an attempt, waits for its answer, pauses, makes the next.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::Panics;
@@ -179,11 +178,7 @@ where
     }
 }
 
-impl<T, E, A, D, P> fmt::Debug for Trying<T, E, A, D, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trying").field("next", &self.next).finish_non_exhaustive()
-    }
-}
+debug! { impl[T, E, A, D, P] Trying[T, E, A, D, P] { next = |this| this.next } }
 
 // === impl AtOnce and Later ===
 

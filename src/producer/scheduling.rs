@@ -12,7 +12,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/shard.rs`, and by everything in `tests/`.
 
-use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 
@@ -366,11 +365,7 @@ impl<T> Producer<T> {
     }
 }
 
-impl<T> fmt::Debug for Producer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Producer").finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Producer[T] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -33,8 +33,6 @@
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
-use std::fmt;
-
 use crate::sync::{AtomicU32, Ordering};
 
 /// The timer is not yet under its key.
@@ -105,11 +103,7 @@ impl Default for Gate {
     }
 }
 
-impl fmt::Debug for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("is_over", &self.is_over()).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Gate[] { is_over = |this| this.is_over() } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

@@ -14,8 +14,6 @@
 //!
 //! *Tested by*: the unit tests below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
 
-use std::fmt;
-
 use crate::sync::{AtomicU64, Ordering};
 
 /// The beats fell silent, and the timer noticed.
@@ -102,11 +100,7 @@ impl Pulse {
     }
 }
 
-impl fmt::Debug for Pulse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pulse").field("is_alive", &self.is_alive()).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Pulse[] { is_alive = |this| this.is_alive() } }
 
 /// A time that cannot be taken for an end. (The ends lie 584 years ahead.)
 fn clamped(now_ns: u64) -> u64 {

@@ -26,7 +26,6 @@
 //! *Tested by*: the unit tests below, `loom-tests/tests/waker.rs`, `tests/future_races.rs`,
 //! `tests/future_panics.rs`.
 
-use std::fmt;
 use std::mem;
 use std::task::Waker;
 
@@ -170,11 +169,7 @@ impl Default for Signal {
     }
 }
 
-impl fmt::Debug for Signal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signal").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Signal[] {} }
 
 // === impl Busy ===
 

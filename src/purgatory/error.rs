@@ -98,11 +98,7 @@ impl<O> WatchError<O> {
     }
 }
 
-impl<O> fmt::Debug for WatchError<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchError").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[O] WatchError[O] { reason = |this| this.reason } }
 
 impl<O> fmt::Display for WatchError<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

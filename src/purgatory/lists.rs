@@ -11,7 +11,6 @@
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_oracle.rs`, `tests/purgatory_races.rs`.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::ops::DerefMut;
 use std::vec;
 
@@ -128,11 +127,7 @@ impl<K, N: Clone> WatchLists<K, N> {
     }
 }
 
-impl<K, N> fmt::Debug for WatchLists<K, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchLists").field("panicked", &self.panicked).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, N] WatchLists[K, N] { panicked = |this| this.panicked } }
 
 /// The part of a hash. Its bits are not those that a part's table uses: the lowest and the highest.
 fn part_of(hash: u64) -> usize {

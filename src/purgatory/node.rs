@@ -9,7 +9,6 @@
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_races.rs`; the word by
 //! `loom-tests/tests/hold.rs`.
 
-use std::fmt;
 use std::mem;
 
 use crate::engine::Handle;
@@ -129,11 +128,7 @@ where
     }
 }
 
-impl<K, O> fmt::Debug for Node<K, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("word", &self.word).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, O] Node[K, O] { word = |this| this.word } }
 
 // === impl Hold ===
 

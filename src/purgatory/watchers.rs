@@ -14,7 +14,6 @@
 //! *Tested by*: the unit tests below, `tests/purgatory_oracle.rs`.
 
 use std::borrow::Borrow;
-use std::fmt;
 
 use hashbrown::HashTable;
 
@@ -192,11 +191,7 @@ impl<K, N: Clone> Watchers<K, N> {
     }
 }
 
-impl<K, N> fmt::Debug for Watchers<K, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watchers").field("counts", &self.counts).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, N] Watchers[K, N] { counts = |this| this.counts } }
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/ending.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
 
-use std::fmt;
 use std::mem;
 use std::time::Instant;
 
@@ -186,11 +185,7 @@ impl<T, H> Ending<T, H> {
     }
 }
 
-impl<T, H> fmt::Debug for Ending<T, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ending").field("is_stopping", &self.is_stopping()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T, H] Ending[T, H] { is_stopping = |this| this.is_stopping() } }
 
 // === impl Turns ===
 
@@ -216,8 +211,4 @@ impl<T, H> Drop for Turns<'_, T, H> {
     }
 }
 
-impl<T, H> fmt::Debug for Turns<'_, T, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").finish_non_exhaustive()
-    }
-}
+debug! { impl[T, H] Turns['_, T, H] {} }

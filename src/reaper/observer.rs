@@ -166,14 +166,10 @@ impl Default for Observer {
     }
 }
 
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observer")
-            .field("shard", &self.shard)
-            .field("is_saturated", &self.is_saturated())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] Observer[] {
+    shard = |this| this.shard,
+    is_saturated = |this| this.is_saturated(),
+} }
 
 /// Wraps a callback: the event comes first, and no panic gets out.
 fn wrapped(name: &Arc<str>, tell: &OnSlowTask) -> OnSlowTask {

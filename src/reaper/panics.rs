@@ -3,7 +3,6 @@
 //! *Tested by*: `tests/panics.rs`, `tests/faults.rs`.
 
 use std::any::Any;
-use std::fmt;
 
 use crate::sync::Arc;
 
@@ -42,11 +41,4 @@ impl<'a> TaskPanic<'a> {
     }
 }
 
-impl fmt::Debug for TaskPanic<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskPanic")
-            .field("shard", &self.shard)
-            .field("message", &self.message())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[] TaskPanic['_] { shard = |this| this.shard, message = |this| this.message() } }

@@ -16,7 +16,6 @@
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
-use std::fmt;
 use std::mem;
 
 use crate::dispatch::{Handler, Queue};
@@ -209,11 +208,7 @@ impl<'a, T> Reaper<'a, T> {
     }
 }
 
-impl<T> fmt::Debug for Reaper<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reaper").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Reaper['_, T] { shard = |this| this.shard } }
 
 // === impl Report ===
 

@@ -39,7 +39,6 @@ pub use owner::Owner;
 pub use scan::Pending;
 pub use sweep::Swept;
 
-use std::fmt;
 use std::ptr::NonNull;
 
 use crate::doorbell::Doorbell;
@@ -226,14 +225,7 @@ impl<T> Shard<T> {
     }
 }
 
-impl<T> fmt::Debug for Shard<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shard")
-            .field("index", &self.index)
-            .field("clock", &self.clock())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Shard[T] { index = |this| this.index, clock = |this| this.clock() } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

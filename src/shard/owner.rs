@@ -3,7 +3,6 @@
 //! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
 //! shard. The same role opens buckets, sweeps and closes (STOP).
 
-use std::fmt;
 use std::ptr::NonNull;
 
 use crate::dispatch::Queue;
@@ -168,11 +167,7 @@ impl<T> Owner<T> {
     }
 }
 
-impl<T> fmt::Debug for Owner<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner").field("batch", &self.batch.len()).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Owner[T] { batch = |this| this.batch.len() } }
 
 // === impl Shard: the owner's steps ===
 

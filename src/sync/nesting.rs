@@ -4,7 +4,6 @@
 //! can be read until the very end of the thread.
 
 use std::cell::Cell;
-use std::fmt;
 use std::ptr;
 
 /// A stack of keys, in frames on the thread's own stack: no allocation, and nothing to clean up.
@@ -91,11 +90,7 @@ impl<K> Default for Nesting<K> {
     }
 }
 
-impl<K> fmt::Debug for Nesting<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nesting").finish_non_exhaustive()
-    }
-}
+debug! { impl[K] Nesting[K] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

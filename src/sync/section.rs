@@ -99,11 +99,7 @@ impl<T> QuietMutex<T> {
     }
 }
 
-impl<T> fmt::Debug for QuietMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuietMutex").finish_non_exhaustive()
-    }
-}
+debug! { impl[T] QuietMutex[T] {} }
 
 // === impl Quiet ===
 
@@ -121,11 +117,7 @@ impl<T> DerefMut for Quiet<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Quiet<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quiet").field("section", &self.section).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Quiet['_, T] { section = |this| this.section } }
 
 #[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
 mod tests {

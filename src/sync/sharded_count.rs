@@ -4,8 +4,6 @@
 //! count would be one cache line that every thread writes. So the table has a few *shards*, each of
 //! which owns a reference to it, and a node keeps the shard that the hash of its key picks.
 
-use std::fmt;
-
 use super::{Arc, Padded};
 
 /// The number of shards.
@@ -44,8 +42,4 @@ impl<V> ShardedCount<V> {
     }
 }
 
-impl<V> fmt::Debug for ShardedCount<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShardedCount").finish_non_exhaustive()
-    }
-}
+debug! { impl[V] ShardedCount[V] {} }

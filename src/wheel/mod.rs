@@ -12,7 +12,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/segments.rs`.
 
-use std::fmt;
 use std::ptr;
 
 use crate::entry::after_readers;
@@ -220,11 +219,7 @@ impl<B> Drop for Wheel<B> {
     }
 }
 
-impl<B> fmt::Debug for Wheel<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wheel").field("geometry", &self.geometry).finish_non_exhaustive()
-    }
-}
+debug! { impl[B] Wheel[B] { geometry = |this| this.geometry } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

@@ -6,7 +6,6 @@
 //! *Tested by*: `tests/dispatch_pool.rs`, `tests/dispatch_ends.rs`, `tests/dispatch_inside.rs`.
 
 use std::cell::Cell;
-use std::fmt;
 
 use crate::dispatch::yielding::{self, Post};
 use crate::dispatch::{Party, contained, work_for};
@@ -89,8 +88,4 @@ impl<T: Send + 'static> Post for Crew<T> {
     }
 }
 
-impl<T> fmt::Debug for Crew<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crew").field("queue", &self.queue).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Crew[T] { queue = |this| this.queue } }

@@ -143,11 +143,7 @@ impl<T> SubmitError<T> {
     }
 }
 
-impl<T> fmt::Debug for SubmitError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubmitError").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] SubmitError[T] { reason = |this| this.reason } }
 
 impl<T> fmt::Display for SubmitError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

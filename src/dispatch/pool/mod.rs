@@ -12,7 +12,7 @@ pub mod queue;
 mod source;
 mod stats;
 
-use std::{fmt, mem};
+use std::mem;
 
 use crate::sync::{Arc, JoinHandle, Mutex};
 
@@ -242,14 +242,10 @@ impl<T: Send + 'static> Clone for Pool<T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for Pool<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("full", &self.inner.full)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
-    }
-}
+debug! { impl[T: Send + 'static] Pool[T] {
+    full = |this| this.inner.full,
+    stats = |this| this.stats(),
+} }
 
 // === impl Inner ===
 

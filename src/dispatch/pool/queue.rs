@@ -18,7 +18,6 @@
 //! *Tested by*: `loom-tests/tests/queue.rs`, `tests/dispatch_pool.rs`, `tests/dispatch_races.rs`.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use crate::sync::{Condvar, Quiet, QuietMutex};
 
@@ -250,8 +249,4 @@ impl<T> Queue<T> {
     }
 }
 
-impl<T> fmt::Debug for Queue<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("bound", &self.bound).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] Queue[T] { bound = |this| this.bound } }

@@ -2,7 +2,6 @@
 //!
 //! *Tested by*: `tests/metrics.rs`.
 
-use std::fmt;
 use std::io;
 use std::mem;
 use std::time::Duration;
@@ -222,11 +221,7 @@ impl Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("engine", &self.source.name()).finish_non_exhaustive()
-    }
-}
+debug! { impl[] Metrics[] { engine = |this| this.source.name() } }
 
 // === impl MetricsPublisher ===
 
@@ -246,11 +241,7 @@ impl Drop for MetricsPublisher {
     }
 }
 
-impl fmt::Debug for MetricsPublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsPublisher").finish_non_exhaustive()
-    }
-}
+debug! { impl[] MetricsPublisher[] {} }
 
 // === impl Source ===
 

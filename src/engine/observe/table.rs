@@ -55,8 +55,4 @@ impl<const N: usize> fmt::Display for Table<N> {
     }
 }
 
-impl<const N: usize> fmt::Debug for Table<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("rows", &self.rows.len()).finish_non_exhaustive()
-    }
-}
+debug! { impl[const N: usize] Table[N] { rows = |this| this.rows.len() } }

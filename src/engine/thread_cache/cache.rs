@@ -13,7 +13,6 @@
 //! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
@@ -307,8 +306,4 @@ impl<T> Drop for ThreadCache<T> {
     }
 }
 
-impl<T> fmt::Debug for ThreadCache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadCache").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
+debug! { impl[T] ThreadCache[T] { shard = |this| this.shard } }

@@ -5,7 +5,6 @@
 //! *Invariant*: a table is sorted by number.
 
 use std::any::Any;
-use std::fmt;
 
 use crate::dispatch::Told;
 use crate::entry::Published;
@@ -100,11 +99,7 @@ impl Registry {
     }
 }
 
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").finish_non_exhaustive()
-    }
-}
+debug! { impl[] Registry[] {} }
 
 #[cfg(test)]
 mod tests {
