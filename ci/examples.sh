@@ -6,8 +6,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # Seconds after which an example hangs.
 LIMIT=60
 
-no_line_tables
-cargo build --quiet "${QUICK[@]}" --locked --all-features --release --examples
+# Not optimized: most of it was built for the tests.
+export CARGO_PROFILE_DEV_DEBUG=false
+cargo build --quiet --locked --all-features --examples
 [ -e examples/service/main.rs ] || fail "the service is missing"
 for source in examples/*.rs examples/*/main.rs; do
     name=${source#examples/}
@@ -18,6 +19,6 @@ for source in examples/*.rs examples/*/main.rs; do
         arguments=(--seconds 5 --json)
     fi
     echo "== $name ${arguments[*]}"
-    timeout "$LIMIT" "target/release/examples/$name" "${arguments[@]}" </dev/null ||
+    timeout "$LIMIT" "target/debug/examples/$name" "${arguments[@]}" </dev/null ||
         fail "$name ended with $?"
 done

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tickless::{CancelOnDrop, Engine, ManualClock, ScheduleError, When};
+use tickless::{CancelOnDrop, Engine, Handle, ManualClock, ScheduleError, When};
 
 type Key = &'static str;
 
@@ -18,7 +18,7 @@ struct Entry {
     number: Number,
     value: String,
     /// Cancels the timer when the entry goes.
-    _timer: CancelOnDrop<(Key, Number)>,
+    _timer: CancelOnDrop<Handle<(Key, Number)>>,
 }
 
 #[derive(Default)]

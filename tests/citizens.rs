@@ -24,7 +24,7 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_send_and_sync::<Engine<Unshared>>();
     is_send_and_sync::<Handle>();
     is_send_and_sync::<Handle<Unshared>>();
-    is_send_and_sync::<CancelOnDrop<Unshared>>();
+    is_send_and_sync::<CancelOnDrop<Handle<Unshared>>>();
     is_send_and_sync::<ManualClock>();
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Stats>();
@@ -39,7 +39,7 @@ fn engines_and_handles_go_to_any_thread_and_may_be_shared() {
     is_unpin::<Handle<Unshared>>();
     is_unwind_safe::<Engine<Unshared>>();
     is_unwind_safe::<Handle<Unshared>>();
-    is_unwind_safe::<CancelOnDrop<Unshared>>();
+    is_unwind_safe::<CancelOnDrop<Handle<Unshared>>>();
     is_unwind_safe::<Task>();
     is_unwind_safe::<ManualClock>();
 }

@@ -1,13 +1,11 @@
-//! A handle that cancels its timer when it is dropped.
+//! A handle that cancels when it is dropped.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::dispatch::Task;
-
 use super::Handle;
 
-/// A [`Handle`] that cancels its timer when it is dropped.
+/// A handle that cancels when it is dropped: a [`Handle`], or that of a periodic task or a retry.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,38 +22,44 @@ use super::Handle;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a guard that is dropped at once cancels at once"]
-pub struct CancelOnDrop<T: Send + 'static = Task> {
-    handle: Option<Handle<T>>,
+pub struct CancelOnDrop<H: Cancel = Handle> {
+    handle: Option<H>,
+}
+
+/// A handle that can cancel: of this crate alone.
+pub trait Cancel {
+    /// Cancels.
+    fn cancel(self);
 }
 
 // === impl CancelOnDrop ===
 
-impl<T: Send + 'static> CancelOnDrop<T> {
-    pub(super) fn new(handle: Handle<T>) -> CancelOnDrop<T> {
+impl<H: Cancel> CancelOnDrop<H> {
+    pub(crate) fn new(handle: H) -> CancelOnDrop<H> {
         CancelOnDrop { handle: Some(handle) }
     }
 
-    /// Returns the handle. The timer then fires, unless the handle cancels it.
-    pub fn into_handle(mut self) -> Handle<T> {
+    /// Returns the handle, which does not cancel when it is dropped.
+    pub fn into_handle(mut self) -> H {
         self.handle.take().expect("a guard has its handle until it is dropped")
     }
 }
 
-impl<T: Send + 'static> Deref for CancelOnDrop<T> {
-    type Target = Handle<T>;
+impl<H: Cancel> Deref for CancelOnDrop<H> {
+    type Target = H;
 
-    fn deref(&self) -> &Handle<T> {
+    fn deref(&self) -> &H {
         self.handle.as_ref().expect("a guard has its handle until it is dropped")
     }
 }
 
-impl<T: Send + 'static> DerefMut for CancelOnDrop<T> {
-    fn deref_mut(&mut self) -> &mut Handle<T> {
+impl<H: Cancel> DerefMut for CancelOnDrop<H> {
+    fn deref_mut(&mut self) -> &mut H {
         self.handle.as_mut().expect("a guard has its handle until it is dropped")
     }
 }
 
-impl<T: Send + 'static> Drop for CancelOnDrop<T> {
+impl<H: Cancel> Drop for CancelOnDrop<H> {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
             handle.cancel();
@@ -63,7 +67,7 @@ impl<T: Send + 'static> Drop for CancelOnDrop<T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for CancelOnDrop<T> {
+impl<H: Cancel + fmt::Debug> fmt::Debug for CancelOnDrop<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("CancelOnDrop").field(&**self).finish()
     }

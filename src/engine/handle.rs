@@ -15,7 +15,7 @@ use crate::sync::prefetch;
 use crate::time::Moment;
 
 use super::thread_cache::{self, Lent, Producers, ThreadCache};
-use super::{CancelOnDrop, When};
+use super::{Cancel, CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
 ///
@@ -172,7 +172,7 @@ impl<T: Send + 'static> Handle<T> {
 
     /// Turns the handle into a guard that cancels the timer when it is dropped, also during a
     /// panic.
-    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Handle<T>> {
         CancelOnDrop::new(self)
     }
 
@@ -226,6 +226,12 @@ impl<T: Send + 'static> Handle<T> {
 // part of a handle is borrowed then.
 impl<T: Send + 'static> UnwindSafe for Handle<T> {}
 impl<T: Send + 'static> RefUnwindSafe for Handle<T> {}
+
+impl<T: Send + 'static> Cancel for Handle<T> {
+    fn cancel(self) {
+        Handle::cancel(self);
+    }
+}
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

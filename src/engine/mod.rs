@@ -30,6 +30,7 @@ mod when;
 pub use builder::{Builder, Driver};
 pub use driving::Turn;
 pub use facade::Engine;
+pub(crate) use guard::Cancel;
 pub use guard::CancelOnDrop;
 pub use handle::{Handle, State};
 pub use observe::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot, Stats};

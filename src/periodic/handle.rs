@@ -1,11 +1,11 @@
 //! The caller's handle of a periodic, and the body that runs the task.
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Instant;
 
 use crate::dispatch::Panics;
 use crate::engine::Engine;
+use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 use super::armed::{Armed, Arms, Body, Next};
@@ -36,28 +36,6 @@ use super::{End, Run, StartError};
 #[derive(Clone)]
 pub struct Periodic {
     armed: Arc<dyn Arms<Counters>>,
-}
-
-/// A [`Periodic`] that cancels its periodic when it is dropped.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickless::Engine;
-/// use tickless::periodic::Schedule;
-///
-/// let engine = Engine::new()?;
-/// {
-///     let _progress = Schedule::fixed_rate(Duration::from_secs(1))
-///         .start(&engine, |_| println!("still at it"))?
-///         .cancel_on_drop();
-///     // The work.
-/// }
-/// assert_eq!(engine.len(), 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[must_use = "a guard that is dropped at once cancels at once"]
-pub struct PeriodicGuard {
-    periodic: Option<Periodic>,
 }
 
 /// State that any thread may read.
@@ -145,8 +123,14 @@ impl Periodic {
     }
 
     /// Turns the handle into one that cancels the periodic when it is dropped.
-    pub fn cancel_on_drop(self) -> PeriodicGuard {
-        PeriodicGuard { periodic: Some(self) }
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Periodic> {
+        CancelOnDrop::new(self)
+    }
+}
+
+impl Cancel for Periodic {
+    fn cancel(self) {
+        Periodic::cancel(&self);
     }
 }
 
@@ -158,37 +142,6 @@ impl fmt::Debug for Periodic {
             .field("runs", &runs)
             .field("missed", &missed)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl PeriodicGuard ===
-
-impl PeriodicGuard {
-    /// Returns the handle and disarms the guard.
-    pub fn into_handle(mut self) -> Periodic {
-        self.periodic.take().expect("a guard has its handle until it is dropped")
-    }
-}
-
-impl Deref for PeriodicGuard {
-    type Target = Periodic;
-
-    fn deref(&self) -> &Periodic {
-        self.periodic.as_ref().expect("a guard has its handle until it is dropped")
-    }
-}
-
-impl Drop for PeriodicGuard {
-    fn drop(&mut self) {
-        if let Some(periodic) = self.periodic.take() {
-            periodic.cancel();
-        }
-    }
-}
-
-impl fmt::Debug for PeriodicGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PeriodicGuard").field(&**self).finish()
     }
 }
 

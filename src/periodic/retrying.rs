@@ -1,8 +1,8 @@
 //! The caller's handle of a retry.
 
 use std::fmt;
-use std::ops::Deref;
 
+use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::Arc;
 
 use super::End;
@@ -29,25 +29,6 @@ use super::End;
 #[derive(Clone)]
 pub struct Retrying {
     state: Arc<dyn State>,
-}
-
-/// A [`Retrying`] that cancels its retry when it is dropped.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickless::Engine;
-/// use tickless::periodic::{Backoff, Retry};
-///
-/// let engine = Engine::new()?;
-/// let attempt = |_| Err::<(), _>("no route");
-/// let retrying = Retry::new(Backoff::new(Duration::from_secs(9))).run(&engine, attempt, drop)?;
-/// drop(retrying.clone().cancel_on_drop());
-/// assert!(!retrying.is_running());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[must_use = "a guard that is dropped at once cancels at once"]
-pub struct RetryGuard {
-    retrying: Option<Retrying>,
 }
 
 /// A retry with its types erased.
@@ -105,8 +86,14 @@ impl Retrying {
     }
 
     /// Turns the handle into one that cancels the retry when it is dropped.
-    pub fn cancel_on_drop(self) -> RetryGuard {
-        RetryGuard { retrying: Some(self) }
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Retrying> {
+        CancelOnDrop::new(self)
+    }
+}
+
+impl Cancel for Retrying {
+    fn cancel(self) {
+        Retrying::cancel(&self);
     }
 }
 
@@ -114,36 +101,5 @@ impl fmt::Debug for Retrying {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (end, attempts) = (self.end(), self.attempts());
         f.debug_struct("Retrying").field("end", &end).field("attempts", &attempts).finish()
-    }
-}
-
-// === impl RetryGuard ===
-
-impl RetryGuard {
-    /// Returns the handle and disarms the guard.
-    pub fn into_handle(mut self) -> Retrying {
-        self.retrying.take().expect("a guard has its handle until it is dropped")
-    }
-}
-
-impl Deref for RetryGuard {
-    type Target = Retrying;
-
-    fn deref(&self) -> &Retrying {
-        self.retrying.as_ref().expect("a guard has its handle until it is dropped")
-    }
-}
-
-impl Drop for RetryGuard {
-    fn drop(&mut self) {
-        if let Some(retrying) = self.retrying.take() {
-            retrying.cancel();
-        }
-    }
-}
-
-impl fmt::Debug for RetryGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RetryGuard").field(&**self).finish()
     }
 }
