@@ -48,12 +48,6 @@ no_line_tables() {
     export CARGO_PROFILE_RELEASE_DEBUG=false
 }
 
-# Options of cargo for optimized builds that run for seconds: in pieces that are compiled side by
-# side. Stages that share a target directory share these too.
-QUICK=(--config profile.release.package.tickless.codegen-units=16
-    --config profile.release.package.rivals.codegen-units=16
-    --config 'profile.release.package."*".opt-level=1')
-
 # The triple of this machine. Sanitized builds name it as their target, so that build scripts and
 # macros, which run inside the compiler, stay as they are.
 host() {

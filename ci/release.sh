@@ -10,4 +10,4 @@ no_line_tables
 tests=("$@")
 [ $# -gt 0 ] || tests=("${PROGRAMS[@]/#/--test=}")
 cargo nextest run --cargo-quiet --locked --all-features --release --profile "ci${LONG:+-long}" \
-    "${QUICK[@]}" "${tests[@]}"
+    --config profile.release.package.tickless.codegen-units=16 "${tests[@]}"
