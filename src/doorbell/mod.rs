@@ -23,7 +23,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::os::Alarm;
-use crate::sync::{AtomicU64, Ordering, Padded, Thread, fence, park};
+use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
 pub use hook::Hook;
@@ -33,7 +33,7 @@ const AWAKE: u64 = 0;
 
 /// A reaper's published wake-up time, and the bell beside it.
 pub struct Doorbell {
-    wakes_at: Padded<AtomicU64>,
+    wakes_at: CachePadded<AtomicU64>,
     bell: Bell,
 }
 
@@ -54,7 +54,7 @@ pub enum Bell {
 impl Doorbell {
     /// A doorbell whose reaper is awake.
     pub fn new(bell: Bell) -> Doorbell {
-        Doorbell { wakes_at: Padded(AtomicU64::new(AWAKE)), bell }
+        Doorbell { wakes_at: CachePadded::new(AtomicU64::new(AWAKE)), bell }
     }
 
     /// Sets the thread to wake. Must be called before anything can be scheduled.

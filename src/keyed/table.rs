@@ -27,7 +27,7 @@ use hashbrown::HashTable;
 
 use crate::dispatch::Task;
 use crate::engine::{CancelOnDrop, Handle};
-use crate::sync::{Arc, Mutex, MutexGuard, Padded, spread};
+use crate::sync::{Arc, CachePadded, Mutex, MutexGuard, spread};
 use crate::time::Tick;
 
 use super::node::{ByKey, Named, Node};
@@ -41,7 +41,7 @@ const KEPT: usize = 16;
 
 /// The waiting timers.
 pub(super) struct Table<K> {
-    parts: Box<[Padded<Mutex<Part<K>>>]>,
+    parts: Box<[CachePadded<Mutex<Part<K>>>]>,
 }
 
 /// The timers under some of the keys: those whose hashes share some bits.
@@ -90,7 +90,7 @@ pub(super) enum Move<K> {
 
 impl<K> Table<K> {
     pub(super) fn new() -> Table<K> {
-        let part = || Padded(Mutex::new(Part { entries: HashTable::new() }));
+        let part = || CachePadded::new(Mutex::new(Part { entries: HashTable::new() }));
         Table { parts: (0..PARTS).map(|_| part()).collect() }
     }
 

@@ -30,7 +30,7 @@
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
 
-use crate::sync::{Counter, IS_CHECKED, Ordering, Padded};
+use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
 
 use super::counters::Counters;
 
@@ -42,8 +42,8 @@ const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 /// moment if a burial is published before the dead entries are, and then reads as zero.
 #[derive(Debug)]
 pub(super) struct Balance {
-    engine: Padded<Figures>,
-    shards: Box<[Padded<OfShard>]>,
+    engine: CachePadded<Figures>,
+    shards: Box<[CachePadded<OfShard>]>,
 }
 
 #[derive(Debug)]
@@ -66,8 +66,8 @@ impl Balance {
     pub(super) fn new(shards: usize) -> Balance {
         let figures = Figures { living: Counter::new(0), dead: Counter::new(0) };
         let of_shard = || OfShard { dead: Counter::new(0), unswept: Counter::new(0) };
-        let shards = (0..shards.max(1)).map(|_| Padded(of_shard())).collect();
-        Balance { engine: Padded(figures), shards }
+        let shards = (0..shards.max(1)).map(|_| CachePadded::new(of_shard())).collect();
+        Balance { engine: CachePadded::new(figures), shards }
     }
 
     /// Publishes what a writer has counted: a thread, or the owner of `shard`.

@@ -6,7 +6,7 @@
 
 use std::array;
 
-use crate::sync::{Counter, Ordering, Padded, UnsafeCell, add_alone};
+use crate::sync::{CachePadded, Counter, Ordering, UnsafeCell, add_alone};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Count {
 /// One writer's counters.
 #[derive(Debug)]
 pub struct Counters {
-    written: Padded<Written>,
+    written: CachePadded<Written>,
     /// Its number among the counters of the engine.
     pub(super) number: u32,
     /// Empty: a writer writes here when it starts and when it ends. So a model checker reports two
@@ -98,7 +98,7 @@ impl Counters {
     pub(super) fn new(number: u32) -> Counters {
         let counts = array::from_fn(|_| Counter::new(0));
         let told = Changes { living: Counter::new(0), buried: Counter::new(0) };
-        let written = Padded(Written { counts, told });
+        let written = CachePadded::new(Written { counts, told });
         Counters { written, number, writer: UnsafeCell::new(()) }
     }
 
@@ -110,7 +110,7 @@ impl Counters {
 
     /// A counter, for its one writer.
     pub fn counter(&self, count: Count) -> &Counter {
-        &self.written.0.counts[count as usize]
+        &self.written.counts[count as usize]
     }
 
     /// Reads a counter.

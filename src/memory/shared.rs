@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::sync::{AtomicU64, IS_CHECKED, Ordering, Padded};
+use crate::sync::{AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
@@ -39,7 +39,7 @@ unsafe impl<T: Send> Send for Memory<T> {}
 /// The most timers that may be pending, and how many are.
 struct Limit {
     max: u64,
-    pending: Padded<AtomicU64>,
+    pending: CachePadded<AtomicU64>,
 }
 
 // === impl Shared ===
@@ -59,7 +59,8 @@ impl<T> Shared<T> {
             seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
             balance: Balance::new(shards),
-            limit: max_pending.map(|max| Limit { max, pending: Padded(AtomicU64::new(0)) }),
+            limit: max_pending
+                .map(|max| Limit { max, pending: CachePadded::new(AtomicU64::new(0)) }),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::ptr;
 
-use crate::sync::{AtomicPtr, Hint, Ordering, Padded};
+use crate::sync::{AtomicPtr, CachePadded, Hint, Ordering};
 
 /// Places that one put or take looks at before it gives up: this bounds its cost.
 const LOOK: usize = 8;
@@ -15,7 +15,7 @@ const LOOK: usize = 8;
 pub(super) struct Slots<V> {
     places: Box<[AtomicPtr<V>]>,
     /// Where to look first: the place of the last put or take.
-    hint: Padded<Hint>,
+    hint: CachePadded<Hint>,
 }
 
 // SAFETY: `Slots` owns the boxes in it, and a box is put or taken only by an atomic CAS or swap of
@@ -30,7 +30,7 @@ impl<V> Slots<V> {
     pub(super) fn new(places: usize) -> Slots<V> {
         Slots {
             places: (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            hint: Padded(Hint::new(0)),
+            hint: CachePadded::new(Hint::new(0)),
         }
     }
 

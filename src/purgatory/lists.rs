@@ -15,7 +15,7 @@ use std::ops::DerefMut;
 use std::vec;
 
 use crate::dispatch::contained;
-use crate::sync::{Counter, Mutex, Ordering, Padded};
+use crate::sync::{CachePadded, Counter, Mutex, Ordering};
 
 use super::Decision;
 use super::Stats;
@@ -26,7 +26,7 @@ use super::watchers::Watchers;
 /// The number of parts that keys are spread over.
 const PARTS: usize = 256;
 
-type Part<K, N> = Padded<Mutex<Watchers<K, N>>>;
+type Part<K, N> = CachePadded<Mutex<Watchers<K, N>>>;
 
 /// The lists of all keys.
 pub(super) struct WatchLists<K, N> {
@@ -47,7 +47,7 @@ pub(super) struct Walk<'a, K, N: Clone> {
 
 impl<K, N: Clone> WatchLists<K, N> {
     pub(super) fn new() -> WatchLists<K, N> {
-        let parts = (0..PARTS).map(|_| Padded(Mutex::new(Watchers::new()))).collect();
+        let parts = (0..PARTS).map(|_| CachePadded::new(Mutex::new(Watchers::new()))).collect();
         WatchLists { parts, panicked: Counter::new(0) }
     }
 

@@ -109,7 +109,7 @@ where
     }
 
     fn lists(&self) -> &Lists<K, O> {
-        &self.count.0
+        &self.count
     }
 
     fn try_complete(&self) -> bool {

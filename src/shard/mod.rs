@@ -45,7 +45,7 @@ use crate::doorbell::Doorbell;
 use crate::entry::{Entry, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
@@ -56,8 +56,8 @@ pub struct Shard<T> {
     index: u32,
     wheel: Wheel<Bucket<T>>,
     /// The time of the owner's last turn; never goes back.
-    clock: Padded<AtomicU64>,
-    notices: Padded<Stack<Notice>>,
+    clock: CachePadded<AtomicU64>,
+    notices: CachePadded<Stack<Notice>>,
     doorbell: Doorbell,
     sweep: AtomicBool,
     /// What the owner took out of the buckets, visible to readers.
@@ -80,8 +80,8 @@ impl<T> Shard<T> {
         Shard {
             index,
             wheel: Wheel::new(geometry, Bucket::new),
-            clock: Padded(AtomicU64::new(now.get())),
-            notices: Padded(Stack::new()),
+            clock: CachePadded::new(AtomicU64::new(now.get())),
+            notices: CachePadded::new(Stack::new()),
             doorbell,
             sweep: AtomicBool::new(false),
             owner: Mutex::new(Owner::new(&geometry, shared, &hands)),

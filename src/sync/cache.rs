@@ -1,19 +1,6 @@
 //! Cache lines: a value on lines of its own, and asking for a line before it is needed.
 
-use std::ops::Deref;
-
-/// Keeps `T` away from its neighbours: 128 bytes, because x86 fetches lines in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Padded<T>(pub T);
-
-impl<T> Deref for Padded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
+pub use crossbeam_utils::CachePadded;
 
 /// Starts to load the first cache line at `at`. Any address will do: a prefetch is a hint and
 /// touches nothing.

@@ -13,7 +13,7 @@ mod section;
 mod sharded_count;
 mod waiting;
 
-pub use cache::{Padded, prefetch};
+pub use cache::{CachePadded, prefetch};
 pub use nesting::Nesting;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 pub use sharded_count::{CountShard, ShardedCount, spread};

@@ -4,13 +4,13 @@
 //! count would be one cache line that every thread writes. So the table has a few *shards*, each of
 //! which owns a reference to it, and a node keeps the shard that the hash of its key picks.
 
-use super::{Arc, Padded};
+use super::{Arc, CachePadded};
 
 /// The number of shards.
 const SHARDS: usize = 64;
 
 /// One shard: a reference count, and whatever else is counted there.
-pub type CountShard<V> = Arc<Padded<V>>;
+pub type CountShard<V> = Arc<CachePadded<V>>;
 
 /// All shards of a count.
 pub struct ShardedCount<V>(Box<[CountShard<V>]>);
@@ -28,7 +28,7 @@ pub fn spread(hash: u64) -> u64 {
 impl<V> ShardedCount<V> {
     /// Shards that each own a value from `make`.
     pub fn new(make: impl Fn() -> V) -> ShardedCount<V> {
-        ShardedCount((0..SHARDS).map(|_| Arc::new(Padded(make()))).collect())
+        ShardedCount((0..SHARDS).map(|_| Arc::new(CachePadded::new(make()))).collect())
     }
 
     /// The shard for `hash`.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::sync::{Arc, AtomicU64, Ordering, Padded};
+use crate::sync::{Arc, AtomicU64, CachePadded, Ordering};
 
 use super::saturating_ns;
 
@@ -21,7 +21,7 @@ use super::saturating_ns;
 /// ```
 #[derive(Clone, Default)]
 pub struct ManualClock {
-    elapsed_ns: Arc<Padded<AtomicU64>>,
+    elapsed_ns: Arc<CachePadded<AtomicU64>>,
 }
 
 // === impl ManualClock ===

@@ -21,10 +21,10 @@ const OFTEN: Duration = Duration::from_micros(300);
 
 /// A value on a line of its own.
 #[repr(align(128))]
-struct Padded<T>(T);
+struct CachePadded<T>(T);
 
-static FIRED: Padded<AtomicU64> = Padded(AtomicU64::new(0));
-static FLUSHED: Padded<AtomicBool> = Padded(AtomicBool::new(false));
+static FIRED: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
+static FLUSHED: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
 static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
 
 /// The task of every timer of every contender.
