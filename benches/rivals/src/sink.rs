@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
+
 use crate::machine::clock;
 
 /// A timer that tells that everything before it was dealt with; it is not counted.
@@ -19,10 +21,6 @@ pub(crate) const SELDOM: Duration = Duration::from_millis(5);
 /// Between two looks at what takes a millisecond.
 const OFTEN: Duration = Duration::from_micros(300);
 
-/// A value on a line of its own.
-#[repr(align(128))]
-struct CachePadded<T>(T);
-
 static FIRED: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
 static FLUSHED: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
 static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
@@ -33,9 +31,9 @@ pub(crate) fn fire(token: u64) {
     if let Some(stamp) = STAMPS.get().and_then(|stamps| stamps.get(token as usize)) {
         stamp.store(clock::now_ns().max(1), Ordering::Release);
     } else if token == FLUSH {
-        FLUSHED.0.store(true, Ordering::Release);
+        FLUSHED.store(true, Ordering::Release);
     } else {
-        FIRED.0.fetch_add(1, Ordering::Relaxed);
+        FIRED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -54,7 +52,7 @@ pub(crate) fn stamped_ns(token: u64) -> u64 {
 
 /// Timers that were counted.
 pub(crate) fn fired() -> u64 {
-    FIRED.0.load(Ordering::Relaxed)
+    FIRED.load(Ordering::Relaxed)
 }
 
 /// Waits until tokens below `count` are all stamped, at most for `limit`. How many are not?
@@ -71,8 +69,8 @@ pub(crate) fn wait_for_stamps(count: u64, limit: Duration) -> u64 {
 
 /// Waits until the flush timer has fired, at most for `limit`.
 pub(crate) fn wait_for_flush(limit: Duration) -> bool {
-    let done = wait(limit, OFTEN, || FLUSHED.0.load(Ordering::Acquire));
-    FLUSHED.0.store(false, Ordering::Relaxed);
+    let done = wait(limit, OFTEN, || FLUSHED.load(Ordering::Acquire));
+    FLUSHED.store(false, Ordering::Relaxed);
     done
 }
 
