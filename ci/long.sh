@@ -4,13 +4,13 @@
 # any it runs them all and ends with a line that counts them. Sizes, in the environment:
 #   TICKLESS_TEST_SCALE   how much more the tests do than in CI (200: ten million pending timers,
 #                         which takes 2 GB; an eighth of it under the sanitizers)
-#   LOOM_MAX_PREEMPTIONS  preemptions per interleaving of the models
+#   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 scale="${TICKLESS_TEST_SCALE:-200}"
-export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-4}"
+export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}"
 export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-100000}"
 export SECONDS_EACH="${SECONDS_EACH:-1800}"
 export LONG=1

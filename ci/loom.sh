@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every handshake between threads, in all interleavings up to a number of preemptions that the
-# environment may raise. Arguments go to nextest: `ci/loom.sh --test doorbell` runs one file.
+# Every handshake between threads, in all interleavings up to a number of preemptions that each
+# model names. The environment may add to it (MORE_PREEMPTIONS). Arguments go to nextest: `ci/loom.sh --test doorbell` runs one file.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_nextest
@@ -10,7 +10,6 @@ loom-tests/mutants.py --check
 # crossbeam_sanitize makes the epoch collect after a few retirements instead of hundreds.
 export RUSTFLAGS="--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C debug-assertions"
 export CARGO_TARGET_DIR=target/loom
-export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
 export LOOM_LOCATION=1
 no_line_tables
 # The only limit of time is the profile's: loom's own limits end a model as if it had passed.

@@ -4,9 +4,11 @@
 Each mutant is a change of a copy of the sources; the working tree is not touched. A mutant that
 no model catches is reported as MISSED and the exit status is 1.
 
-    loom-tests/mutants.py [--list | --check] [part of a name]...
+    loom-tests/mutants.py [--list | --check] [--every] [part of a name]...
 
-`--check` only looks whether what each mutant changes is still there.
+`--check` only looks whether what each mutant changes is still there. A mutant is done with as soon
+as one model catches it; with `--every` the others of the file run as well, and all that catch it
+are named.
 """
 
 import os
@@ -1119,10 +1121,13 @@ def run(name):
         os.environ,
         RUSTFLAGS=WORLDS[world],
         CARGO_TARGET_DIR=str(ROOT / "target" / f"mutants-{world}"),
-        CARGO_INCREMENTAL="0",
+        CARGO_INCREMENTAL="1",
     )
-    env.setdefault("LOOM_MAX_PREEMPTIONS", "3")
-    command = ["cargo", "nextest", "run", "--release", "-p", "loom-tests", "--profile", world, "--no-fail-fast", "--test", models]
+    env.setdefault("CARGO_PROFILE_RELEASE_DEBUG", "false")
+    # Quick to build: each is run once.
+    quick = "profile.release.package.tickless.codegen-units=16"
+    end = "--no-fail-fast" if "--every" in sys.argv else "--max-fail=1:immediate"
+    command = ["cargo", "nextest", "run", "--config", quick, "--release", "-p", "loom-tests", "--profile", world, end, "--test", models]
     done = subprocess.run(
         command, cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         start_new_session=True,
@@ -1132,7 +1137,7 @@ def run(name):
         os.utime(COPY / file)
     if "could not compile" in done.stderr:
         return "BROKEN: " + done.stderr[done.stderr.index("error"):][:1500], False
-    failed = sorted(set(re.findall(r"(?:FAIL|SIG\w+|ABORT|TIMEOUT) \[[^]]*\] (?:\([^)]*\) )?loom-tests::\w+ ([\w:]+)", done.stderr)))
+    failed = sorted(set(re.findall(r"(?:FAIL|SIG(?!TERM|KILL)\w+|ABORT|TIMEOUT) \[[^]]*\] (?:\([^)]*\) )?loom-tests::\w+ ([\w:]+)", done.stderr)))
     how = re.search(r"panicked at [^\n]*\n\s*([^\n]*)", done.stderr)
     if not failed:
         how = "MISSED" if done.returncode == 0 else "BROKEN: " + done.stderr[-1500:]
@@ -1145,11 +1150,13 @@ def main():
         return print("\n".join(MUTANTS))
     if "--check" in sys.argv:
         return check()
-    wanted = [arg.lower() for arg in sys.argv[1:]]
+    wanted = [arg.lower() for arg in sys.argv[1:] if not arg.startswith("--")]
     chosen = [
         name for name in MUTANTS
         if not wanted or any(want in name.lower() or want == MUTANTS[name][0] for want in wanted)
     ]
+    # What was there in an earlier run may have moved.
+    shutil.rmtree(COPY, ignore_errors=True)
     caught_all = True
     for name in chosen:
         outcome, caught = run(name)

@@ -30,7 +30,7 @@ fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
 
 #[test]
 fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
-    check(2, || {
+    check(1, || {
         // Without depots memory goes straight back.
         let world = World::with(wheel(2, 1), Bell::None, 0);
         let mut hand = Hand::new(&world);
@@ -78,7 +78,7 @@ fn a_reader_may_stand_on_an_entry_that_is_reused() {
 
 #[test]
 fn a_reader_may_follow_a_link_that_is_being_written() {
-    reuse_under_a_reader(2, true);
+    reuse_under_a_reader(1, true);
 }
 
 #[test]

@@ -52,14 +52,14 @@ fn a_far_timer_does_not_hide_a_near_one() {
 
 #[test]
 fn both_of_two_producers_are_heard() {
-    schedule_while_serving(2, None, [0, 0]);
+    schedule_while_serving(1, None, [0, 0]);
 }
 
 /// Lateness that deadlocks do not show: a producer that returned has rung, or somebody has in
 /// its place, wherever the others stand.
 #[test]
 fn whoever_returned_needs_nobody_else_to_ring() {
-    check(2, || {
+    check(1, || {
         let rung = Arc::new(AtomicBool::new(false));
         let bell = {
             let rung = rung.clone();
@@ -142,7 +142,7 @@ fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
 
 #[test]
 fn two_producers_are_heard_while_another_cancels() {
-    check(2, || {
+    check(1, || {
         let world = World::served(wheel(2, 2));
         let [mut one, mut two, mut three] = [(); 3].map(|()| Hand::new(&world));
         let far = three.schedule(3, 0);

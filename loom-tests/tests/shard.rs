@@ -137,6 +137,7 @@ fn interrupt_a_sweep(bound: usize, end: fn(&World)) {
 fn a_bucket_opens_while_it_is_swept() {
     interrupt_a_sweep(3, |world| {
         world.turn(1);
+        world.turn_until_idle(1);
     });
 }
 

@@ -71,7 +71,7 @@ fn of_two_who_ask_nobody_is_passed_over() {
 /// meanwhile, and neither finds an entry twice.
 #[test]
 fn who_lets_go_of_seats_sweeps_while_the_reaper_turns() {
-    check(2, || {
+    check(1, || {
         let world = World::with(wheel(2, 1), Bell::None, 0);
         world.make_levels();
         let mut hand = Hand::new(&world);

@@ -1,14 +1,11 @@
 //! Bodies under the model checker.
 
 use std::cell::Cell;
+use std::env;
 
 use loom::model::Builder;
 
 use super::stopwatch::Stopwatch;
-
-/// Preemptions per interleaving unless `LOOM_MAX_PREEMPTIONS` says otherwise. The bugs of known
-/// schemes showed at 2 or 3.
-const PREEMPTIONS: usize = 3;
 
 /// Steps of an interleaving before it is taken for an endless loop.
 const MAX_STEPS: usize = 20_000;
@@ -19,15 +16,12 @@ thread_local! {
 
 /// Runs `body` in every interleaving with at most `bound` preemptions.
 ///
-/// `LOOM_MAX_PREEMPTIONS` lowers the bound. Above [`PREEMPTIONS`] it raises it too: for those
-/// who have the time.
+/// `LOOM_MAX_PREEMPTIONS` is the most that any body gets. `MORE_PREEMPTIONS` is added to the bound
+/// of each: for those who have the time.
 pub(super) fn run(bound: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
-    let bound = match builder.preemption_bound {
-        Some(asked) if asked > PREEMPTIONS => asked,
-        Some(asked) => asked.min(bound),
-        None => bound,
-    };
+    let more = env::var("MORE_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));
+    let bound = (bound + more).min(builder.preemption_bound.unwrap_or(usize::MAX));
     builder.preemption_bound = Some(bound);
     builder.max_branches = builder.max_branches.max(MAX_STEPS);
     let begin = Stopwatch::start();
