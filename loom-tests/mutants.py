@@ -32,7 +32,7 @@ WORLDS = {
 }
 SCHEDULED = ("crowd", "suspended")
 
-STACK, LANES, WALK = "src/inbox/stack.rs", "src/inbox/lanes.rs", "src/inbox/walk.rs"
+STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/close.rs"
 PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
@@ -49,9 +49,10 @@ DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
-TAKE_ORDER = (
-    "self.head.swap(ptr::null_mut(), Ordering::AcqRel)",
-    "self.head.swap(ptr::null_mut(), Ordering::{})",
+TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
+LOOK_BEFORE_TAKE = (
+    "let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            debug_assert!",
+    "let mut head = self.head.load(Ordering::{});\n        loop {{\n            debug_assert!",
 )
 EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
@@ -74,7 +75,11 @@ def with_order(change, *orders):
 MUTANTS = {
     # BUCKET-PUSH
     "push without Release": ("bucket_push", [(STACK, [with_order(PUSH_ORDER, "Acquire")])]),
-    "take without Acquire": ("bucket_push", [(STACK, [with_order(TAKE_ORDER, "Release")])]),
+    "take without Acquire": (
+        # The fence would acquire as well.
+        "bucket_push",
+        [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed"), with_order(TAKE_ORDER, "Release")]),
+         (HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
     "link written after the push": (
         "bucket_push",
         [(STACK, [
@@ -91,37 +96,6 @@ MUTANTS = {
             "                return Ok(());\n            }\n"
             "            match self.head.compare_exchange_weak(",
         )])],
-    ),
-    "link read after the node is handed out": (
-        "bucket_push",
-        [(WALK, [
-            ("        let chain = self.chain;\n",
-             "        if let Some(last) = self.last.take() {\n"
-             "            // SAFETY: a mutant.\n"
-             "            let next = next_of(unsafe { last.as_ref() });\n"
-             "            if next.is_null() {\n"
-             "                self.live -= 1;\n"
-             "                self.cursors[self.chain] = self.cursors[self.live];\n"
-             "                self.step(self.chain);\n"
-             "                if self.live == 0 {\n                    return None;\n                }\n"
-             "            } else {\n                self.cursors[self.chain] = next;\n            }\n"
-             "        }\n"
-             "        let chain = self.chain;\n"),
-            ("        // SAFETY: the walk holds the node until it hands it out.\n"
-             "        let next = next_of(unsafe { node.as_ref() });\n"
-             "        prefetch(next);\n"
-             "        if next.is_null() {\n"
-             "            // The last chain takes the place of the one that ended.\n"
-             "            self.live -= 1;\n"
-             "            self.cursors[chain] = self.cursors[self.live];\n"
-             "        } else {\n"
-             "            self.cursors[chain] = next;\n"
-             "        }\n"
-             "        self.step(chain);\n",
-             "        self.last = Some(node);\n"),
-            ("    chain: usize,\n    /// How", "    chain: usize,\n    last: Option<NonNull<N>>,\n    /// How"),
-            ("chain: 0, live: 0 }", "chain: 0, last: None, live: 0 }"),
-        ])],
     ),
     # BUCKET-ARM
     "push Release only": ("bucket_arm", [(STACK, [with_order(PUSH_ORDER, "Release")])]),
@@ -175,8 +149,8 @@ MUTANTS = {
                 "if !bucket.is_armed_for(place.expiration) {",
             )]),
             (FLUSH, [(
-                "        let at = bucket.take_into(&hand);\n",
-                "        bucket.arm(Tick::NEVER);\n        let at = bucket.take_into(&hand);\n",
+                "        let at = take(bucket, &hand);\n",
+                "        bucket.arm(Tick::NEVER);\n        let at = take(bucket, &hand);\n",
             )]),
         ],
     ),
@@ -190,8 +164,8 @@ MUTANTS = {
                 ("if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
                  "if first || !bucket.is_armed_for(place.expiration) {"),
             ]),
-            (FLUSH, [("        let at = bucket.take_into(&hand);\n",
-                      "        let at = bucket.take_into(&hand);\n        bucket.arm(Tick::NEVER);\n")]),
+            (FLUSH, [("        let at = take(bucket, &hand);\n",
+                      "        let at = take(bucket, &hand);\n        bucket.arm(Tick::NEVER);\n")]),
         ],
     ),
     "a notice is judged by the bucket's expiration": (
@@ -375,7 +349,7 @@ MUTANTS = {
         "seat",
         [(HOLDER, [("        word.in_list() && self.cas(word, word.pending(deadline, held))",
                     "        if word.in_list() {\n"
-                    "            self.word.store(word.pending(deadline, owned).0, Ordering::Release);\n"
+                    "            self.word.store(word.pending(deadline, held).0, Ordering::Release);\n"
                     "        }\n        word.in_list()")])],
     ),
     "a vacancy is unlinked by load and store": (
@@ -400,7 +374,7 @@ MUTANTS = {
     "reuse without a version, exchange without Acquire": (
         "seat",
         [
-            (WORD, [("| self.next_version() | phase | held | LIST", "| (self.0 & VERSION) | phase | owner | LIST")]),
+            (WORD, [("| self.next_version() | phase | held | LIST", "| (self.0 & VERSION) | phase | held | LIST")]),
             (HOLDER, [with_order(EXCHANGE, "Release", "Acquire")]),
         ],
     ),
@@ -467,6 +441,8 @@ MUTANTS = {
     "the reader's first node is read Relaxed": (
         "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
                                   "        let head = self.head.load(Ordering::Relaxed);")])]),
+    "a chain is shown before it is acquired": (
+        "bucket_read", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
     "the link is written Relaxed": (
         "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
@@ -475,16 +451,14 @@ MUTANTS = {
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
-        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "")]), (WALK, [("        fence(Ordering::SeqCst);\n", "")])]),
+        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
     "the fence comes before the lists are taken": (
         "bucket_read",
         [(HAND, [("        fence(Ordering::SeqCst);\n", ""),
-                 ("        let mut live = 0;\n        let show = |live: usize", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        let show = |live: usize")])],
+                 ("        let mut live = 0;\n        for lane in", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        for lane in")])],
     ),
     "the fence is one of Acquire and Release": (
         "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
-    "what a stop takes is handed out without a fence": (
-        "bucket_read", [(WALK, [("        fence(Ordering::SeqCst);\n", "")])]),
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",
@@ -621,20 +595,24 @@ MUTANTS = {
     "a blind swap after the close": (
         "stop",
         [
-            (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
-                      "        if head == closed() { ptr::null_mut() } else { head }")]),
+            (STACK, [('            debug_assert!(head != closed(), "whoever closes takes no more");\n            if !head.is_null() {',
+                      "            if !head.is_null() && head != closed() {"),
+                     ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
             (CLOSE, [("        owner.heap.clear();\n",
-                      "        for (_, buckets) in self.wheel.existing() {\n            for bucket in buckets {\n"
-                      "                for entry in bucket.close() {\n                    // SAFETY: a mutant.\n"
-                      "                    unsafe { settle(owner, shared, entry, &mut returned) };\n"
-                      "                }\n            }\n        }\n        owner.heap.clear();\n")]),
+                      "        for (level, slot, bucket) in self.wheel.existing() {\n"
+                      "            let place = Place { level, slot, expiration: Tick::ZERO };\n"
+                      "            let open = Self::open_bucket(owner, bucket, place, Bucket::take_into);\n"
+                      "            // SAFETY: a mutant.\n"
+                      "            unsafe { settle_all(owner, shared, open, &mut returned) };\n"
+                      "        }\n        owner.heap.clear();\n")]),
         ],
     ),
     "a turn after the close": (
         "stop",
         [
-            (STACK, [('        debug_assert!(head != closed(), "whoever closes takes no more");\n        head',
-                      "        if head == closed() { ptr::null_mut() } else { head }")]),
+            (STACK, [('            debug_assert!(head != closed(), "whoever closes takes no more");\n            if !head.is_null() {',
+                      "            if !head.is_null() && head != closed() {"),
+                     ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
             (OWNER, [("        self.closed\n", "        false\n")]),
             (CLOSE, [("        owner.heap.clear();\n", "")]),
         ],
@@ -1058,6 +1036,19 @@ MUTANTS = {
         "sweep", [(SHARD, [("self.sweep.swap(false, Ordering::Acquire)", "self.sweep.swap(false, Ordering::Relaxed)")])],
     ),
     # The whole shard
+    "a link is read after a flush has settled the entry": (
+        "shard",
+        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            // SAFETY: the owner holds it, and `word`",
+                   "            // SAFETY: the owner holds it, and `word`"),
+                  ("|| hand.set_moved()),\n                }\n            }\n",
+                   "|| hand.set_moved()),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
+    ),
+    "a link is read after a stop has settled the entry": (
+        "stop",
+        [(CLOSE, [("        // SAFETY: the hand showed it.\n        unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
+                  ("        unsafe { settle(owner, shared, entry, returned) };\n    }\n    owner.put_away",
+                   "        unsafe { settle(owner, shared, entry, returned) };\n        // SAFETY: a mutant.\n        unsafe { open.hand.pass(&mut open.at, entry) };\n    }\n    owner.put_away")])],
+    ),
     "eager cascading takes the item off the armed heap": (
         "shard",
         [(EAGER, [("        owner.cascaded[usize::from(place.level) - 1] = place.expiration;\n",

@@ -14,7 +14,7 @@ use tickless::local::{HashedWheel, TimingWheel, Wheel};
 use crate::{
     Round, cancel, cancel_random, expire_by_leap, expire_by_tick, insert, insert_recycled,
 };
-use crate::{filled, measure, random, timed};
+use crate::{filled, measure, random, sizes, timed};
 
 /// A design as it is measured.
 pub(crate) trait Design {
@@ -93,7 +93,7 @@ fn compare<D: Design>(criterion: &mut Criterion) {
 /// One more tick on which nothing is due, while so many timers lie far ahead: time per tick.
 fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
     let mut group = criterion.benchmark_group(name);
-    for size in SIZES {
+    for size in sizes(&SIZES) {
         let mut deadlines = random().deadlines(size, LONG_TICKS);
         deadlines.iter_mut().for_each(|at| *at = at.saturating_add(FAR));
         let (mut wheel, _) = filled::<D>(&deadlines);
@@ -113,7 +113,7 @@ fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
 /// What there is to ask before going to sleep: time per call.
 fn next_expiration<D: Design>(criterion: &mut Criterion, name: &str, span_ticks: u64) {
     let mut group = criterion.benchmark_group(name);
-    for size in SIZES {
+    for size in sizes(&SIZES) {
         let (wheel, _) = filled::<D>(&random().deadlines(size, span_ticks));
         let ask = || black_box(black_box(&wheel).next_expiration());
         assert!(ask().is_some_and(|next| next > Tick::ZERO));

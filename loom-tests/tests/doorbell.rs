@@ -129,6 +129,41 @@ fn what_a_hook_schedules_is_heard_wherever_the_loop_stands() {
     });
 }
 
+/// A thread that schedules where a hook has scheduled, before the hook returns, rings by itself:
+/// the ring inside the hook is still to be made up for.
+#[test]
+fn nobody_relies_on_what_a_hook_schedules_before_it_has_returned() {
+    check(3, || {
+        let inside = Arc::new(Mutex::new(None::<[Hand; 2]>));
+        let is_rung = Arc::new(AtomicBool::new(false));
+        let rang_by_itself = Arc::new(AtomicBool::new(false));
+        let hook = {
+            let (inside, is_rung) = (inside.clone(), is_rung.clone());
+            let rang_by_itself = rang_by_itself.clone();
+            Hook::new(move || {
+                // ORDER: Relaxed, all - the end of the other thread orders them.
+                is_rung.store(true, Ordering::Relaxed);
+                let hands = inside.lock().unwrap().take();
+                let Some([mut hand, mut other]) = hands else { return };
+                hand.schedule_detached(1, 0);
+                is_rung.store(false, Ordering::Relaxed);
+                let other = thread::spawn(move || (other.schedule_detached(1, 0), other));
+                let _other = other.join().unwrap();
+                rang_by_itself.store(is_rung.load(Ordering::Relaxed), Ordering::Relaxed);
+            })
+        };
+        let world = World::with(wheel(2, 1), Bell::Hook(hook), 1);
+        world.make_levels();
+        world.shard.doorbell().publish(Tick::NEVER);
+        let [mut hand, one, two] = [(); 3].map(|()| Hand::new(&world));
+        *inside.lock().unwrap() = Some([one, two]);
+        hand.schedule_detached(1, 0).unwrap();
+        // ORDER: Relaxed - this thread wrote it.
+        assert!(rang_by_itself.load(Ordering::Relaxed));
+        world.pass(0, 1);
+    });
+}
+
 #[test]
 fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
     check(3, || {

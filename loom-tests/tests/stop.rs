@@ -76,6 +76,26 @@ fn a_seat_is_taken_before_the_stop_or_not_at_all() {
     });
 }
 
+/// Memory that a stop lets go of in one bucket is filed in a bucket that is still open: the stop
+/// has read its link before.
+#[test]
+fn what_a_stop_lets_go_of_is_filed_elsewhere_at_once() {
+    check(2, || {
+        let world = World::new(wheel(4, 1));
+        world.make_levels();
+        let mut hand = Hand::new(&world);
+        // Two lanes: the third is pushed before the first.
+        hand.schedule_detached(1, 0).unwrap();
+        hand.schedule_detached(1, 0).unwrap();
+        let timer = hand.schedule(1, 0).unwrap();
+        let thread =
+            thread::spawn(move || (hand.cancel(timer), hand.schedule_detached(3, 0), hand));
+        let returned = world.stop();
+        let (cancelled, moved, _hand) = thread.join().unwrap();
+        assert_eq!(returned, 3 - usize::from(cancelled) + usize::from(moved.is_some()));
+    });
+}
+
 /// Resets a timer to before its bucket opens, which takes a fresh entry, while the engine stops;
 /// then to other times. Returns its handle, whether the stop has returned its payload, and a hand
 /// of another thread than the one that reset it.

@@ -29,7 +29,7 @@ use std::ptr::{self, NonNull};
 use crate::entry::Linked;
 use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch};
 
-use super::{LANES, Lanes, OWN_LANES, OwnLanes, next_of};
+use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, next_of};
 
 /// Chains in a hand that has room for all lists of a bucket.
 pub const CHAINS: usize = LANES + OWN_LANES;
@@ -115,17 +115,27 @@ impl<N: Linked> Hand<N> {
     #[inline]
     pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
         let mut live = 0;
-        let show = |live: usize, first: *mut N| {
-            prefetch(first);
-            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the
-            // reader sees the node as it was pushed.
-            self.cursors[live].store(first, Ordering::Release);
-        };
         for lane in lanes.each() {
-            live += usize::from(lane.take_shown(|first| show(live, first)));
+            live += usize::from(lane.take(|first| self.show(live, first)));
         }
-        own.take_shown(|first| {
-            show(live, first);
+        self.take_own(own, live)
+    }
+
+    /// As `take`, and every later push on the lanes is refused.
+    pub fn take_and_close(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
+        let mut live = 0;
+        for first in lanes.each().iter().map(Stack::close).filter(|first| !first.is_null()) {
+            self.show(live, first);
+            live += 1;
+        }
+        self.take_own(own, live)
+    }
+
+    /// Ends a `take` that has filled the first `live` chains.
+    #[inline]
+    fn take_own(&self, own: &OwnLanes<N>, mut live: usize) -> At {
+        own.take(|first| {
+            self.show(live, first);
             live += 1;
         });
         // ORDER(BUCKET-READ): SeqCst - after the lists were taken, before anybody can have a node
@@ -136,6 +146,15 @@ impl<N: Linked> Hand<N> {
         // So that a hand that is empty again later does not look as it did before.
         self.step();
         At { chain: 0, live }
+    }
+
+    /// Shows the first node of a list to readers.
+    #[inline]
+    fn show(&self, chain: usize, first: *mut N) {
+        prefetch(first);
+        // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the reader
+        // sees the node as it was pushed.
+        self.cursors[chain].store(first, Ordering::Release);
     }
 
     /// Puts a node on the chain that `turn` picks. Must not be called while the hand is gone

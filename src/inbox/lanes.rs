@@ -56,11 +56,6 @@ impl<N: Linked> Lanes<N> {
         self.lanes[lane].drop_first(node, next)
     }
 
-    /// Takes everything and refuses every push from now on.
-    pub fn close(&self) -> impl Iterator<Item = *mut N> + '_ {
-        self.lanes.iter().map(Stack::close)
-    }
-
     /// Each lane's first node, for a reader under a guard.
     pub fn firsts(&self) -> impl Iterator<Item = *mut N> + '_ {
         self.lanes.iter().map(Stack::first)

@@ -2,17 +2,14 @@
 //!
 //! `stack` is one list; `lanes` is eight of them in a cache line, on which producers push. `own`
 //! has the lists on which the taker files entries for itself. `hand` has the nodes that the taker
-//! took: it goes through them without waiting for memory, and readers find them there. `walk` is
-//! the same for a closing shard, without readers.
+//! took: it goes through them without waiting for memory, and readers find them there.
 
 mod hand;
 mod lanes;
 mod own;
 mod stack;
-mod walk;
 
 pub use hand::{At, CHAINS, Hand};
 pub use lanes::{LANES, Lanes};
 pub use own::{OWN_LANES, OwnLanes};
 pub use stack::{Closed, Stack, next_of};
-pub use walk::Walk;

@@ -54,7 +54,7 @@ impl<N: Linked> OwnLanes<N> {
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
     /// look next. Only the role that pushes may call this.
     #[inline]
-    pub(super) fn take_shown(&self, mut show: impl FnMut(*mut N)) {
+    pub(super) fn take(&self, mut show: impl FnMut(*mut N)) {
         for head in &self.heads {
             // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller.
             let first = head.load(Ordering::Relaxed);
@@ -65,19 +65,6 @@ impl<N: Linked> OwnLanes<N> {
                 head.store(ptr::null_mut(), Ordering::Release);
             }
         }
-    }
-
-    /// Takes everything, without showing it to readers: each lane's first node, or null. Only the
-    /// role that pushes may call this, when it closes.
-    #[inline]
-    pub fn take(&self) -> impl Iterator<Item = *mut N> + '_ {
-        // ORDER(STOP): Relaxed - one writer, which is the caller; a reader that finds the lane
-        // empty has nothing to see.
-        self.heads.iter().map(|head| {
-            let first = head.load(Ordering::Relaxed);
-            head.store(ptr::null_mut(), Ordering::Relaxed);
-            first
-        })
     }
 
     /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the role that

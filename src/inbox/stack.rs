@@ -1,7 +1,7 @@
 //! A push-only lock-free list: push one node, take all, close for ever.
 //!
 //! *Owner*: any thread pushes. One role takes and closes. (A second taker could reopen a closed
-//! list, because its swap is blind.)
+//! list: it would take the mark for a node.)
 //!
 //! *Invariants*: a node is in one list at most. Once closed, nothing gets in.
 //!
@@ -73,24 +73,12 @@ impl<N: Linked> Stack<N> {
         }
     }
 
-    /// Takes the whole chain; returns its first node, or null.
-    ///
-    /// Only the role that also closes may call this, and not after closing.
-    #[inline]
-    pub fn take(&self) -> *mut N {
-        // ORDER(BUCKET-PUSH, BUCKET-ARM): AcqRel - Acquire pairs with every push in the chain;
-        // Release: a later push sees the clock that we stored before.
-        let head = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
-        debug_assert!(head != closed(), "whoever closes takes no more");
-        head
-    }
-
     /// Shows the first node of the chain where readers look next, then takes the whole chain.
     /// Returns whether there was a node. Calls `show` again if another thread pushes meanwhile.
     ///
     /// Only the role that also closes may call this, and not after closing.
     #[inline]
-    pub fn take_shown(&self, mut show: impl FnMut(*mut N)) -> bool {
+    pub fn take(&self, mut show: impl FnMut(*mut N)) -> bool {
         // ORDER(BUCKET-READ): Acquire, also where the CAS fails - the node that is shown was pushed
         // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
@@ -99,9 +87,10 @@ impl<N: Linked> Stack<N> {
             if !head.is_null() {
                 show(head);
             }
-            // ORDER(BUCKET-PUSH, BUCKET-ARM, BUCKET-READ): AcqRel - as `take`, also if there is
-            // nothing to take; and a reader that finds the list empty finds the node that was
-            // shown.
+            // ORDER(BUCKET-PUSH, BUCKET-ARM, BUCKET-READ): AcqRel, also if there is nothing to take
+            // - Acquire pairs with every push in the chain; Release: a later push sees the clock
+            // that we stored before, and a reader that finds the list empty finds the node that
+            // was shown.
             match self.head.compare_exchange(
                 head,
                 ptr::null_mut(),
@@ -125,8 +114,8 @@ impl<N: Linked> Stack<N> {
 
     /// Takes the whole chain and refuses every later push. Closing again takes nothing.
     pub fn close(&self) -> *mut N {
-        // ORDER(STOP): AcqRel - as `take`: earlier pushes are ours, later ones are refused, and
-        // there is nothing in between.
+        // ORDER(STOP): AcqRel - as `take`: earlier pushes are ours, later ones are refused,
+        // and there is nothing in between.
         let head = self.head.swap(closed(), Ordering::AcqRel);
         if head == closed() { ptr::null_mut() } else { head }
     }

@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes, Walk};
+use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::{Place, Tick};
 
@@ -68,10 +68,9 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Owner only: takes everything, and refuses every push from now on.
-    pub(super) fn close(&self) -> Walk<Entry<T>> {
-        // SAFETY: the owner takes, and holds what it takes by the list bit of each entry.
-        unsafe { Walk::new(self.lanes.close().chain(self.own.take())) }
+    /// Owner only: as `take_into`, and every later push is refused.
+    pub(super) fn close_into(&self, hand: &Hand<Entry<T>>) -> At {
+        hand.take_and_close(&self.lanes, &self.own)
     }
 
     /// Each list's first entry, for a reader under a guard.

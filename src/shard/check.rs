@@ -162,6 +162,7 @@ mod tests {
     use super::super::Bucket;
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
+    use crate::inbox::Hand;
     use crate::memory::Shared;
     use crate::time::Geometry;
 
@@ -204,7 +205,7 @@ mod tests {
         plant(&shard, entry);
         let verdict = check(&shard, now);
         for (_, _, bucket) in shard.wheel().existing() {
-            let _chains = bucket.close();
+            bucket.close_into(&Hand::wide());
         }
         // SAFETY: nothing leads to it any more.
         unsafe { Entry::free(entry) };

@@ -28,9 +28,10 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Phase};
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
+use crate::time::{Place, Tick};
 
 use super::owner::Open;
-use super::{ArmedHeap, Notice, Owner, Shard};
+use super::{ArmedHeap, Bucket, Notice, Owner, Shard};
 
 impl<T> Shard<T> {
     /// Closes the shard and returns every payload that was pending in it. Closing again
@@ -54,11 +55,11 @@ impl<T> Shard<T> {
             // SAFETY: as above.
             unsafe { settle_all(owner, shared, round, &mut returned) };
         }
-        for (_, _, bucket) in self.wheel.existing() {
-            for entry in bucket.close() {
-                // SAFETY: closing made the whole bucket the owner's.
-                unsafe { settle(owner, shared, entry, &mut returned) };
-            }
+        for (level, slot, bucket) in self.wheel.existing() {
+            let place = Place { level, slot, expiration: Tick::ZERO };
+            let open = Self::open_bucket(owner, bucket, place, Bucket::close_into);
+            // SAFETY: closing made the whole bucket the owner's.
+            unsafe { settle_all(owner, shared, open, &mut returned) };
         }
         owner.heap.clear();
         owner.free_list.clear(shared);

@@ -23,7 +23,7 @@ use crate::time::{Place, Tick};
 
 use super::owner::Open;
 use super::sweep::Swept;
-use super::{Owner, Shard};
+use super::{Bucket, Owner, Shard};
 
 /// Entries that background work handles before it looks for due buckets again.
 const CHUNK: usize = if IS_CHECKED { 1 } else { 1024 };
@@ -118,7 +118,7 @@ impl<T> Shard<T> {
         }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
         let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
-        Some(Self::open_bucket(owner, bucket, place))
+        Some(Self::open_bucket(owner, bucket, place, Bucket::take_into))
     }
 
     /// Decides about one entry of a bucket that is not due: re-files it, unlinks it if vacant, or

@@ -39,18 +39,24 @@ impl<T> Shard<T> {
             let Some(place) = armed else { return false };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
             owner.cross_off(bucket, place);
-            owner.due = Some(Self::open_bucket(owner, bucket, place));
+            owner.due = Some(Self::open_bucket(owner, bucket, place, Bucket::take_into));
         }
         owner.opened = owner.due.as_ref().map(|open| open.place.expiration);
         true
     }
 
-    /// Takes the entries of a bucket into a hand.
-    pub(super) fn open_bucket(owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) -> Open<T> {
+    /// Takes the entries of a bucket into a hand, by `take`.
+    #[inline]
+    pub(super) fn open_bucket(
+        owner: &mut Owner<T>,
+        bucket: &Bucket<T>,
+        place: Place,
+        take: impl FnOnce(&Bucket<T>, &Hand<Entry<T>>) -> At,
+    ) -> Open<T> {
         owner.keep_sweep_from(Spot::Bucket(place.level, place.slot));
         let hand = owner.spare_hand();
         hand.begin(place_of(place.level, place.slot));
-        let at = bucket.take_into(&hand);
+        let at = take(bucket, &hand);
         Open { place, hand, at }
     }
 

@@ -3,7 +3,7 @@
 //! *Owner*: the thread that holds the shard's lock: the reaper's, or the caller that drives the
 //! shard. The same role opens buckets, sweeps and closes (STOP).
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::dispatch::Queue;
 use crate::entry::Entry;
@@ -187,7 +187,8 @@ impl<T> Shard<T> {
         if !self.has_notices() {
             return;
         }
-        let mut next = self.notices.take();
+        let mut next = ptr::null_mut();
+        self.notices.take(|first| next = first);
         while let Some(notice) = NonNull::new(next) {
             // SAFETY: the take made the whole chain ours.
             let this = unsafe { notice.as_ref() };
