@@ -1,6 +1,7 @@
 //! Timeouts and resets of asynchronous code, beside tokio's own: CPU time of the whole process
 //! per operation. Rounds of both alternate, so that whatever disturbs the machine disturbs both;
-//! what is printed is the median round. `cargo bench --bench future -- 21` runs so many rounds.
+//! what is printed is the median round. `cargo bench -p benches --bench future -- 21` runs so many
+//! rounds.
 //!
 //! Both run on the same tokio runtime. *soon*: a timeout of 5 s around a future that is ready at
 //! its second poll, so that a timer is scheduled and cancelled. *at once*: ready at the first

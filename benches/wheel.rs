@@ -6,7 +6,8 @@
 //! of milliseconds, in an order fixed by a seed. How the two designs are compared is told in
 //! `benches/common/designs.rs`; those benches are called `designs`.
 //!
-//! `cargo bench --bench wheel`, or a part of it: `cargo bench --bench wheel -- designs/short`.
+//! `cargo bench -p benches --bench wheel` runs all of it; with `-- designs/short` at the end, a
+//! part.
 
 #[path = "common/designs.rs"]
 mod designs;

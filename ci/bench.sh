@@ -7,7 +7,7 @@ export CARGO_PROFILE_DEV_DEBUG=false
 for bench in schedule cancel reset expire wheel inbox purgatory netty stats dispatch future heartbeat keyed; do
     [ -e "benches/$bench.rs" ] || fail "the bench $bench is missing"
 done
-cargo test --quiet --locked --all-features --benches
+cargo test --quiet --locked --package benches --benches
 
 # And the ablations still fit the sources.
 need_command python3 python3

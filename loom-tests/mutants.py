@@ -188,7 +188,7 @@ MUTANTS = {
         "bucket_arm",
         [(BUCKET, [("self.expiration.load(Ordering::Acquire)", "self.expiration.load(Ordering::Relaxed)")])],
     ),
-    "one notice for a bucket, whoever has it": (
+    "one notice for a bucket, in use or not": (
         "bucket_arm",
         [
             (NOTICE, [("        if self.busy.swap(true, Ordering::Acquire) {\n            return false;\n        }\n",
@@ -469,7 +469,7 @@ MUTANTS = {
         "ending",
         [(ROLE, [("            if self.cas(FREE, ENDED).is_ok() {", "            if self.cas(FREE, FREE).is_ok() {")])],
     ),
-    "whoever has a role does not end it": (
+    "the holder of a role does not end it": (
         "ending",
         [(ROLE, [("        let before = self.cas(ENDING, ENDED);", "        let before = self.cas(ENDING, FREE);")])],
     ),
@@ -595,7 +595,7 @@ MUTANTS = {
     "a blind swap after the close": (
         "stop",
         [
-            (STACK, [('            debug_assert!(head != closed(), "whoever closes takes no more");\n            if !head.is_null() {',
+            (STACK, [('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
                       "            if !head.is_null() && head != closed() {"),
                      ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
             (CLOSE, [("        owner.heap.clear();\n",
@@ -610,7 +610,7 @@ MUTANTS = {
     "a turn after the close": (
         "stop",
         [
-            (STACK, [('            debug_assert!(head != closed(), "whoever closes takes no more");\n            if !head.is_null() {',
+            (STACK, [('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
                       "            if !head.is_null() && head != closed() {"),
                      ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
             (OWNER, [("        self.closed\n", "        false\n")]),
@@ -789,13 +789,13 @@ MUTANTS = {
                          ("            Some(how) => Released::Finish { how, by_holder: before & OWN != 0 },\n            None if",
                           "            Some(how) => Released::Finish { how, by_holder: false },\n            None if")])],
     ),
-    "whoever decides what is held is taken for its holder": (
+    "a thread that decides what is held is taken for its holder": (
         "hold", [(HOLD, [("if word & HELD != 0 && is_own() { OWN }", "if word & HELD != 0 || is_own() { OWN }")])],
     ),
-    "whoever decides finishes what is held": (
+    "a thread that decides finishes what is held": (
         "hold", [(HOLD, [("            word if word & HELD != 0 => Decided::Noted,\n", "")])],
     ),
-    "whoever decides leaves a free one to nobody": (
+    "a thread that decides leaves a free one to nobody": (
         "hold", [(HOLD, [("            _ => Decided::Finish,", "            _ => Decided::Noted,")])],
     ),
     "two ends are decided": (
@@ -827,7 +827,7 @@ MUTANTS = {
         "queue", [(QUEUE, [("                if is_half {\n                    self.room.notify_all();",
                              "                if is_half {\n                    self.room.notify_one();")])],
     ),
-    "whoever comes waits behind those who are woken": (
+    "a thread that comes waits behind those that are woken": (
         "queue", [(QUEUE, [(" && !self.has_half(&state)", "")])],
     ),
     "a producer waits though nobody is there": (
@@ -968,12 +968,12 @@ MUTANTS = {
         "heartbeat", [(PULSE, [("self.end(STOPPED, |last| last < STOPPED).is_ok()", "self.end(STOPPED, |_| true).is_ok()")])],
     ),
     # KEYED
-    "whoever arrives early is not heard of": (
+    "an early arrival is not heard of": (
         "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
                             "        was == Err(OPEN)\n",
                             "        self.word.load(Ordering::Relaxed) == OPEN\n")])],
     ),
-    "whoever arrives early looks under the key and finds nothing": (
+    "an early arrival looks under the key and finds nothing": (
         "keyed", [(GATE, [("        was == Err(OPEN)\n", "        was.is_ok() || was == Err(OPEN)\n"),
                             ("self.word.compare_exchange(MAKING, EARLY, ", "self.word.compare_exchange(MAKING, OPEN, "),
                             ("self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()",

@@ -229,7 +229,7 @@ impl Foreign {
                 }
                 guard.flush();
             }
-            // What was deferred runs in the end, by whoever comes by.
+            // What was deferred runs in the end, by the next thread that comes by.
             let deferred = count.load(Ordering::SeqCst);
             while done.load(Ordering::SeqCst) < deferred {
                 epoch::pin().flush();

@@ -210,7 +210,7 @@ fn build(builder: Builder) -> Engine {
     builder.build().unwrap()
 }
 
-/// Lets threads cancel in each way, before each `turn` of whoever is busy.
+/// Lets threads cancel in each way, before each `turn` of what keeps the reaper busy.
 fn cancel_in_every_way(
     builder: impl Fn() -> Builder,
     begin: impl Fn(&Engine) -> Box<dyn FnMut(bool)>,
@@ -236,7 +236,7 @@ fn cancel_in_every_way(
     }
 }
 
-// === whoever is busy ===
+// === who is busy ===
 
 #[test]
 fn few_are_dead_while_each_turn_ends_with_something_due() {

@@ -86,7 +86,7 @@ fn a_pool_that_somebody_else_has_goes_on_when_an_engine_stops() {
 }
 
 #[test]
-fn a_handler_goes_when_its_engine_has_stopped_whoever_still_has_the_engine() {
+fn a_handler_goes_when_its_engine_has_stopped_even_if_the_engine_is_kept() {
     // A thread that has used an engine keeps a part of it, and there is a clone.
     let (sender, receiver) = mpsc::channel();
     let engine = Engine::typed(move |batch: Batch<'_, u32>| {

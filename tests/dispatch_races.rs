@@ -1,4 +1,4 @@
-//! Dispatchers under load: whoever schedules, cancels, stops and shuts down at the same time, each
+//! Dispatchers under load: threads schedule, cancel, stop and shut down at the same time, each
 //! payload meets one fate, and the books of engine and pool agree.
 
 use std::sync::atomic::{AtomicU64, Ordering};

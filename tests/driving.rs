@@ -160,7 +160,7 @@ fn the_hook_is_called_when_an_earlier_timer_arrives_and_only_then() {
     assert_eq!(called(), []);
 
     engine.stop().unwrap();
-    assert_eq!(called(), [(0, me), (1, me)], "whoever sleeps is to find out");
+    assert_eq!(called(), [(0, me), (1, me)], "the thread that sleeps is to find out");
 }
 
 #[test]

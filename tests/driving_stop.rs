@@ -138,7 +138,7 @@ fn told_inside_the_hook(
 }
 
 #[test]
-fn whoever_the_hook_wakes_while_the_engine_stops_is_told_that_it_stops() {
+fn a_caller_that_the_hook_wakes_while_the_engine_stops_is_told() {
     let turn = |engine: &Engine<u64>| engine.turn(0).map(drop);
     assert_eq!(told_inside_the_hook(Clock::system(), turn), Some(TurnError::Stopped));
     let manual = || Clock::manual(&ManualClock::new());

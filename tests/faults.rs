@@ -120,7 +120,7 @@ fn an_engine_whose_last_clone_goes_inside_a_task_drops_payloads_that_panic() {
 }
 
 #[test]
-fn what_stop_returned_panics_at_whoever_drops_it_and_the_engine_stays_stopped() {
+fn what_stop_returned_panics_where_it_is_dropped_and_the_engine_stays_stopped() {
     for engine in [threaded(), by_hand()] {
         let book = Book::new(11);
         let schedule = |_| engine.schedule(HOUR, bomb(&book, HOUR)).unwrap();

@@ -43,7 +43,7 @@ impl Foreign {
         Foreign { planted: 0, run: Arc::new(AtomicU32::new(0)) }
     }
 
-    /// Leaves `destructor` to the default collector, for whoever comes by.
+    /// Leaves `destructor` to the default collector, for the next thread that comes by.
     fn plant(&mut self, destructor: impl FnOnce() + Send + 'static) {
         let run = self.run.clone();
         let guard = crossbeam_epoch::pin();

@@ -1,5 +1,5 @@
-//! The engine that a process shares. Not for ThreadSanitizer: whoever waits while another thread is
-//! the first does so inside the standard library.
+//! The engine that a process shares. Not for ThreadSanitizer: the thread that waits while another
+//! thread is the first does so inside the standard library.
 
 #[path = "common/threads.rs"]
 mod threads;

@@ -90,7 +90,7 @@ fn sleeps_that_are_polled_moved_and_dropped_while_they_fire_all_end() {
 }
 
 #[test]
-fn a_sleep_that_threads_take_turns_with_wakes_whoever_was_last() {
+fn a_sleep_that_threads_take_turns_with_wakes_the_last_of_them() {
     let engine = engine();
     for round in 0..scaled(300) {
         let sleep = Mutex::new(engine.sleep(US * (round % 200) as u32));
@@ -131,7 +131,7 @@ fn a_wake_up_that_meets_another_tasks_poll_is_not_lost() {
 }
 
 #[test]
-fn whoever_waits_while_its_engine_stops_is_told() {
+fn a_task_that_waits_while_its_engine_stops_is_told() {
     let (ended, stopped) = (AtomicU64::new(0), AtomicU64::new(0));
     let rounds = scaled(100);
     for round in 0..rounds {

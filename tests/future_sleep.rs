@@ -197,7 +197,7 @@ fn only_the_task_that_polled_last_is_woken() {
     assert_eq!(counts, [2, 2, 2, 3], "the others are let go");
     engine.advance(MS * 2).unwrap();
     assert_eq!(bells.each_ref().map(|(bell, _)| bell.woken()), [0, 0, 0, 1]);
-    assert_eq!(poll(&mut sleep, &bells[0].1), Poll::Ready(()), "whoever asks");
+    assert_eq!(poll(&mut sleep, &bells[0].1), Poll::Ready(()), "the thread that asks");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn who_polled_last_is_woken_by_a_reset_into_the_past_that_another_makes() {
     engine.advance(50 * MS).unwrap();
     let (bell, waker) = bell();
     assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
-    // By whoever it was lent to, who does not poll it.
+    // By the thread that it was lent to, who does not poll it.
     sleep.reset(begin);
     assert_eq!(engine.advance(Duration::ZERO), Ok(1));
     assert_eq!((bell.woken(), poll(&mut sleep, &waker)), (1, Poll::Ready(())));

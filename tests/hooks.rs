@@ -165,7 +165,8 @@ fn what_a_hook_schedules_after_the_shard_was_turned_is_told() {
     let turns = Arc::new(AtomicUsize::new(3));
     let left = turns.clone();
     let schedule = move |engine: &Engine, shard| {
-        // Whoever sleeps is woken, turns, and goes to sleep again; then this thread goes on.
+        // The thread that sleeps is woken, turns, and goes to sleep again; then this thread goes
+        // on.
         let engine_there = engine.clone();
         thread::spawn(move || engine_there.turn(shard).unwrap()).join().unwrap();
         if left.load(Ordering::SeqCst) > 0 {

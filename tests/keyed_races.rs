@@ -1,5 +1,5 @@
 //! Races under keys: each task that was scheduled runs, is cancelled, replaced, taken or returned,
-//! once, whoever schedules, moves, cancels, fires, stops and drops at the same time.
+//! once, while threads schedule, move, cancel, fire, stop and drop at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,8 @@
 //! Races that another library's timers met in the field (microsoft/libHttpClient, by the numbers of
 //! its issues and pull requests), as they would look here. It has one timer of the system for a
-//! list of pending calls, and whoever changes the list moves the timer. Here a reaper has one sleep
-//! for all of a shard's buckets, and whoever files a timer may have to shorten it.
+//! list of pending calls, and the thread that changes the list moves the timer. Here a reaper has
+//! one sleep for all of a shard's buckets, and the thread that files a timer may have to shorten
+//! it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
@@ -251,7 +252,7 @@ fn a_later_time_never_takes_the_place_of_an_earlier_one() {
 /// The same, step by step: the one that files the later timer has stopped between filing it and
 /// telling so.
 #[test]
-fn whoever_tells_late_of_a_later_timer_hides_no_earlier_one() {
+fn a_late_notice_of_a_later_timer_hides_no_earlier_one() {
     let (clock, (enter, entered)) = (ManualClock::new(), mpsc::channel());
     let (go_on, waits) = mpsc::channel::<()>();
     let (waits, calls) = (Mutex::new(waits), AtomicUsize::new(0));

@@ -49,7 +49,7 @@ impl TimerTask for Told {
 }
 
 #[test]
-fn whoever_cancels_calls_the_callback_before_cancel_returns() {
+fn the_thread_that_cancels_calls_the_callback_before_cancel_returns() {
     let timer = threaded().build().unwrap();
     let task = Arc::new(Told::default());
     let [here, there] = [(); 2].map(|()| timer.new_timeout(task.clone(), HOUR).unwrap());

@@ -193,7 +193,7 @@ fn nothing_is_early_and_nothing_later_than_its_tick_in_any_round() {
 }
 
 #[test]
-fn nothing_is_early_by_the_clock_of_whoever_made_it() {
+fn nothing_is_early_by_the_clock_of_its_maker() {
     let timer = HashedWheelTimer::builder().tick_duration(MS).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     let many = scaled(200) as u32;

@@ -1,5 +1,5 @@
 //! The hashed wheel's races: each timeout runs, is cancelled, is returned or is refused, once,
-//! whoever makes, cancels, stops and drops at the same time.
+//! while threads make, cancel, stop and drop at the same time.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

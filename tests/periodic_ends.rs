@@ -37,7 +37,7 @@ impl Drop for Brittle {
 }
 
 #[test]
-fn a_cancel_during_a_pause_frees_the_task_at_once_whoever_keeps_handles() {
+fn a_cancel_during_a_pause_frees_the_task_at_once_even_if_handles_are_kept() {
     let engine = manual();
     let (token, is_gone) = token();
     let periodic = engine.every(MS, move |_| drop(token.clone())).unwrap();

@@ -284,7 +284,7 @@ fn a_check_that_finds_the_operation_being_tried_goes_on_and_is_not_lost() {
 }
 
 #[test]
-fn whoever_decides_during_a_try_waits_for_nobody_and_the_end_follows_the_try() {
+fn a_decision_during_a_try_waits_for_nobody_and_the_end_follows_the_try() {
     for decision in [Decision::Completed, Decision::Cancelled, Decision::Expired] {
         let (purgatory, engine) = by_hand();
         let actor = Actor::new();

@@ -183,7 +183,7 @@ fn a_cancel_while_an_attempt_is_out_is_told_at_once_and_the_answer_comes_to_noth
 }
 
 #[test]
-fn what_comes_too_late_is_dropped_by_whoever_brings_it() {
+fn what_comes_too_late_is_dropped_by_its_bringer() {
     let engine = Engine::builder().manual_clock(&ManualClock::new()).build().unwrap();
     let token = Arc::new(());
     let (sender, attempts) = mpsc::channel::<Attempt<Arc<()>, ()>>();

@@ -1,4 +1,4 @@
-//! Segments: what a level with a million buckets costs whoever files the first timer on it.
+//! Segments: what a level with a million buckets costs the thread that files the first timer on it.
 
 #[path = "common/alone.rs"]
 mod alone;

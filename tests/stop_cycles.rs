@@ -1,5 +1,5 @@
-//! Tasks that wait for the end of each other's engines and pools: whoever would close the circle is
-//! told, all others get to the end.
+//! Tasks that wait for the end of each other's engines and pools: the thread that would close the
+//! circle is told, all others get to the end.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};

@@ -27,8 +27,8 @@ pub struct Timer {
     id: usize,
 }
 
-// SAFETY: as the engine's handle: what it reaches is atomic, and the payload moves to whoever
-// wins it.
+// SAFETY: as the engine's handle: what it reaches is atomic, and the payload moves to the thread
+// that wins it.
 unsafe impl Send for Timer {}
 
 // === impl Hand ===
@@ -76,7 +76,7 @@ impl Hand {
     pub fn reset(&mut self, timer: &mut Option<Timer>, deadline: u64, now: u64) -> bool {
         let Some(Timer { entry, id }) = timer.as_mut() else { return false };
         let (World { shared, shard, book, .. }, to) = (&*self.world, Tick::new(deadline));
-        // Before it is, so that whoever sees it run knows; a reset that fails is undone.
+        // Before it is, so that a thread that sees it run knows; a reset that fails is undone.
         let from = book.moved(*id, to);
         // SAFETY: a `Timer` is the handle; what becomes of it is done below.
         match unsafe { self.producer.reset(shared, shard, *entry, to, || Tick::new(now)) } {

@@ -4,8 +4,8 @@
 //! dropped exactly once, and one that ran did so no earlier than its last deadline.
 //!
 //! The accounts are not part of the model. They are kept in plain numbers that order nothing, so
-//! that they hide no race from whoever looks for one. Each run of a body has a book of its own;
-//! the thread that runs the body finds it, and its world and payloads carry it elsewhere.
+//! that they hide no race from a model that looks for one. Each run of a body has a book of its
+//! own; the thread that runs the body finds it, and its world and payloads carry it elsewhere.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -207,7 +207,7 @@ pub fn has_run(id: usize) -> bool {
     matches!(fate(id), Some(Fate::Ran(_)))
 }
 
-/// In this run, a payload that is dropped without a fate was returned to whoever drops it.
+/// In this run, a payload that is dropped without a fate was returned to the thread that drops it.
 pub fn drops_are_returns() {
     Book::current().drops_are_returns.store(1, Relaxed);
 }

@@ -55,8 +55,8 @@ where
 }
 
 /// Runs `call`. Under the random scheduler the thread may be suspended at any step of it, until
-/// somebody calls [`resume`]: whoever waits for it meanwhile fails the test. One thread of a body
-/// may have such a call.
+/// somebody calls [`resume`]: a thread that waits for it meanwhile fails the test. One thread of a
+/// body may have such a call.
 pub fn suspendable<R>(call: impl FnOnce() -> R) -> R {
     #[cfg(shuttle)]
     let _within = suspension::Within::begin();

@@ -132,7 +132,7 @@ impl World {
     /// Runs one turn that fires at most `max_fired` timers, if the shard is not closed.
     pub fn turn_at_most(&self, now: u64, max_fired: usize) -> Option<Report> {
         let mut role = self.ending.take(0)?;
-        // ORDER: Relaxed - written and read by whoever has the role.
+        // ORDER: Relaxed - written and read by the holder of the role.
         self.now.store(now, Ordering::Relaxed);
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
         self.reaper(&handler).turn(self.queue(&mut role), Tick::new(now), max_fired)
@@ -158,7 +158,7 @@ impl World {
         self.book.assert_punctual(Tick::new(begin), Tick::new(end));
     }
 
-    /// Moves the clock that [`World::serve`] reads, and wakes whoever sleeps by it.
+    /// Moves the clock that [`World::serve`] reads, and wakes the threads that sleep by it.
     pub fn advance(&self, ticks: u32) {
         self.hand.advance(ticks * TICK);
         self.shard.doorbell().ring();

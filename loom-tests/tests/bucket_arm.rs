@@ -25,7 +25,7 @@ fn a_push_that_a_flush_missed_is_announced_anew() {
 }
 
 #[test]
-fn whoever_relies_on_another_producers_arming_is_covered_by_it() {
+fn a_producer_that_relies_on_anothers_arming_is_covered_by_it() {
     check(3, || {
         let world = World::new(wheel(2, 1));
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];

@@ -58,7 +58,7 @@ fn both_of_two_producers_are_heard() {
 /// Lateness that deadlocks do not show: a producer that returned has rung, or somebody has in
 /// its place, wherever the others stand.
 #[test]
-fn whoever_returned_needs_nobody_else_to_ring() {
+fn a_producer_that_has_returned_needs_no_other_ring() {
     check(1, || {
         let rung = Arc::new(AtomicBool::new(false));
         let bell = {

@@ -3,8 +3,8 @@
 //! Who races: threads that beat, the timer that asks whether they have stopped, one that stops it.
 //! Asserted: the timer ends the beats only when the timeout after each beat that was in time has
 //! passed; of the timer and a stop one ends them; what a thread did before its beat in time is seen
-//! by whoever ends them, and the end by a beat that comes too late (the checker's cells see to
-//! that).
+//! by the thread that ends them, and the end by a beat that comes too late (the checker's cells see
+//! to that).
 
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Rig {
         in_time
     }
 
-    /// Looks at what was done before each beat that was in time: for whoever ended the beats.
+    /// Looks at what was done before each beat that was in time: for the thread that ended the
+    /// beats.
     fn look(&self) {
         for (deed, in_time) in self.deeds.iter().zip(&self.in_time) {
             if in_time.load(Relaxed) == 1 {

@@ -6,8 +6,8 @@
 //! Who races: the thread that asks and then lets go, the one that brings the answer, one that
 //! cancels.
 //! Asserted: an answer is heard whether it comes while the question is still being asked or after;
-//! where it comes too late it stays with whoever brought it, and nobody else touches it (the
-//! checker's cell sees to that).
+//! where it comes too late it stays with the thread that brought it, and nobody else touches it
+//! (the checker's cell sees to that).
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Asked {
     }
 
     fn finish(&self, heard: u32) {
-        // SAFETY: whoever finishes gets here.
+        // SAFETY: the thread that finishes gets here.
         let before = self.body.with_mut(|body| unsafe { (*body).replace(heard) });
         assert_eq!(before, None, "it is over once");
     }

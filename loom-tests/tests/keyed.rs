@@ -4,8 +4,8 @@
 //! what is scheduled as soon as that: everything is due at once, but for timers that are there from
 //! the beginning to be moved.
 //! Asserted: each task ends once, as its callers were told; none runs that was refused; none is
-//! lost between the engine and its key; whoever ends one is alone with it (the checker's cell sees
-//! to that).
+//! lost between the engine and its key; the thread that ends one is alone with it (the checker's
+//! cell sees to that).
 //!
 //! The map and the engine are small enough to be played here. The map has one key, under a lock as
 //! that of its bucket would be; the engine is a queue, whose lock publishes as its own lists do.
@@ -21,7 +21,7 @@ use tickless::sync::{Counter, JoinHandle, Mutex, Ordering::Relaxed, UnsafeCell, 
 /// A timer, as its maker, the map and its tickets know it.
 struct Node {
     gate: Gate,
-    /// The task: whoever ends the timer says how, and is alone here.
+    /// The task: the thread that ends the timer says how, and is alone here.
     task: UnsafeCell<Option<End>>,
     /// As the task itself would count; no part of the model.
     ended: Counter,
@@ -53,7 +53,7 @@ struct Rig {
     later: Mutex<Vec<Ticket>>,
 }
 
-// SAFETY: the task is that of whoever ends the timer, which is what the models are about.
+// SAFETY: the task is that of the thread that ends the timer, which is what the models are about.
 unsafe impl Sync for Node {}
 
 impl Node {
@@ -64,7 +64,8 @@ impl Node {
 
     fn end(&self, end: End) {
         self.gate.end();
-        // SAFETY: whoever took the timer out of the map, or never entered it, is alone with it.
+        // SAFETY: the thread that took the timer out of the map, or never entered it, is alone with
+        // it.
         self.task.with_mut(|task| unsafe { *task = Some(end) });
         self.ended.fetch_add(1, Relaxed);
     }

@@ -20,7 +20,7 @@ unsafe impl Send for Holder {}
 
 impl Holder {
     fn entry(&self) -> &Entry<()> {
-        // SAFETY: it is freed by whoever lets go last.
+        // SAFETY: it is freed by the thread that lets go last.
         unsafe { self.0.as_ref() }
     }
 

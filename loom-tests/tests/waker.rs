@@ -2,10 +2,10 @@
 //!
 //! Who races: polls of a sleep, each by another task; the end of its timer, which rings; the sleep
 //! that is dropped (it cancels, or comes too late), or moved and armed again.
-//! Asserted: whoever polled last and has to wait is woken, once, and nobody who polled before; a
-//! poll that finds the end sees how the timer ended; a cancelled timer wakes nobody; a late ring of
-//! an earlier timer ends no later one; each waker is dropped once; the slot is touched by one
-//! thread at a time (the checker's cell sees to that).
+//! Asserted: the thread that polled last and has to wait is woken, once, and nobody who polled
+//! before; a poll that finds the end sees how the timer ended; a cancelled timer wakes nobody; a
+//! late ring of an earlier timer ends no later one; each waker is dropped once; the slot is touched
+//! by one thread at a time (the checker's cell sees to that).
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ struct Rig {
     outcome: UnsafeCell<u32>,
 }
 
-// SAFETY: the outcome is written by whoever ends the timer, and read by who has found its end.
+// SAFETY: the outcome is written by the thread that ends the timer, and read by who has found its
+// end.
 unsafe impl Sync for Rig {}
 
 /// A task, and what became of its wakers. The counts are no part of the model.
@@ -156,7 +157,7 @@ fn firing(rig: &Arc<Rig>, timer: usize) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn whoever_polled_last_is_woken() {
+fn the_task_that_polled_last_is_woken() {
     check(3, || {
         let tasks: [_; 3] = tasks();
         let rig = Rig::armed(&tasks[0]);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lets_go_last_has_the_memory() {
+    fn the_last_to_let_go_has_the_memory() {
         on_both_sides(9, |entry| {
             // SAFETY: the story has both sides here and below.
             assert!(!unsafe { entry.let_go() }, "the list has it");

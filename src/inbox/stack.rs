@@ -83,7 +83,7 @@ impl<N: Linked> Stack<N> {
         // by another thread.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
-            debug_assert!(head != closed(), "whoever closes takes no more");
+            debug_assert!(head != closed(), "the role that closes takes no more");
             if !head.is_null() {
                 show(head);
             }

@@ -78,7 +78,7 @@ impl Gate {
 
     /// The maker's part, after `open` has failed: the timer is about to be scheduled again.
     pub fn shut(&self) {
-        debug_assert!(!self.is_over(), "whoever makes a timer has not entered it");
+        debug_assert!(!self.is_over(), "a timer that is being made has not been entered");
         // ORDER(KEYED): Relaxed - nobody arrives until the engine has the timer again, and the
         // engine publishes what was written before.
         self.word.store(MAKING, Ordering::Relaxed);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_arrives_at_an_open_gate_may_look() {
+    fn a_thread_that_arrives_at_an_open_gate_may_look() {
         let gate = Gate::new();
         assert!(gate.open());
         assert!(gate.arrive());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_arrives_early_is_heard_of_and_comes_again() {
+    fn an_early_arrival_is_heard_of_and_comes_again() {
         let gate = Gate::new();
         assert!(!gate.arrive());
         assert!(!gate.open() && !gate.open());

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_ends_a_free_one_finishes_it() {
+    fn a_decision_about_a_free_one_finishes_it() {
         let ends = [End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked];
         for how in ends {
             let hold = free();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_may_decide_without_a_try() {
+    fn the_holder_may_decide_without_a_try() {
         let hold = HoldWord::new_held();
         assert_eq!(hold.conclude(Cancelled), finish(Cancelled, true));
         assert_eq!(hold.release(), finish(Cancelled, true));

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_needs_a_third_notice_of_a_bucket_gets_a_box() {
+    fn the_third_notice_of_a_bucket_is_a_box() {
         let bucket = Bucket::<()>::new(2, 5);
         let place = |at| Place { level: 2, slot: 5, expiration: Tick::new(at) };
         let notices = [160, 2208, 4256].map(|at| bucket.notice(place(at)));

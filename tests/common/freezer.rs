@@ -24,7 +24,7 @@ thread_local! {
 static SAYS: AtomicI32 = AtomicI32::new(-1);
 static WAITS: AtomicI32 = AtomicI32::new(-1);
 
-/// Whoever may freeze threads: one test at a time.
+/// The right to freeze threads: one test at a time.
 pub(crate) struct Freezer {
     hears: libc::c_int,
     thaws: libc::c_int,
@@ -35,8 +35,8 @@ extern "C" fn on_signal(_: libc::c_int) {
     let is_frozen = INSIDE.get() == 0;
     let mut byte = if is_frozen { FROZEN } else { MISSED };
     let (says, waits) = (SAYS.load(Ordering::SeqCst), WAITS.load(Ordering::SeqCst));
-    // SAFETY: these may be called in a handler, and get a byte that lives. Whoever was interrupted
-    // finds the error of its last call as it was.
+    // SAFETY: these may be called in a handler, and get a byte that lives. The thread that was
+    // interrupted finds the error of its last call as it was.
     unsafe {
         let error = *libc::__errno_location();
         // The pipes of a test work; were they not to, it would wait in vain and say so.

@@ -1,4 +1,4 @@
-//! Jobs of which one keeps whoever runs it until the test lets go: events in place of time.
+//! Jobs of which one keeps the thread that runs it until the test lets go: events in place of time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,7 +11,7 @@ use crate::token::Token;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A row of jobs, of which one keeps whoever runs it until the test lets go.
+/// A row of jobs, of which one keeps the thread that runs it until the test lets go.
 pub(crate) struct Row {
     begun: AtomicUsize,
     blocks_at: usize,

@@ -2,10 +2,10 @@
 //!
 //! Who races: the thread that starts it, the reaper (or a dispatcher's thread) that runs it and
 //! arms it again, threads that cancel, the task that cancels from inside, the engine that stops,
-//! whoever brings the answer to an attempt.
+//! the thread that brings the answer to an attempt.
 //! Asserted: nothing that was armed is lost; the body is touched by one thread at a time (the
-//! checker's cell sees to that) and freed once, by whoever the word says; no run begins once a
-//! cancel has returned; how it ended is what was decided first; what is brought is seen.
+//! checker's cell sees to that) and freed once, by the one that the word names; no run begins once
+//! a cancel has returned; how it ended is what was decided first; what is brought is seen.
 //!
 //! The engine is played: it has room for the one timer that is armed, under a lock as its lists
 //! are, and gives it to one who runs it or to the one who stops it.
@@ -157,7 +157,7 @@ impl Rig {
 
     fn finish(&self, end: End) {
         // First what is kept, so that no lock orders what the word has to order; then what is
-        // still armed is taken back, or whoever has it finds the word.
+        // still armed is taken back, or the thread that has it finds the word.
         self.touch(Some(end));
         self.engine.lock().unwrap().is_armed = false;
     }
