@@ -642,7 +642,12 @@ MUTANTS = {
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
     "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
-    "close without Acquire": ("stop", [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")])]),
+    # The fence would acquire as well.
+    "close without Acquire": (
+        "stop",
+        [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
+         (HAND, [("        fence(Ordering::SeqCst);\n", "")])],
+    ),
     "a reset's refused payload is lost": (
         "stop",
         [(PRODUCER, [("                Moved::Stranded(fresh)\n", "                Moved::Gone\n")])],
