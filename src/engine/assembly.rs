@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::dispatch::{Batch, Handler, Inline, contained};
+use crate::dispatch::{Batch, Handler, Inline, contained, work_for};
 use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
 use crate::memory::Shared;
@@ -13,7 +13,7 @@ use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::Core;
-use super::driving::inside;
+use super::stopping::Inner;
 use super::{Builder, Driver, Engine, thread_cache};
 
 // === impl Builder: building ===
@@ -92,10 +92,7 @@ impl Builder {
             .collect::<Result<_, BuildError>>()?;
         let observation = self.observation_named();
         let core = Core::new(shards, shared, clock, scale, Box::new(handler), &observation);
-        if !has_threads {
-            return Ok(Engine::from_parts(core, false, Vec::new()));
-        }
-        self.start(core)
+        self.start(core, has_threads)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -135,21 +132,19 @@ impl Builder {
         }))
     }
 
-    /// Starts a reaper for each shard. If one cannot be started, the others are stopped.
-    fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<Engine<T>, BuildError> {
-        let mut threads = Vec::with_capacity(core.shards.len());
+    /// Starts a reaper for each shard, if the engine has threads. If one cannot be started, the
+    /// others are stopped.
+    fn start<T: Send + 'static>(
+        &self,
+        core: Arc<Core<T>>,
+        has_threads: bool,
+    ) -> Result<Engine<T>, BuildError> {
         let mut failure = None;
-        for index in 0..core.shards.len() {
-            match self.start_one(&core, index) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
+        let start = |i| self.start_one(&core, i).map_err(|error| failure = Some(error)).ok();
+        let reapers = if has_threads { core.shards.len() } else { 0 };
+        let threads = (0..reapers).map_while(start).collect();
         // From here on, dropping the engine stops the reapers that were started.
-        let engine = Engine::from_parts(core, true, threads);
+        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) };
         match failure {
             None => Ok(engine),
             Some(error) => Err(BuildError::Thread(error)),
@@ -170,7 +165,7 @@ impl Builder {
             let may_run = outcome.is_ok();
             // The builder waits for this message, so there is a receiver.
             let _ = report.send(outcome);
-            inside(core.id(), || {
+            work_for(core.party(), || {
                 // If a stop comes before the thread has begun, the stopper ends the role itself.
                 if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
                     let (reaper, queue) = core.reaper(index, &mut role);

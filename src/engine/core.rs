@@ -17,7 +17,7 @@ use super::thread_cache::{self, ENGINES};
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
 pub(super) struct Owned<T> {
-    engine: u32,
+    party: Party,
     /// `None` once it is being dropped.
     handler: Option<Box<dyn Handler<T>>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Core<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         let handler = self.handler.take();
-        work_for(Party::Engine(self.engine), || contained(|| drop(handler)));
+        work_for(self.party, || contained(|| drop(handler)));
     }
 }
 
@@ -60,7 +60,7 @@ impl<T: Send + 'static> Core<T> {
         observation: &Observation,
     ) -> Arc<Core<T>> {
         let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
-        let handler = Owned { engine: shared.engine, handler: Some(handler) };
+        let handler = Owned { party: Party::Engine(shared.engine), handler: Some(handler) };
         let ending = Ending::new(shards.len(), handler);
         let core = Arc::new(Core {
             shards,
@@ -82,6 +82,16 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn id(&self) -> u32 {
         self.shared.engine
+    }
+
+    /// The engine, as a party whose end waits for threads.
+    pub(super) fn party(&self) -> Party {
+        Party::Engine(self.id())
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(super) fn is_inherited(&self) -> bool {
+        thread_cache::is_inherited(self.id())
     }
 
     /// Returns the shard for a thread that begins to use the engine: round robin.

@@ -10,13 +10,12 @@ use std::ptr::NonNull;
 use crate::dispatch::{Batch, Handler, IntoPayload, Task};
 use crate::entry::Entry;
 use crate::error::{BindError, BuildError, ScheduleError};
-use crate::sync::{Arc, JoinHandle};
+use crate::sync::Arc;
 use crate::time::Clock;
 
 use super::core::Core;
 use super::stopping::Inner;
-use super::thread_cache::{self, ThreadCache, is_inherited};
-use super::{Builder, Handle, When};
+use super::{Builder, Handle, When, thread_cache};
 
 /// A timer engine.
 ///
@@ -68,7 +67,7 @@ use super::{Builder, Handle, When};
 /// [`StopError::Forked`]: crate::StopError::Forked
 /// [`TurnError::Forked`]: crate::TurnError::Forked
 pub struct Engine<T: Send + 'static = Task> {
-    inner: Arc<Inner<T>>,
+    pub(super) inner: Arc<Inner<T>>,
 }
 
 // === impl Engine: of closures ===
@@ -172,14 +171,6 @@ impl<T: Send + 'static> Engine<T> {
         Builder::new().build_with_handler(handler)
     }
 
-    pub(super) fn from_parts(
-        core: Arc<Core<T>>,
-        has_threads: bool,
-        threads: Vec<JoinHandle<()>>,
-    ) -> Engine<T> {
-        Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
-    }
-
     /// The engine's number, which is unique in this process.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
@@ -187,7 +178,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Whether the engine belongs to a process that this one was forked from.
     pub(crate) fn is_inherited(&self) -> bool {
-        is_inherited(self.number())
+        self.core().is_inherited()
     }
 
     /// The engine's clock.
@@ -196,11 +187,7 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     pub(super) fn core(&self) -> &Arc<Core<T>> {
-        self.inner.core()
-    }
-
-    pub(super) fn inner(&self) -> &Inner<T> {
-        &self.inner
+        &self.inner.core
     }
 }
 
@@ -305,12 +292,9 @@ impl<T: Send + 'static> Engine<T> {
         let Some(mut cache) = thread_cache::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = when.tick(core, now_ns);
-        let (entry, deferred) = cache.schedule::<false>(deadline, now_ns, payload, owned)?;
-        cache.give_back(deferred);
-        Ok(entry)
+        let now_ns = cache.now_ns();
+        let deadline = when.tick(&cache.core, now_ns);
+        cache.schedule::<false>(deadline, now_ns, payload, owned)
     }
 }
 

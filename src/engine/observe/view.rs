@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
+use crate::dispatch::works_for;
 use crate::engine::Engine;
-use crate::engine::driving::is_inside;
 use crate::entry;
 use crate::shard::{Counted, Violation};
 
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Engine<T> {
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), Violation> {
         let core = self.core();
-        assert!(!is_inside(core.id()), "a task cannot check its own engine");
+        assert!(!works_for(core.party()), "a task cannot check its own engine");
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
         let mut sum = Counted::default();
         let mut is_closed = false;

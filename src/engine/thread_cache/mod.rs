@@ -166,6 +166,27 @@ impl<T> Lent<T> {
         self.spare.is_some()
     }
 
+    /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`, gives the
+    /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine:
+    /// see [`Producer::schedule`].
+    #[inline(always)]
+    pub(super) fn schedule<const PINS: bool>(
+        mut self,
+        deadline: Tick,
+        now_ns: u64,
+        payload: ManuallyDrop<T>,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        let ThreadCache { core, producer, shard, .. } = &mut *self;
+        let shard = &core.shards[*shard as usize];
+        let now = || core.scale.floor(now_ns);
+        let payload = ManuallyDrop::into_inner(payload);
+        let (entry, deferred) =
+            producer.schedule::<PINS>(&core.shared, shard, deadline, now, payload, owned)?;
+        self.give_back(deferred);
+        Ok(entry)
+    }
+
     /// Calls `f` with the producer, gives the cache back, and does the work that `f` deferred.
     #[inline(always)]
     fn with_producer(mut self, f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred) {
@@ -262,33 +283,23 @@ impl<T> ThreadCache<T> {
         self.producer.bind(&self.core.shared, shard)
     }
 
-    /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`. Returns what
-    /// [`Producer::schedule`] returns; `PINS` is for callers that do not hold the engine.
+    /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
+    /// to read.
     #[inline(always)]
-    pub(super) fn schedule<const PINS: bool>(
-        &mut self,
-        deadline: Tick,
-        now_ns: u64,
-        payload: ManuallyDrop<T>,
-        owned: bool,
-    ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        let ThreadCache { core, producer, shard, .. } = self;
-        let shard = &core.shards[*shard as usize];
-        let now = || core.scale.floor(now_ns);
-        let payload = ManuallyDrop::into_inner(payload);
-        producer.schedule::<PINS>(&core.shared, shard, deadline, now, payload, owned)
+    pub(super) fn now_ns(&mut self) -> u64 {
+        self.watch.now_ns(&self.core.clock)
     }
 }
 
 impl<T: Send + 'static> AnyCache for ThreadCache<T> {
     fn is_stopped(&self) -> bool {
-        self.core.is_stopping() || is_inherited(self.core.id())
+        self.core.is_stopping() || self.core.is_inherited()
     }
 }
 
 impl<T> Drop for ThreadCache<T> {
     fn drop(&mut self) {
-        if is_inherited(self.core.id()) {
+        if self.core.is_inherited() {
             // As in `stopping`: the parent's engine stays as it was at the fork.
             return mem::forget(self.core.clone());
         }
