@@ -33,11 +33,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_typed<T, F>(self, handler: F) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
-    {
+    pub fn build_typed<T: Send + 'static>(
+        self,
+        handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         self.build_with_handler(handler)
     }
 
@@ -46,11 +45,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_each<T, F>(self, each: F) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        F: Fn(T) + Send + Sync + 'static,
-    {
+    pub fn build_each<T: Send + 'static>(
+        self,
+        each: impl Fn(T) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         self.build_typed(move |batch| batch.for_each(&each))
     }
 

@@ -220,14 +220,5 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick = |this| this.tick,
-    slots = |this| this.slots,
-    reach = |this| this.reach,
-    shards = |this| this.shards,
-    max_pending = |this| this.max_pending,
-    thread_name = |this| this.thread_name,
-    pinned = |this| this.pinned,
-    clock = |this| this.clock,
-    driver = |this| this.driver,
-    observation = |this| this.observation,
+    tick, slots, reach, shards, max_pending, thread_name, pinned, clock, driver, observation,
 } }

@@ -9,7 +9,7 @@ use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
 use crate::memory::Shared;
 use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::thread_cache::{self, ENGINES};
@@ -35,8 +35,6 @@ pub(super) struct Core<T> {
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
     routed: AtomicUsize,
-    /// Whether `dismantle` has run.
-    dismantled: AtomicBool,
 }
 
 // === impl Owned ===
@@ -62,16 +60,8 @@ impl<T: Send + 'static> Core<T> {
         let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
         let handler = Owned { party: Party::Engine(shared.engine), handler: Some(handler) };
         let ending = Ending::new(shards.len(), handler);
-        let core = Arc::new(Core {
-            shards,
-            shared,
-            observers,
-            clock,
-            scale,
-            ending,
-            routed: AtomicUsize::new(0),
-            dismantled: AtomicBool::new(false),
-        });
+        let routed = AtomicUsize::new(0);
+        let core = Arc::new(Core { shards, shared, observers, clock, scale, ending, routed });
         ENGINES.enter(core.id(), &core);
         core
     }
@@ -147,11 +137,6 @@ impl<T> Core<T> {
     /// # Safety
     /// The last `Engine` is gone, and the engine was stopped.
     pub(super) unsafe fn dismantle(&self) {
-        // ORDER: Relaxed - makes the engine leave the registry once; the calls come one after
-        // another.
-        if self.dismantled.swap(true, Ordering::Relaxed) {
-            return;
-        }
         ENGINES.leave(self.id());
         for shard in &self.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
@@ -185,10 +170,6 @@ impl<T> Core<T> {
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        // ORDER: Relaxed - nobody else is left.
-        if !self.dismantled.load(Ordering::Relaxed) {
-            ENGINES.leave(self.id());
-        }
         // Stopped already, unless no `Engine` was ever made of this core.
         drop_each(self.stop());
         drop_each(self.ending.abandon());

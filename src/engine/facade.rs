@@ -117,10 +117,9 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn typed<F>(handler: F) -> Result<Engine<T>, BuildError>
-    where
-        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
-    {
+    pub fn typed(
+        handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         Builder::new().build_typed(handler)
     }
 
@@ -143,10 +142,7 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn each<F>(each: F) -> Result<Engine<T>, BuildError>
-    where
-        F: Fn(T) + Send + Sync + 'static,
-    {
+    pub fn each(each: impl Fn(T) + Send + Sync + 'static) -> Result<Engine<T>, BuildError> {
         Builder::new().build_each(each)
     }
 
