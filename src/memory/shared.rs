@@ -169,4 +169,4 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-debug! { impl[T] Shared[T] { engine = |this| this.engine } }
+debug! { impl[T] Shared[T] { engine } }

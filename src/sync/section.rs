@@ -117,7 +117,7 @@ impl<T> DerefMut for Quiet<'_, T> {
     }
 }
 
-debug! { impl[T] Quiet['_, T] { section = |this| this.section } }
+debug! { impl[T] Quiet['_, T] { section } }
 
 #[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
 mod tests {

@@ -219,7 +219,7 @@ impl<B> Drop for Wheel<B> {
     }
 }
 
-debug! { impl[B] Wheel[B] { geometry = |this| this.geometry } }
+debug! { impl[B] Wheel[B] { geometry } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

@@ -28,15 +28,11 @@ pub struct PoolBuilder {
     thread_name: String,
 }
 
-const MAX_THREADS: usize = 1024;
-
-const QUEUE_BOUND: usize = 1024;
-
 // === impl PoolBuilder ===
 
 impl PoolBuilder {
     /// The maximum number of threads of a pool.
-    pub const MAX_THREADS: usize = MAX_THREADS;
+    pub const MAX_THREADS: usize = 1024;
 
     /// Creates a builder with the defaults: one thread per core and a queue of 1024 payloads. What
     /// happens when the queue is full has no default.
@@ -44,7 +40,7 @@ impl PoolBuilder {
         PoolBuilder {
             full,
             threads: None,
-            queue_bound: QUEUE_BOUND,
+            queue_bound: 1024,
             thread_name: "tickless-pool".to_owned(),
         }
     }
@@ -113,9 +109,10 @@ impl PoolBuilder {
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Result<Pool<T>, PoolError> {
         let PoolBuilder { full, threads, queue_bound, thread_name } = self;
-        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let max = PoolBuilder::MAX_THREADS;
+        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(max);
         let threads = threads.unwrap_or_else(per_core);
-        if !(1..=MAX_THREADS).contains(&threads) {
+        if !(1..=max).contains(&threads) {
             return Err(PoolError::Threads { threads });
         }
         if queue_bound == 0 {
@@ -125,18 +122,13 @@ impl PoolBuilder {
             return Err(PoolError::ThreadName { name: thread_name });
         }
         let crew = Crew::new(queue_bound, threads, work);
-        let mut workers = Vec::with_capacity(threads);
         let mut failure = None;
-        for index in 0..threads {
+        let start = |index| {
             let (crew, name) = (Arc::clone(&crew), format!("{thread_name}-{index}"));
-            match thread::Builder::new().name(name).spawn(move || crew.serve()) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
+            let worker = thread::Builder::new().name(name).spawn(move || crew.serve());
+            worker.map_err(|error| failure = Some(error)).ok()
+        };
+        let workers = (0..threads).map_while(start).collect();
         // From here on, dropping the pool ends what was started.
         let pool = Pool::from_parts(crew, full, workers);
         match failure {

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::dispatch::yielding::{self, Post};
+use crate::dispatch::waits::{Post, serve};
 use crate::dispatch::{Party, contained, work_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
@@ -46,13 +46,13 @@ impl<T: Send + 'static> Crew<T> {
     /// Runs payloads on a worker's thread until the queue is closed and empty.
     pub(super) fn serve(self: Arc<Crew<T>>) {
         EMPLOYER.set(self.number);
-        let serve = || {
+        let take_all = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
                 before = Some(self.run(payload));
             }
         };
-        work_for(self.party(), || yielding::serve(self.clone(), serve));
+        work_for(self.party(), || serve(self.clone(), take_all));
         // This may be the last reference: it drops the captures of `work`, which may panic.
         contained(|| drop(self));
     }
@@ -88,4 +88,4 @@ impl<T: Send + 'static> Post for Crew<T> {
     }
 }
 
-debug! { impl[T] Crew[T] { queue = |this| this.queue } }
+debug! { impl[T] Crew[T] { queue } }

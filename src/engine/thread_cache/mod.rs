@@ -311,4 +311,4 @@ impl<T> Drop for ThreadCache<T> {
     }
 }
 
-debug! { impl[T] ThreadCache[T] { shard = |this| this.shard } }
+debug! { impl[T] ThreadCache[T] { shard } }
