@@ -17,11 +17,9 @@
 mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod channel;
-mod contained;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
-#[cfg(not(any(loom, shuttle)))]
 mod panics;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
@@ -47,13 +45,13 @@ pub use batch::Queue;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
-#[doc(hidden)]
-pub use contained::{contained, contained_or, drop_each};
 pub use handler::{Handler, Inline, IntoPayload};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use panics::Panics;
+#[doc(hidden)]
+pub use panics::{contained, contained_or, drop_each};
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,

@@ -87,10 +87,9 @@ pub enum State {
 /// assert_eq!(engine.len(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 #[must_use = "a guard that is dropped at once cancels at once"]
-pub struct CancelOnDrop<H: Cancel = Handle> {
-    handle: Option<H>,
-}
+pub struct CancelOnDrop<H: Cancel = Handle>(Option<H>);
 
 /// A handle that can cancel: of this crate alone.
 pub trait Cancel {
@@ -284,12 +283,12 @@ debug! { impl[T: Send + 'static] Handle[T] { state = |this| this.state() } }
 
 impl<H: Cancel> CancelOnDrop<H> {
     pub(crate) fn new(handle: H) -> CancelOnDrop<H> {
-        CancelOnDrop { handle: Some(handle) }
+        CancelOnDrop(Some(handle))
     }
 
     /// Returns the handle, which does not cancel when it is dropped.
     pub fn into_handle(mut self) -> H {
-        self.handle.take().expect("a guard has its handle until it is dropped")
+        self.0.take().expect("a guard has its handle until it is dropped")
     }
 }
 
@@ -297,26 +296,20 @@ impl<H: Cancel> Deref for CancelOnDrop<H> {
     type Target = H;
 
     fn deref(&self) -> &H {
-        self.handle.as_ref().expect("a guard has its handle until it is dropped")
+        self.0.as_ref().expect("a guard has its handle until it is dropped")
     }
 }
 
 impl<H: Cancel> DerefMut for CancelOnDrop<H> {
     fn deref_mut(&mut self) -> &mut H {
-        self.handle.as_mut().expect("a guard has its handle until it is dropped")
+        self.0.as_mut().expect("a guard has its handle until it is dropped")
     }
 }
 
 impl<H: Cancel> Drop for CancelOnDrop<H> {
     fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
+        if let Some(handle) = self.0.take() {
             handle.cancel();
         }
-    }
-}
-
-impl<H: Cancel + fmt::Debug> fmt::Debug for CancelOnDrop<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelOnDrop").field(&**self).finish()
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
 //!   state that its threads share.
-//! - `facade` is the engine's type and schedules payloads; `when` is the time of a timer as callers
-//!   give it.
+//! - `facade` is the engine's type and schedules payloads, on an engine of the caller's or on the one
+//!   that a process shares; `when` is the time of a timer as callers give it.
 //! - `handle` is the caller's end of a timer.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
-//! - `global` is the engine that a process shares; `remote` is a weak engine id.
+//! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
 //! - `observe` has statistics, snapshots and metrics.
@@ -16,7 +16,6 @@ mod builder;
 mod core;
 mod driving;
 mod facade;
-mod global;
 mod handle;
 mod observe;
 mod remote;

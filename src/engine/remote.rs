@@ -14,9 +14,7 @@ use super::{Engine, Handle, When};
 
 /// A weak reference to an engine for closures: its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EngineRef {
-    number: u32,
-}
+pub(crate) struct EngineRef(u32);
 
 /// The deadline of a timer, as an engine has computed it, and the time at which it did.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +27,7 @@ pub(crate) struct Computed {
 
 impl EngineRef {
     pub(crate) fn new(engine: &Engine<Task>) -> EngineRef {
-        EngineRef { number: engine.number() }
+        EngineRef(engine.number())
     }
 
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
@@ -133,7 +131,7 @@ impl EngineRef {
     /// took never end here.
     #[inline]
     pub(crate) fn is_inherited(self) -> bool {
-        is_inherited(self.number)
+        is_inherited(self.0)
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
@@ -143,7 +141,7 @@ impl EngineRef {
 
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
-        thread_cache::of_number(self.number)
+        thread_cache::of_number(self.0)
     }
 }
 

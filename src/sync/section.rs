@@ -12,7 +12,6 @@
 //! thread.
 
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -26,6 +25,7 @@ thread_local! {
 }
 
 /// A section that the thread is in until this is dropped.
+#[derive(Debug)]
 #[must_use = "the section ends when this is dropped"]
 pub struct Section {
     /// It stays on its thread.
@@ -69,12 +69,6 @@ impl Drop for Section {
         if IS_WATCHED {
             DEPTH.set(DEPTH.get() - 1);
         }
-    }
-}
-
-impl fmt::Debug for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Section")
     }
 }
 

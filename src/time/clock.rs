@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::iter;
 use std::time::{Duration, Instant};
 
 use crate::os;
@@ -199,14 +200,8 @@ fn boot_ns(boot_start: Duration) -> u64 {
 /// future.
 fn both_now(boot_start: Duration) -> (Instant, u64) {
     let read = || (Instant::now(), boot_ns(boot_start));
-    let mut both = read();
-    for _ in 0..4 {
-        if both.0.elapsed() < CLOSE {
-            break;
-        }
-        both = read();
-    }
-    both
+    let mut tries = iter::repeat_with(read).take(4);
+    tries.find(|both| both.0.elapsed() < CLOSE).unwrap_or_else(read)
 }
 
 /// Converts `instant`: the result is as far from the present of the clock that counts suspended

@@ -1,10 +1,11 @@
 //! The builder of a pool.
 
 use crate::dispatch::Task;
-use crate::sync::{Arc, thread};
+use crate::dispatch::process::Process;
+use crate::sync::{Arc, Mutex, thread};
 
 use super::crew::Crew;
-use super::{Full, Pool, PoolError};
+use super::{Full, Inner, Pool, PoolError};
 
 /// Configures a [`Pool`].
 ///
@@ -130,7 +131,8 @@ impl PoolBuilder {
         };
         let workers = (0..threads).map_while(start).collect();
         // From here on, dropping the pool ends what was started.
-        let pool = Pool::from_parts(crew, full, workers);
+        let (workers, process) = (Some(Mutex::new(workers)), Process::current());
+        let pool = Pool { inner: Arc::new(Inner { crew, full, workers, process }) };
         match failure {
             None => Ok(pool),
             Some(error) => Err(PoolError::Thread(error)),

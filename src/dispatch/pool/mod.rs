@@ -159,11 +159,6 @@ impl Pool {
 }
 
 impl<T: Send + 'static> Pool<T> {
-    fn from_parts(crew: Arc<Crew<T>>, full: Full, workers: Vec<JoinHandle<()>>) -> Pool<T> {
-        let (workers, process) = (Some(Mutex::new(workers)), Process::current());
-        Pool { inner: Arc::new(Inner { crew, full, workers, process }) }
-    }
-
     /// Hands one payload over, as a reaper does: pushes it to the queue, or does what the pool's
     /// [`Full`] says if the queue is full. O(1), apart from waiting or running the payload.
     ///

@@ -1,7 +1,6 @@
 //! Observability: the engine's methods for statistics, snapshots and metrics.
 //!
 //! - `stats` and `snapshot` have the types that the methods return, and print them as tables.
-//! - `settings` has the methods of the builder: names, thresholds and callbacks.
 //! - `metrics` publishes the counters through the `metrics` facade.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
@@ -11,7 +10,6 @@
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
-mod settings;
 mod snapshot;
 mod stats;
 

@@ -274,19 +274,13 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// Prints a summary, however many timers there are.
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let levels: Vec<_> =
-            self.by_level().iter().map(|count| (count.level, count.timers)).collect();
-        f.debug_struct("Snapshot")
-            .field("len", &self.len())
-            .field("by_level", &levels)
-            .field("by_due_time", &self.due_counts().collect::<Vec<_>>())
-            .field("by_shard", &self.by_shard())
-            .finish_non_exhaustive()
-    }
-}
+// A summary, however many timers there are.
+debug! { impl[] Snapshot[] {
+    len = |this| this.len(),
+    by_level = |this| this.by_level(),
+    by_due_time = |this| this.due_counts().collect::<Vec<_>>(),
+    by_shard = |this| this.by_shard(),
+} }
 
 /// Exact up to a minute, and rounded above.
 fn readable(span: Duration) -> String {

@@ -271,7 +271,7 @@ impl<T> ThreadCache<T> {
     fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
         ThreadCache {
             producer: Producer::new(&core.shared),
-            watch: ThreadClock::new(),
+            watch: ThreadClock::default(),
             shard: core.route(),
             core,
         }
