@@ -118,10 +118,7 @@ impl<F: FnOnce() + Send + 'static> IntoPayload<Task> for F {
     }
 }
 
-impl<T, F> Handler<T> for F
-where
-    F: Fn(Batch<'_, T>) + Send + Sync,
-{
+impl<T, F: Fn(Batch<'_, T>) + Send + Sync> Handler<T> for F {
     #[inline]
     fn fire(&self, batch: Batch<'_, T>) {
         self(batch);

@@ -119,13 +119,10 @@ impl<T: Send + 'static> OnTokio<T> {
     /// assert_eq!(runtime.block_on(receiver.recv()), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn spawn_with<F>(
+    pub fn spawn_with<F: Future<Output = ()> + Send + 'static>(
         handle: Handle,
         work: impl Fn(T) -> F + Send + Sync + 'static,
-    ) -> OnTokio<T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    ) -> OnTokio<T> {
         let work = Arc::new(work);
         OnTokio::new(move |payload, job| {
             let work = work.clone();

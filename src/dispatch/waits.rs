@@ -2,8 +2,8 @@
 //!
 //! *Circles*: an engine ends when its reapers have returned from their tasks, a pool when its
 //! workers have. Such a task may itself wait for the end of another engine or pool. If that one
-//! cannot end before this task returns, directly or through others, all of them would wait for ever.
-//! The wait that would close the circle is refused: it is an error, not a deadlock.
+//! cannot end before this task returns, directly or through others, all of them would wait for
+//! ever. The wait that would close the circle is refused: it is an error, not a deadlock.
 //!
 //! Only waits of this crate are known here. A task that waits for another by other means (a
 //! channel, a lock) may still be part of a circle that is not detected.

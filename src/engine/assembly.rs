@@ -2,19 +2,20 @@
 
 use std::io;
 
-use crate::dispatch::{Batch, Handler, Inline, contained, work_for};
+use crate::dispatch::{Batch, Handler, Inline, Party, contained, work_for};
 use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{self, Alarm};
-use crate::reaper;
+use crate::reaper::{self, Ending, Observer};
 use crate::shard::Shard;
-use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
+use crate::sync::{Arc, AtomicUsize, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
-use super::core::Core;
+use super::core::{Core, Owned};
 use super::stopping::Inner;
-use super::{Builder, Driver, Engine, thread_cache};
+use super::thread_cache::{self, ENGINES};
+use super::{Builder, Driver, Engine};
 
 // === impl Builder: building ===
 
@@ -60,11 +61,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_with_handler<T, H>(self, handler: H) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        H: Handler<T> + 'static,
-    {
+    pub fn build_with_handler<T: Send + 'static, H: Handler<T> + 'static>(
+        self,
+        handler: H,
+    ) -> Result<Engine<T>, BuildError> {
         let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
         let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
         let geometry = Geometry::new(self.slots, reach)?;
@@ -87,9 +87,15 @@ impl Builder {
                 let doorbell = self.doorbell(i, has_threads)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
-            .collect::<Result<_, BuildError>>()?;
+            .collect::<Result<Box<[_]>, BuildError>>()?;
         let observation = self.observation_named();
-        let core = Core::new(shards, shared, clock, scale, Box::new(handler), &observation);
+        let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
+        let (party, handler) = (Party::Engine(number), Some(Box::new(handler) as _));
+        let ending = Ending::new(shards.len(), Owned { party, handler });
+        let routed = AtomicUsize::new(0);
+        let core = Core { shards, shared, observers, clock, scale, ending, routed };
+        let core = Arc::new(core);
+        ENGINES.enter(number, &core);
         self.start(core, has_threads)
     }
 

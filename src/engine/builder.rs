@@ -36,9 +36,9 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
-    /// Unless `is_named`, the engine is named as its threads are.
-    pub(super) observation: Observation,
-    pub(super) is_named: bool,
+    /// Without a name, the engine is named as its threads are.
+    name: Option<Arc<str>>,
+    observation: Observation,
 }
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
@@ -80,8 +80,8 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
+            name: None,
             observation: Observation::of(""),
-            is_named: false,
         }
     }
 
@@ -223,8 +223,7 @@ impl Builder {
     /// Any text will do. Metrics of engines with the same name become one, so give each engine its
     /// own.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.observation.name = name.into().into();
-        self.is_named = true;
+        self.name = Some(name.into().into());
         self
     }
 
@@ -343,11 +342,8 @@ impl Builder {
 
     /// The settings for the shards' observers, with the engine's name.
     pub(super) fn observation_named(&self) -> Observation {
-        let mut observation = self.observation.clone();
-        if !self.is_named {
-            observation.name = self.thread_name.as_str().into();
-        }
-        observation
+        let name = self.name.clone().unwrap_or_else(|| self.thread_name.as_str().into());
+        Observation { name, ..self.observation.clone() }
     }
 }
 
@@ -358,5 +354,5 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, thread_name, pinned, clock, driver, observation,
+    tick, slots, reach, shards, max_pending, thread_name, pinned, clock, driver, name, observation,
 } }

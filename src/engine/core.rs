@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
 use crate::memory::Shared;
-use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
+use crate::reaper::{Ending, Observer, Reaper, Turns};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::thread_cache::{self, ENGINES};
@@ -17,9 +17,9 @@ use super::thread_cache::{self, ENGINES};
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
 pub(super) struct Owned<T> {
-    party: Party,
+    pub(super) party: Party,
     /// `None` once it is being dropped.
-    handler: Option<Box<dyn Handler<T>>>,
+    pub(super) handler: Option<Box<dyn Handler<T>>>,
 }
 
 /// A shard's role, held by the thread that runs turns of the shard.
@@ -34,7 +34,8 @@ pub(super) struct Core<T> {
     pub(super) clock: Clock,
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
-    routed: AtomicUsize,
+    /// How many threads began to use the engine.
+    pub(super) routed: AtomicUsize,
 }
 
 // === impl Owned ===
@@ -47,25 +48,6 @@ impl<T> Drop for Owned<T> {
 }
 
 // === impl Core ===
-
-impl<T: Send + 'static> Core<T> {
-    pub(super) fn new(
-        shards: Box<[Shard<T>]>,
-        shared: Shared<T>,
-        clock: Clock,
-        scale: Scale,
-        handler: Box<dyn Handler<T>>,
-        observation: &Observation,
-    ) -> Arc<Core<T>> {
-        let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
-        let handler = Owned { party: Party::Engine(shared.engine), handler: Some(handler) };
-        let ending = Ending::new(shards.len(), handler);
-        let routed = AtomicUsize::new(0);
-        let core = Arc::new(Core { shards, shared, observers, clock, scale, ending, routed });
-        ENGINES.enter(core.id(), &core);
-        core
-    }
-}
 
 impl<T> Core<T> {
     /// The engine's number.

@@ -20,12 +20,12 @@
 //!
 //! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
 //! visits living entries, dead entries and kept seats: at most about `1.5 M` entries and the
-//! caches. A thread that lets go of a magazine of seats (32 at most) while [`Shared::has_too_many_dead`]
-//! visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each seat. So a sweep ends before
-//! another `M / 8` entries are dead, whatever the owner does meanwhile. (If the owner or another
-//! helper has the shard's lock at that moment, that thread visits.) So there are at most `M` dead
-//! entries, plus 64 for each thread (the seats in its cache) and 256 for each shard that hands a
-//! batch over.
+//! caches. A thread that lets go of a magazine of seats (32 at most) while
+//! [`Shared::has_too_many_dead`] visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each
+//! seat. So a sweep ends before another `M / 8` entries are dead, whatever the owner does
+//! meanwhile. (If the owner or another helper has the shard's lock at that moment, that thread
+//! visits.) So there are at most `M` dead entries, plus 64 for each thread (the seats in its cache)
+//! and 256 for each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.

@@ -5,8 +5,8 @@
 //! support a request, the engine works without it.
 //!
 //! *Forks*: a child process has its parent's memory and, of the parent's threads, the one that
-//! forked. The C library reports the forks that it makes. Nothing reports a fork that bypasses it (a
-//! bare `clone`), and after `vfork` and `posix_spawn` none of our code runs.
+//! forked. The C library reports the forks that it makes. Nothing reports a fork that bypasses it
+//! (a bare `clone`), and after `vfork` and `posix_spawn` none of our code runs.
 //!
 //! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
 //! (`tests/tidy.rs` looks).

@@ -1,5 +1,5 @@
-//! Cache lines: a value on lines of its own, asking for a line before it is needed, and a count that
-//! does not keep many threads on one line.
+//! Cache lines: a value on lines of its own, asking for a line before it is needed, and a count on
+//! which many threads do not meet on one line.
 
 use super::Arc;
 

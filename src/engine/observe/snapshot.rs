@@ -277,7 +277,9 @@ impl fmt::Display for Snapshot {
 // A summary, however many timers there are.
 debug! { impl[] Snapshot[] {
     len = |this| this.len(),
-    by_level = |this| this.by_level(),
+    by_level = |this| {
+        this.by_level().iter().map(|count| (count.level, count.timers)).collect::<Vec<_>>()
+    },
     by_due_time = |this| this.due_counts().collect::<Vec<_>>(),
     by_shard = |this| this.by_shard(),
 } }
