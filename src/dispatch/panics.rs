@@ -1,13 +1,13 @@
 //! Calls to the user's code, which may panic.
 //!
 //! [`contained`] swallows a panic. [`Panics`] is for several calls, each made even if another
-//! panics, and for panics that belong to the caller: the first is resumed after all calls were made.
-//! The others are swallowed, and so is a panic from dropping a panic's payload.
+//! panics, and for panics that belong to the caller: the first is resumed after all calls were
+//! made. The others are swallowed, and so is a panic from dropping a panic's payload.
 //!
 //! *Owner*: the function that makes the calls.
 //!
-//! *Tested by*: the unit tests below, `tests/panics.rs`, `tests/faults.rs`, `tests/keyed_panics.rs`,
-//! `tests/periodic_ends.rs`.
+//! *Tested by*: the unit tests below, `tests/panics.rs`, `tests/faults.rs`,
+//! `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
 
 use std::any::Any;
 #[cfg(not(any(loom, shuttle)))]

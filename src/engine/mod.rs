@@ -2,8 +2,8 @@
 //!
 //! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
 //!   state that its threads share.
-//! - `facade` is the engine's type and schedules payloads, on an engine of the caller's or on the one
-//!   that a process shares; `when` is the time of a timer as callers give it.
+//! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
+//!   time of a timer as callers give it.
 //! - `handle` is the caller's end of a timer.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
 //! - `remote` is a weak engine id.

@@ -1,7 +1,7 @@
 //! The primitives of the model checker.
 
 use std::alloc::Layout;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 pub use loom::cell::UnsafeCell;
 pub use loom::sync::atomic::{
@@ -100,9 +100,8 @@ pub fn park(_timeout: Option<std::time::Duration>) {
 #[derive(Debug)]
 pub struct Life {
     looks: UnsafeCell<()>,
-    /// Dropped by `end`; otherwise the checker reports a leak.
+    /// Taken and dropped by `end`; otherwise the checker reports a leak.
     track: RefCell<Option<loom::alloc::Track<()>>>,
-    ended: Cell<bool>,
 }
 
 // SAFETY: all threads of a model are one thread of the system, and no thread yields to another
@@ -112,24 +111,20 @@ unsafe impl Sync for Life {}
 impl Life {
     /// Starts with the memory.
     pub fn begin() -> Life {
-        Life {
-            looks: UnsafeCell::new(()),
-            track: RefCell::new(Some(loom::alloc::Track::new(()))),
-            ended: Cell::new(false),
-        }
+        Life { looks: UnsafeCell::new(()), track: RefCell::new(Some(loom::alloc::Track::new(()))) }
     }
 
     /// Notes that the memory is looked at.
     pub fn look(&self) {
-        assert!(!self.ended.get(), "freed memory is looked at");
+        assert!(self.track.borrow().is_some(), "freed memory is looked at");
         self.looks.with(|_| ());
     }
 
     /// Notes that the memory is about to be freed.
     pub fn end(&self) {
-        assert!(!self.ended.replace(true), "memory is freed twice");
+        let track = self.track.take();
+        assert!(track.is_some(), "memory is freed twice");
         self.looks.with_mut(|_| ());
-        drop(self.track.take());
     }
 }
 
