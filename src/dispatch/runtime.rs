@@ -128,9 +128,9 @@ impl<T: Send + 'static> OnTokio<T> {
             let work = work.clone();
             let task = async move {
                 // Dropped after the payload, also if the runtime drops both.
-                let job = job;
+                let mut job = job;
                 work(payload).await;
-                job.finish();
+                job.is_finished = true;
             };
             drop(handle.spawn(task));
         })
@@ -145,9 +145,9 @@ impl<T: Send + 'static> OnTokio<T> {
         OnTokio::new(move |payload, job| {
             let work = work.clone();
             let task = move || {
-                let job = job;
+                let mut job = job;
                 work(payload);
-                job.finish();
+                job.is_finished = true;
             };
             drop(handle.spawn_blocking(task));
         })
@@ -177,12 +177,6 @@ impl<T> Handler<T> for OnTokio<T> {
 debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 
 // === impl Job ===
-
-impl Job {
-    fn finish(mut self) {
-        self.is_finished = true;
-    }
-}
 
 impl Drop for Job {
     fn drop(&mut self) {
