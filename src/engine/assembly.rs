@@ -90,8 +90,9 @@ impl Builder {
             .collect::<Result<Box<[_]>, BuildError>>()?;
         let observation = self.observation_named();
         let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
-        let (party, handler) = (Party::Engine(number), Some(Box::new(handler) as _));
-        let ending = Ending::new(shards.len(), Owned { party, handler });
+        let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
+        let handler = Owned { party: Party::Engine(number), handler };
+        let ending = Ending::new(shards.len(), handler);
         let routed = AtomicUsize::new(0);
         let core = Core { shards, shared, observers, clock, scale, ending, routed };
         let core = Arc::new(core);

@@ -157,5 +157,3 @@ impl<T> Drop for Core<T> {
         drop_each(self.ending.abandon());
     }
 }
-
-debug! { impl[T] Core[T] { id = |this| this.id() } }

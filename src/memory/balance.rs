@@ -128,8 +128,9 @@ impl<T> Shared<T> {
     /// left there since its last sweep began.
     pub fn is_littered(&self, shard: u32) -> bool {
         let shards = self.balance.shards.len() as u64;
-        let is_most = self.dead_in(shard) * shards >= read(&self.balance.engine.dead);
-        self.has_too_many_dead() && is_most && self.has_unswept(shard)
+        self.has_too_many_dead()
+            && self.dead_in(shard) * shards >= read(&self.balance.engine.dead)
+            && self.has_unswept(shard)
     }
 
     /// Whether a sweep of `shard` may find more than the last one.

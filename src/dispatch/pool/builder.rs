@@ -29,11 +29,13 @@ pub struct PoolBuilder {
     thread_name: String,
 }
 
+pub(super) const MAX_THREADS: usize = 1024;
+
 // === impl PoolBuilder ===
 
 impl PoolBuilder {
     /// The maximum number of threads of a pool.
-    pub const MAX_THREADS: usize = 1024;
+    pub const MAX_THREADS: usize = MAX_THREADS;
 
     /// Creates a builder with the defaults: one thread per core and a queue of 1024 payloads. What
     /// happens when the queue is full has no default.
@@ -110,10 +112,9 @@ impl PoolBuilder {
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Result<Pool<T>, PoolError> {
         let PoolBuilder { full, threads, queue_bound, thread_name } = self;
-        let max = PoolBuilder::MAX_THREADS;
-        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(max);
+        let per_core = || thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         let threads = threads.unwrap_or_else(per_core);
-        if !(1..=max).contains(&threads) {
+        if !(1..=MAX_THREADS).contains(&threads) {
             return Err(PoolError::Threads { threads });
         }
         if queue_bound == 0 {

@@ -87,5 +87,3 @@ impl<T: Send + 'static> Post for Crew<T> {
         self.queue.come_back();
     }
 }
-
-debug! { impl[T] Crew[T] { queue } }

@@ -176,5 +176,3 @@ impl<const N: usize> fmt::Display for Table<N> {
         Ok(())
     }
 }
-
-debug! { impl[const N: usize] Table[N] { rows = |this| this.rows.len() } }

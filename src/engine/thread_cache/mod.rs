@@ -310,5 +310,3 @@ impl<T> Drop for ThreadCache<T> {
         }
     }
 }
-
-debug! { impl[T] ThreadCache[T] { shard } }
