@@ -861,7 +861,7 @@ MUTANTS = {
                             ("                state.present -= 1;\n                return None;", "                return None;")])],
     ),
     "a worker that comes back is not counted": (
-        "queue", [(QUEUE, [("self.lock().present += 1;", "self.lock().present += 0;")])],
+        "queue", [(QUEUE, [("self.state.lock().present += 1;", "self.state.lock().present += 0;")])],
     ),
     "a close wakes no worker": (
         "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],

@@ -5,6 +5,7 @@ use crate::dispatch::process::Process;
 use crate::sync::{Arc, Mutex, thread};
 
 use super::crew::Crew;
+use super::queue::Queue;
 use super::{Full, Inner, Pool, PoolError};
 
 /// Configures a [`Pool`].
@@ -123,7 +124,7 @@ impl PoolBuilder {
         if thread_name.contains('\0') {
             return Err(PoolError::ThreadName { name: thread_name });
         }
-        let crew = Crew::new(queue_bound, threads, work);
+        let crew = Crew::new(Queue::new(queue_bound, threads), work);
         let mut failure = None;
         let start = |index| {
             let (crew, name) = (Arc::clone(&crew), format!("{thread_name}-{index}"));

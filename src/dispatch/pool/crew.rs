@@ -31,16 +31,11 @@ thread_local! {
 // === impl Crew ===
 
 impl<T: Send + 'static> Crew<T> {
-    pub(super) fn new(
-        bound: usize,
-        workers: usize,
-        work: impl Fn(T) + Send + Sync + 'static,
-    ) -> Arc<Crew<T>> {
+    pub(super) fn new(queue: Queue<T>, work: impl Fn(T) + Send + Sync + 'static) -> Arc<Crew<T>> {
         static NUMBERS: Counter = Counter::new(1);
         // ORDER: Relaxed - it only has to be unique.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let queue = Arc::new(Queue::new(bound, workers));
-        Arc::new(Crew { queue, work: Box::new(work), number })
+        Arc::new(Crew { queue: Arc::new(queue), work: Box::new(work), number })
     }
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.

@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Condvar, Quiet, QuietMutex};
+use crate::sync::{Condvar, QuietMutex};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
@@ -154,7 +154,7 @@ impl<T> Queue<T> {
     }
 
     fn push_unsettled(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut has_waited = false;
         loop {
             if state.is_over {
@@ -185,7 +185,7 @@ impl<T> Queue<T> {
     /// Takes a payload for a worker, and waits until there is one. `before` says how the worker's
     /// previous payload ended. `None`: the queue is closed and empty, and the worker ends.
     pub fn take(&self, before: Option<Done>) -> Option<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(done) = before {
             state.stats.running -= 1;
             state.stats.ran += 1;
@@ -214,7 +214,7 @@ impl<T> Queue<T> {
     /// A worker yields, because it is going to wait for a producer. Until it comes back, no
     /// producer waits for it.
     pub fn yield_while(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.present -= 1;
         let is_last = state.present == 0;
         drop(state);
@@ -225,31 +225,31 @@ impl<T> Queue<T> {
 
     /// A worker that has yielded is back.
     pub fn come_back(&self) {
-        self.lock().present += 1;
+        self.state.lock().present += 1;
     }
 
     /// Closes the queue: it takes no more payloads, and workers still empty it.
     pub fn close(&self) {
-        self.lock().is_over = true;
+        self.state.lock().is_over = true;
         self.work.notify_all();
         self.room.notify_all();
     }
 
     /// Counts a payload that its producer ran itself.
     pub fn count_inline(&self, done: Done) {
-        let stats = &mut self.lock().stats;
+        let stats = &mut self.state.lock().stats;
         stats.ran_inline += 1;
         stats.panicked += u64::from(done == Done::Panicked);
     }
 
     /// Counts payloads that were dropped instead of pushed.
     pub fn count_dropped(&self, n: usize) {
-        self.lock().stats.dropped += n as u64;
+        self.state.lock().stats.dropped += n as u64;
     }
 
     /// Returns what was counted so far.
     pub fn stats(&self) -> PoolStats {
-        let state = self.lock();
+        let state = self.state.lock();
         PoolStats { queued: state.items.len(), ..state.stats }
     }
 
@@ -262,10 +262,6 @@ impl<T> Queue<T> {
         for _ in 0..sleepers {
             self.work.notify_one();
         }
-    }
-
-    fn lock(&self) -> Quiet<'_, State<T>> {
-        self.state.lock()
     }
 }
 
