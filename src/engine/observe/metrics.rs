@@ -94,8 +94,11 @@ trait Source: Send + Sync {
     fn observers(&self) -> &[Observer];
 }
 
+type ReadCounter = fn(&Stats) -> u64;
+type ReadGauge = fn(&Stats, &[Observer]) -> f64;
+
 /// Each counter's name, its description, and how to read it.
-const COUNTERS: [(&str, &str, fn(&Stats) -> u64); 11] = [
+const COUNTERS: [(&str, &str, ReadCounter); 11] = [
     ("tickless_timers_scheduled_total", "Timers scheduled.", |s| s.scheduled),
     ("tickless_timers_seated_total", "Timers scheduled in a cancelled one's seat.", |s| s.seated),
     ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |s| s.cancelled),
@@ -110,7 +113,7 @@ const COUNTERS: [(&str, &str, fn(&Stats) -> u64); 11] = [
 ];
 
 /// Each gauge's name, its description, and how to read it. All but `MAX_LATENESS` are numbers.
-const GAUGES: [(&str, &str, fn(&Stats, &[Observer]) -> f64); 5] = [
+const GAUGES: [(&str, &str, ReadGauge); 5] = [
     ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
     ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),

@@ -138,7 +138,8 @@ fn find<T: Send + 'static>(
         }
         // ORDER: Acquire - pairs with the Release in `count_stop`.
         let stops = STOPS.load(Ordering::Acquire);
-        // Dropped outside: this may run foreign code, which may call into this file again.
+        // Dropped when the table is no longer borrowed: this may run foreign code, which may call
+        // into this file again.
         drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
         // If that code used another engine, this one is no longer current: look again.
         if let Some(cache) = current(number) {
