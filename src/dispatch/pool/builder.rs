@@ -32,6 +32,8 @@ pub struct PoolBuilder {
 
 pub(super) const MAX_THREADS: usize = 1024;
 
+const QUEUE_BOUND: usize = 1024;
+
 // === impl PoolBuilder ===
 
 impl PoolBuilder {
@@ -44,7 +46,7 @@ impl PoolBuilder {
         PoolBuilder {
             full,
             threads: None,
-            queue_bound: 1024,
+            queue_bound: QUEUE_BOUND,
             thread_name: "tickless-pool".to_owned(),
         }
     }
