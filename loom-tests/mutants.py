@@ -676,12 +676,12 @@ MUTANTS = {
     ),
     "a ring goes without waiting for readers": (
         "dismantle",
-        [(WHEEL, [("            unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
+        [(WHEEL, [("                unsafe { after_readers(move || free_slice(made)) };", "            free_slice(made);"),
                   ("use crate::entry::after_readers;\n", "")])],
     ),
     "no mark in place of a ring that goes": (
         "dismantle",
-        [(WHEEL, [("segment.swap(never(), Ordering::AcqRel)", "segment.load(Ordering::Acquire)")])],
+        [(WHEEL, [("self.segments[at].swap(never(), Ordering::AcqRel)", "self.segments[at].load(Ordering::Acquire)")])],
     ),
     # A thread that is stopped in the middle of a call
     "only the first who posts a notice rings": (
@@ -846,7 +846,7 @@ MUTANTS = {
                             ("                state.present -= 1;\n                return None;", "                return None;")])],
     ),
     "a worker that comes back is not counted": (
-        "queue", [(QUEUE, [("self.lock().present += 1;", "self.lock().present += 0;")])],
+        "queue", [(QUEUE, [("self.state.lock().present += 1;", "self.state.lock().present += 0;")])],
     ),
     "a close wakes no worker": (
         "queue", [(QUEUE, [("        self.work.notify_all();\n", "")])],

@@ -1,22 +1,29 @@
 //! Macros of the whole crate.
 
-/// Implements `Debug` for a type by the fields that are named here, and `..` for the rest:
-/// `debug! { impl[T: Send] Handle[T] { state = |handle| handle.state() } }`
+/// Implements `Debug` for a type by the fields that are named here, and `..` for the rest. A name
+/// without a value is that of a field:
+/// `debug! { impl[T: Send] Pool[T] { full, stats = |pool| pool.stats() } }`
 macro_rules! debug {
     (
         impl[$($generics:tt)*] $name:ident[$($arguments:tt)*] {
-            $($field:ident = |$this:ident| $value:expr),* $(,)?
+            $($field:ident $(= |$this:ident| $value:expr)?),* $(,)?
         }
     ) => {
         impl<$($generics)*> ::std::fmt::Debug for $name<$($arguments)*> {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 let mut fields = f.debug_struct(stringify!($name));
                 $(
-                    let $this = self;
-                    fields.field(stringify!($field), &$value);
+                    $(let $this = self;)?
+                    fields.field(stringify!($field), debug!(@value self $field $($value)?));
                 )*
                 fields.finish_non_exhaustive()
             }
         }
+    };
+    (@value $self:ident $field:ident) => {
+        &$self.$field
+    };
+    (@value $self:ident $field:ident $value:expr) => {
+        &$value
     };
 }

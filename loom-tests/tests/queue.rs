@@ -62,7 +62,7 @@ impl Source for Deal<'_> {
 
     fn settle(&mut self) {
         if let Some(queue) = self.looks {
-            assert!(queue.counters().longest <= 1, "the bound");
+            assert!(queue.stats().longest_queue <= 1, "the bound");
         }
     }
 }
@@ -122,11 +122,11 @@ impl Rig {
 
     /// What was counted, once all have returned: taken, kept and dropped.
     fn sums(&self) -> (u64, u64, u64) {
-        let counters = self.queue.counters();
-        assert_eq!((counters.queued, counters.running, counters.panicked), (0, 0, 0));
-        assert_eq!(counters.done, self.taken.load(Relaxed));
-        assert_eq!(counters.ran_inline, self.kept.load(Relaxed));
-        (counters.done, counters.ran_inline, counters.dropped)
+        let stats = self.queue.stats();
+        assert_eq!((stats.queued, stats.running, stats.panicked), (0, 0, 0));
+        assert_eq!(stats.ran, self.taken.load(Relaxed));
+        assert_eq!(stats.ran_inline, self.kept.load(Relaxed));
+        (stats.ran, stats.ran_inline, stats.dropped)
     }
 }
 

@@ -117,8 +117,10 @@ impl<'a, T> Batch<'a, T> {
     /// Takes the next payload and its deadline, for a caller that holds a lock: slow tasks are not
     /// reported until [`tell`](Batch::tell).
     pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
-        if self.stopwatch.is_some() {
-            self.note();
+        // If none is left, the last payload's time ends when the handler returns.
+        if let (Some(stopwatch), Some(&(next, _))) = (&mut self.stopwatch, self.queue.front()) {
+            let sample = Sample { next: Some(next), waiting: self.queue.len(), panicked: false };
+            stopwatch.note(self.clock, self.scale, sample);
         }
         self.take_next()
     }
@@ -153,16 +155,6 @@ impl<'a, T> Batch<'a, T> {
         let next = self.queue.pop_front()?;
         add_alone(self.fired, 1);
         Some(next)
-    }
-
-    #[cold]
-    fn note(&mut self) {
-        // If none is left, the last payload's time ends when the handler returns.
-        let next = self.queue.front().map(|&(deadline, _)| deadline);
-        if let Some(stopwatch) = self.stopwatch.as_mut().filter(|_| next.is_some()) {
-            let sample = Sample { next, waiting: self.queue.len(), panicked: false };
-            stopwatch.note(self.clock, self.scale, sample);
-        }
     }
 
     /// Converts a queued payload to the form that handlers see.

@@ -2,11 +2,12 @@
 //!
 //! *Owner*: the engine. Monitors share the counters.
 
+use std::iter;
+
 use crossbeam_channel::{Sender, TrySendError};
 
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::due_items::DueItems;
 use super::{Batch, Due, Handler, Monitor};
 
 /// A handler that sends due payloads into a channel, in order, for
@@ -162,12 +163,12 @@ impl<T: Send> Handler<T> for Channel<T> {
 }
 
 impl<T: Send> Handler<T> for DueChannel<T> {
-    fn fire(&self, batch: Batch<'_, T>) {
-        self.0.send_all(DueItems(batch));
+    fn fire(&self, mut batch: Batch<'_, T>) {
+        self.0.send_all(iter::from_fn(|| batch.next_due()));
     }
 }
 
-debug! { impl[T] Channel[T] { waits = |this| this.waits, stats = |this| this.counts.read() } }
+debug! { impl[T] Channel[T] { waits, stats = |this| this.counts.read() } }
 
 // === impl Counts ===
 

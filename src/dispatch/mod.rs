@@ -17,15 +17,10 @@
 mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod channel;
-mod contained;
-#[cfg(not(any(loom, shuttle)))]
-mod due_items;
 mod handler;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
-#[cfg(not(any(loom, shuttle)))]
 mod panics;
-mod payload;
 #[cfg(not(any(loom, shuttle)))]
 #[doc(hidden)]
 pub mod pool;
@@ -38,8 +33,6 @@ mod slow;
 mod task;
 #[cfg(not(any(loom, shuttle)))]
 mod waits;
-#[cfg(not(any(loom, shuttle)))]
-mod yielding;
 
 /// The part of the pool that the models test. The rest uses the system's threads.
 #[cfg(any(loom, shuttle))]
@@ -52,14 +45,13 @@ pub use batch::Queue;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
-#[doc(hidden)]
-pub use contained::{contained, contained_or, drop_each};
-pub use handler::{Handler, Inline};
+pub use handler::{Handler, Inline, IntoPayload};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use panics::Panics;
-pub use payload::IntoPayload;
+#[doc(hidden)]
+pub use panics::{contained, contained_or, drop_each};
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
@@ -77,6 +69,4 @@ pub use slow::{OnSlowTask, SlowRule};
 pub(crate) use slow::{Sample, Stopwatch};
 pub use task::Task;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use waits::{Party, wait_for, work_for, works_for};
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use yielding::yield_while;
+pub(crate) use waits::{Party, wait_for, work_for, works_for, yield_while};

@@ -1,7 +1,5 @@
 //! A view of a dispatcher's counters, for a caller that has given the dispatcher to an engine.
 
-use std::fmt;
-
 use crate::sync::Arc;
 
 /// Reads a dispatcher's counters without keeping it alive: a pool ends and a channel closes as if
@@ -19,6 +17,7 @@ use crate::sync::Arc;
 /// assert_eq!(monitor.stats(), PoolStats::default(), "nothing was due");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Monitor<S> {
     read: Arc<dyn Fn() -> S + Send + Sync>,
 }
@@ -36,14 +35,4 @@ impl<S> Monitor<S> {
     }
 }
 
-impl<S> Clone for Monitor<S> {
-    fn clone(&self) -> Monitor<S> {
-        Monitor { read: self.read.clone() }
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for Monitor<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Monitor").field(&self.stats()).finish()
-    }
-}
+debug! { impl[S: std::fmt::Debug] Monitor[S] { stats = |this| this.stats() } }

@@ -1,27 +1,66 @@
-//! Makes several calls of the user's code, each even if another panics.
+//! Calls to the user's code, which may panic.
 //!
-//! `contained` swallows a panic. `Panics` is for panics that belong to the caller: the first is
-//! resumed after all calls were made. The others are swallowed, and so is a panic from dropping a
-//! panic's payload.
+//! [`contained`] swallows a panic. [`Panics`] is for several calls, each made even if another
+//! panics, and for panics that belong to the caller: the first is resumed after all calls were
+//! made. The others are swallowed, and so is a panic from dropping a panic's payload.
 //!
 //! *Owner*: the function that makes the calls.
 //!
-//! *Tested by*: the unit tests below, `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
+//! *Tested by*: the unit tests below, `tests/panics.rs`, `tests/faults.rs`,
+//! `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
 
 use std::any::Any;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+#[cfg(not(any(loom, shuttle)))]
+use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::contained;
+use crate::sync::assert_outside;
 
 /// The first panic of several calls.
+#[cfg(not(any(loom, shuttle)))]
+#[derive(Debug)]
 #[must_use = "a panic goes on when it is told to"]
 pub(crate) struct Panics {
     first: Option<Box<dyn Any + Send>>,
 }
 
+/// Calls `f`, which is foreign code. Returns `false` if it panicked. The panic is swallowed, even
+/// if dropping its payload panics in turn.
+#[track_caller]
+pub fn contained(f: impl FnOnce()) -> bool {
+    contained_or(f, |_| ())
+}
+
+/// As [`contained`], and calls `tell` with the panic's payload.
+#[track_caller]
+pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
+    assert_outside();
+    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
+    forget_if_it_panics(|| tell(&*panic));
+    forget_if_it_panics(|| drop(panic));
+    false
+}
+
+/// Drops payloads one by one: if one drop panics, the others are still dropped, and the thread
+/// continues.
+pub fn drop_each<T>(payloads: Vec<T>) {
+    for payload in payloads {
+        contained(|| drop(payload));
+    }
+}
+
+/// Calls `f` and drops the payload of its panic. If that drop panics as well, the second payload
+/// is leaked.
+fn forget_if_it_panics(f: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(panic);
+    }
+}
+
 // === impl Panics ===
 
+#[cfg(not(any(loom, shuttle)))]
 impl Panics {
     /// Nothing has panicked.
     pub(crate) fn none() -> Panics {
@@ -67,6 +106,7 @@ impl Panics {
     }
 }
 
+#[cfg(not(any(loom, shuttle)))]
 impl Drop for Panics {
     /// Swallows a panic that was not resumed: the thread is unwinding from another one.
     fn drop(&mut self) {
@@ -76,13 +116,7 @@ impl Drop for Panics {
     }
 }
 
-impl fmt::Debug for Panics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Panics").field("any", &self.first.is_some()).finish()
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

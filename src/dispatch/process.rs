@@ -10,11 +10,11 @@ use crate::os;
 use crate::sync::{Counter, Ordering};
 
 /// A process, as remembered by a value that has threads in it.
+///
+/// The number is that of the forks between it and the first process that called
+/// [`Process::current`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    /// The number of forks between it and the first process that called [`Process::current`].
-    forks: u64,
-}
+pub(crate) struct Process(u64);
 
 /// A handler that is called in each child process after a fork.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Process {
 
     fn now() -> Process {
         // ORDER: Relaxed - it is written before a child has a second thread.
-        Process { forks: FORKS.load(Ordering::Relaxed) }
+        Process(FORKS.load(Ordering::Relaxed))
     }
 }
 

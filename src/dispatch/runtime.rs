@@ -119,21 +119,18 @@ impl<T: Send + 'static> OnTokio<T> {
     /// assert_eq!(runtime.block_on(receiver.recv()), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn spawn_with<F>(
+    pub fn spawn_with<F: Future<Output = ()> + Send + 'static>(
         handle: Handle,
         work: impl Fn(T) -> F + Send + Sync + 'static,
-    ) -> OnTokio<T>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    ) -> OnTokio<T> {
         let work = Arc::new(work);
         OnTokio::new(move |payload, job| {
             let work = work.clone();
             let task = async move {
                 // Dropped after the payload, also if the runtime drops both.
-                let job = job;
+                let mut job = job;
                 work(payload).await;
-                job.finish();
+                job.is_finished = true;
             };
             drop(handle.spawn(task));
         })
@@ -148,9 +145,9 @@ impl<T: Send + 'static> OnTokio<T> {
         OnTokio::new(move |payload, job| {
             let work = work.clone();
             let task = move || {
-                let job = job;
+                let mut job = job;
                 work(payload);
-                job.finish();
+                job.is_finished = true;
             };
             drop(handle.spawn_blocking(task));
         })
@@ -180,12 +177,6 @@ impl<T> Handler<T> for OnTokio<T> {
 debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 
 // === impl Job ===
-
-impl Job {
-    fn finish(mut self) {
-        self.is_finished = true;
-    }
-}
 
 impl Drop for Job {
     fn drop(&mut self) {

@@ -92,7 +92,7 @@ pub(crate) struct Sample {
 
 // === impl SlowRule ===
 
-debug! { impl[] SlowRule[] { threshold = |this| this.threshold } }
+debug! { impl[] SlowRule[] { threshold } }
 
 // === impl Stopwatch ===
 
@@ -112,11 +112,20 @@ impl Stopwatch {
     /// [`tell`](Stopwatch::tell) reports them.
     pub(crate) fn note(&mut self, clock: &Clock, scale: Scale, sample: Sample) {
         let now_ns = clock.now_ns();
-        if let Some(running) = self.running.take() {
-            let took = Duration::from_nanos(now_ns.saturating_sub(running.taken_ns));
+        if let Some(Running { deadline, taken_ns }) = self.running.take() {
+            let took = Duration::from_nanos(now_ns.saturating_sub(taken_ns));
             if took >= self.rule.threshold {
                 self.slow += 1;
-                self.untold.push(self.describe(clock, scale, sample, running, took));
+                let due_ns = scale.start_ns(deadline).unwrap_or(taken_ns);
+                self.untold.push(SlowTask {
+                    shard: self.shard,
+                    deadline: super::batch::instant_of(clock, scale, deadline),
+                    lateness: Duration::from_nanos(taken_ns.saturating_sub(due_ns)),
+                    took,
+                    threshold: self.rule.threshold,
+                    waiting: sample.waiting,
+                    panicked: sample.panicked,
+                });
             }
         }
         self.running = sample.next.map(|deadline| Running { deadline, taken_ns: now_ns });
@@ -139,27 +148,6 @@ impl Stopwatch {
     pub(crate) fn slow(&self) -> u64 {
         self.slow
     }
-
-    fn describe(
-        &self,
-        clock: &Clock,
-        scale: Scale,
-        sample: Sample,
-        running: Running,
-        took: Duration,
-    ) -> SlowTask {
-        let Running { deadline, taken_ns } = running;
-        let due_ns = scale.start_ns(deadline).unwrap_or(taken_ns);
-        SlowTask {
-            shard: self.shard,
-            deadline: super::batch::instant_of(clock, scale, deadline),
-            lateness: Duration::from_nanos(taken_ns.saturating_sub(due_ns)),
-            took,
-            threshold: self.rule.threshold,
-            waiting: sample.waiting,
-            panicked: sample.panicked,
-        }
-    }
 }
 
-debug! { impl[] Stopwatch[] { rule = |this| this.rule, slow = |this| this.slow } }
+debug! { impl[] Stopwatch[] { rule, slow } }

@@ -32,7 +32,8 @@ pub struct Task {
     neither: PhantomData<*mut ()>,
 }
 
-/// How to run or drop a closure of one type, given the address of a task's data.
+/// How to run or drop a closure of one type, given the address of a task's data: it holds such a
+/// closure, which is gone then.
 struct VTable {
     run: unsafe fn(*mut ()),
     /// `None` if there is nothing to drop.
@@ -112,25 +113,16 @@ const fn fits<F>() -> bool {
 impl VTable {
     const fn of<F: FnOnce()>() -> VTable {
         VTable {
-            run: run::<F>,
-            drop: if needs_drop::<F>() { Some(drop_in_place::<F>) } else { None },
+            // SAFETY: the caller's data is an `F`, which is consumed.
+            run: |data| unsafe { data.cast::<F>().read()() },
+            drop: if needs_drop::<F>() {
+                // SAFETY: the caller's data is an `F`, which is dropped.
+                Some(|data| unsafe { data.cast::<F>().drop_in_place() })
+            } else {
+                None
+            },
         }
     }
-}
-
-/// # Safety
-/// `data` points to an `F`, which is consumed.
-unsafe fn run<F: FnOnce()>(data: *mut ()) {
-    // SAFETY: the caller says so.
-    let closure = unsafe { data.cast::<F>().read() };
-    closure();
-}
-
-/// # Safety
-/// `data` points to an `F`, which is dropped.
-unsafe fn drop_in_place<F>(data: *mut ()) {
-    // SAFETY: the caller says so.
-    unsafe { data.cast::<F>().drop_in_place() };
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -1,21 +1,27 @@
-//! Detects circular waits for the end of engines and pools: a circle is an error, not a deadlock.
+//! Which threads wait for which, so that no wait is a deadlock.
 //!
-//! An engine ends when its reapers have returned from their tasks, a pool when its workers have.
-//! Such a task may itself wait for the end of another engine or pool. If that one cannot end before
-//! this task returns, directly or through others, all of them would wait for ever. The wait that
-//! would close the circle is refused.
+//! *Circles*: an engine ends when its reapers have returned from their tasks, a pool when its
+//! workers have. Such a task may itself wait for the end of another engine or pool. If that one
+//! cannot end before this task returns, directly or through others, all of them would wait for
+//! ever. The wait that would close the circle is refused: it is an error, not a deadlock.
 //!
 //! Only waits of this crate are known here. A task that waits for another by other means (a
 //! channel, a lock) may still be part of a circle that is not detected.
 //!
-//! *Owner*: each thread has the list of parties that it works for. The waits in progress are behind
-//! one lock. A thread takes it only if it works for a party, and calls nothing else under it.
+//! *Yielding*: a reaper may wait for a pool's workers (`Full::Block`). A task on such a worker that
+//! stops an engine, or runs its turns, waits for a reaper. So all code of the engine that waits for
+//! a reaper waits inside [`yield_while`]: there a worker tells its pool that it will not take
+//! payloads, and if it was the last one, reapers stop waiting for room.
 //!
-//! *Tested by*: `tests/stop_cycles.rs`.
+//! *Owner*: each thread has the list of parties that it works for, and its post, if it has one. The
+//! waits in progress are behind one lock. A thread takes it only if it works for a party, and calls
+//! nothing else under it.
+//!
+//! *Tested by*: `tests/stop_cycles.rs`, `tests/dispatch_inside.rs`.
 
-use std::mem;
+use std::cell::RefCell;
 
-use crate::sync::{Mutex, MutexGuard, Nesting};
+use crate::sync::{Arc, Mutex, MutexGuard, Nesting};
 
 /// An engine or a pool: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +33,7 @@ pub(crate) enum Party {
 }
 
 /// A thread waits for `awaited`, and so do all parties that cannot end before it continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Wait {
     waiting: Vec<Party>,
     awaited: Party,
@@ -34,13 +41,20 @@ struct Wait {
 
 /// A wait in progress. It ends when this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    wait: Option<(Vec<Party>, Party)>,
+pub(crate) struct Waiting(Option<Wait>);
+
+/// A thread's post: work that reapers may be waiting for. A worker's post is its pool.
+pub(crate) trait Post: Send + Sync {
+    /// The thread leaves the post for a while.
+    fn leave(&self);
+    /// The thread is back.
+    fn resume(&self);
 }
 
 thread_local! {
     /// The parties whose ends wait for the task that this thread is running.
     static WORKS_FOR: Nesting<Party> = const { Nesting::new() };
+    static POST: RefCell<Option<Arc<dyn Post>>> = const { RefCell::new(None) };
 }
 
 static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
@@ -60,14 +74,15 @@ pub(crate) fn works_for(party: Party) -> bool {
 pub(crate) fn wait_for(party: Party) -> Option<Waiting> {
     let waiting = WORKS_FOR.with(Nesting::keys);
     if waiting.is_empty() {
-        return Some(Waiting { wait: None });
+        return Some(Waiting(None));
     }
     let mut waits = lock();
     if closes_a_circle(&waits, &waiting, party) {
         return None;
     }
-    waits.push(Wait { waiting: waiting.clone(), awaited: party });
-    Some(Waiting { wait: Some((waiting, party)) })
+    let wait = Wait { waiting, awaited: party };
+    waits.push(wait.clone());
+    Some(Waiting(Some(wait)))
 }
 
 /// Whether the end of `party` waits, directly or not, for one of `waiting`.
@@ -94,11 +109,40 @@ fn lock() -> MutexGuard<'static, Vec<Wait>> {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let Some((waiting, awaited)) = mem::take(&mut self.wait) else { return };
+        let Some(wait) = &self.0 else { return };
         let mut waits = lock();
-        let at = waits.iter().position(|w| w.awaited == awaited && w.waiting == waiting);
+        let at = waits.iter().position(|other| other == wait);
         waits.swap_remove(at.expect("a wait that was entered is there"));
     }
+}
+
+/// Runs `f` with the calling thread at `post`.
+pub(crate) fn serve<R>(post: Arc<dyn Post>, f: impl FnOnce() -> R) -> R {
+    POST.set(Some(post));
+    let result = f();
+    POST.take();
+    result
+}
+
+/// Runs `f`, which may wait for a reaper. The thread leaves its post meanwhile, if it has one.
+pub(crate) fn yield_while<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(Option<Arc<dyn Post>>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if let Some(post) = self.0.take() {
+                post.resume();
+                POST.set(Some(post));
+            }
+        }
+    }
+    // The post is taken out, so that a nested call does not leave it twice. A thread that is
+    // ending has left its post.
+    let post = POST.try_with(RefCell::take).unwrap_or_default();
+    if let Some(post) = &post {
+        post.leave();
+    }
+    let _back = Back(post);
+    f()
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

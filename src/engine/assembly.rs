@@ -2,19 +2,20 @@
 
 use std::io;
 
-use crate::dispatch::{Batch, Handler, Inline, contained};
+use crate::dispatch::{Batch, Handler, Inline, Party, contained, work_for};
 use crate::doorbell::{Bell, Doorbell, Hook};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{self, Alarm};
-use crate::reaper;
+use crate::reaper::{self, Ending, Observer};
 use crate::shard::Shard;
-use crate::sync::{Arc, JoinHandle, OnceLock, mpsc, thread};
+use crate::sync::{Arc, AtomicUsize, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
-use super::core::Core;
-use super::driving::inside;
-use super::{Builder, Driver, Engine, thread_cache};
+use super::core::{Core, Owned};
+use super::stopping::Inner;
+use super::thread_cache::{self, ENGINES};
+use super::{Builder, Driver, Engine};
 
 // === impl Builder: building ===
 
@@ -33,11 +34,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_typed<T, F>(self, handler: F) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
-    {
+    pub fn build_typed<T: Send + 'static>(
+        self,
+        handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         self.build_with_handler(handler)
     }
 
@@ -46,11 +46,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_each<T, F>(self, each: F) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        F: Fn(T) + Send + Sync + 'static,
-    {
+    pub fn build_each<T: Send + 'static>(
+        self,
+        each: impl Fn(T) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         self.build_typed(move |batch| batch.for_each(&each))
     }
 
@@ -62,11 +61,10 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Builder::build).
-    pub fn build_with_handler<T, H>(self, handler: H) -> Result<Engine<T>, BuildError>
-    where
-        T: Send + 'static,
-        H: Handler<T> + 'static,
-    {
+    pub fn build_with_handler<T: Send + 'static, H: Handler<T> + 'static>(
+        self,
+        handler: H,
+    ) -> Result<Engine<T>, BuildError> {
         let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
         let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
         let geometry = Geometry::new(self.slots, reach)?;
@@ -89,13 +87,17 @@ impl Builder {
                 let doorbell = self.doorbell(i, has_threads)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
-            .collect::<Result<_, BuildError>>()?;
+            .collect::<Result<Box<[_]>, BuildError>>()?;
         let observation = self.observation_named();
-        let core = Core::new(shards, shared, clock, scale, Box::new(handler), &observation);
-        if !has_threads {
-            return Ok(Engine::from_parts(core, false, Vec::new()));
-        }
-        self.start(core)
+        let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
+        let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
+        let handler = Owned { party: Party::Engine(number), handler };
+        let ending = Ending::new(shards.len(), handler);
+        let routed = AtomicUsize::new(0);
+        let core = Core { shards, shared, observers, clock, scale, ending, routed };
+        let core = Arc::new(core);
+        ENGINES.enter(number, &core);
+        self.start(core, has_threads)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -135,21 +137,19 @@ impl Builder {
         }))
     }
 
-    /// Starts a reaper for each shard. If one cannot be started, the others are stopped.
-    fn start<T: Send + 'static>(&self, core: Arc<Core<T>>) -> Result<Engine<T>, BuildError> {
-        let mut threads = Vec::with_capacity(core.shards.len());
+    /// Starts a reaper for each shard, if the engine has threads. If one cannot be started, the
+    /// others are stopped.
+    fn start<T: Send + 'static>(
+        &self,
+        core: Arc<Core<T>>,
+        has_threads: bool,
+    ) -> Result<Engine<T>, BuildError> {
         let mut failure = None;
-        for index in 0..core.shards.len() {
-            match self.start_one(&core, index) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
+        let start = |i| self.start_one(&core, i).map_err(|error| failure = Some(error)).ok();
+        let reapers = if has_threads { core.shards.len() } else { 0 };
+        let threads = (0..reapers).map_while(start).collect();
         // From here on, dropping the engine stops the reapers that were started.
-        let engine = Engine::from_parts(core, true, threads);
+        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) };
         match failure {
             None => Ok(engine),
             Some(error) => Err(BuildError::Thread(error)),
@@ -170,7 +170,7 @@ impl Builder {
             let may_run = outcome.is_ok();
             // The builder waits for this message, so there is a receiver.
             let _ = report.send(outcome);
-            inside(core.id(), || {
+            work_for(core.party(), || {
                 // If a stop comes before the thread has begun, the stopper ends the role itself.
                 if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
                     let (reaper, queue) = core.reaper(index, &mut role);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
 use crate::memory::Shared;
-use crate::reaper::{Ending, Observation, Observer, Reaper, Turns};
+use crate::reaper::{Ending, Observer, Reaper, Turns};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::thread_cache::{self, ENGINES};
@@ -17,9 +17,9 @@ use super::thread_cache::{self, ENGINES};
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
 /// handler may wait for threads of its own, whose tasks may wait for the engine.
 pub(super) struct Owned<T> {
-    engine: u32,
+    pub(super) party: Party,
     /// `None` once it is being dropped.
-    handler: Option<Box<dyn Handler<T>>>,
+    pub(super) handler: Option<Box<dyn Handler<T>>>,
 }
 
 /// A shard's role, held by the thread that runs turns of the shard.
@@ -34,9 +34,8 @@ pub(super) struct Core<T> {
     pub(super) clock: Clock,
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
-    routed: AtomicUsize,
-    /// Whether `dismantle` has run.
-    dismantled: AtomicBool,
+    /// How many threads began to use the engine.
+    pub(super) routed: AtomicUsize,
 }
 
 // === impl Owned ===
@@ -44,44 +43,27 @@ pub(super) struct Core<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         let handler = self.handler.take();
-        work_for(Party::Engine(self.engine), || contained(|| drop(handler)));
+        work_for(self.party, || contained(|| drop(handler)));
     }
 }
 
 // === impl Core ===
-
-impl<T: Send + 'static> Core<T> {
-    pub(super) fn new(
-        shards: Box<[Shard<T>]>,
-        shared: Shared<T>,
-        clock: Clock,
-        scale: Scale,
-        handler: Box<dyn Handler<T>>,
-        observation: &Observation,
-    ) -> Arc<Core<T>> {
-        let observers = (0..shards.len()).map(|i| Observer::new(i, observation)).collect();
-        let handler = Owned { engine: shared.engine, handler: Some(handler) };
-        let ending = Ending::new(shards.len(), handler);
-        let core = Arc::new(Core {
-            shards,
-            shared,
-            observers,
-            clock,
-            scale,
-            ending,
-            routed: AtomicUsize::new(0),
-            dismantled: AtomicBool::new(false),
-        });
-        ENGINES.enter(core.id(), &core);
-        core
-    }
-}
 
 impl<T> Core<T> {
     /// The engine's number.
     #[inline]
     pub(super) fn id(&self) -> u32 {
         self.shared.engine
+    }
+
+    /// The engine, as a party whose end waits for threads.
+    pub(super) fn party(&self) -> Party {
+        Party::Engine(self.id())
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from.
+    pub(super) fn is_inherited(&self) -> bool {
+        thread_cache::is_inherited(self.id())
     }
 
     /// Returns the shard for a thread that begins to use the engine: round robin.
@@ -137,11 +119,6 @@ impl<T> Core<T> {
     /// # Safety
     /// The last `Engine` is gone, and the engine was stopped.
     pub(super) unsafe fn dismantle(&self) {
-        // ORDER: Relaxed - makes the engine leave the registry once; the calls come one after
-        // another.
-        if self.dismantled.swap(true, Ordering::Relaxed) {
-            return;
-        }
         ENGINES.leave(self.id());
         for shard in &self.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
@@ -175,14 +152,8 @@ impl<T> Core<T> {
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        // ORDER: Relaxed - nobody else is left.
-        if !self.dismantled.load(Ordering::Relaxed) {
-            ENGINES.leave(self.id());
-        }
         // Stopped already, unless no `Engine` was ever made of this core.
         drop_each(self.stop());
         drop_each(self.ending.abandon());
     }
 }
-
-debug! { impl[T] Core[T] { id = |this| this.id() } }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, work_for, works_for, yield_while};
+use crate::dispatch::{work_for, works_for, yield_while};
 use crate::error::TurnError;
 use crate::time::{Tick, saturating_ns};
 
@@ -32,16 +32,6 @@ pub struct Turn {
     pub more: bool,
     /// When the shard needs its next turn. `None`: not before a timer is scheduled on it.
     pub next: Option<Instant>,
-}
-
-/// Runs `f` as a part of a turn of engine `number`.
-pub(super) fn inside<R>(number: u32, f: impl FnOnce() -> R) -> R {
-    work_for(Party::Engine(number), f)
-}
-
-/// Whether the calling thread is inside a turn of engine `number`.
-pub(super) fn is_inside(number: u32) -> bool {
-    works_for(Party::Engine(number))
 }
 
 // === impl Turn ===
@@ -135,8 +125,7 @@ impl<T: Send + 'static> Engine<T> {
         if shard >= core.shards.len() {
             return Err(TurnError::NoSuchShard { shard, shards: core.shards.len() });
         }
-        let (fired, more, next) = turn(core, shard, core.now(), max_fired)?;
-        Ok(Turn { fired, more, next: core.instant_of(next) })
+        core.turn(shard, max_fired)
     }
 
     /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
@@ -188,9 +177,9 @@ impl<T: Send + 'static> Engine<T> {
         loop {
             let mut again = false;
             for shard in 0..core.shards.len() {
-                let (fired, more, _) = turn(core, shard, core.now(), usize::MAX)?;
-                all_fired += fired;
-                again |= more || fired > 0;
+                let turn = core.turn(shard, usize::MAX)?;
+                all_fired += turn.fired;
+                again |= turn.more || turn.fired > 0;
             }
             if !again {
                 return Ok(all_fired);
@@ -217,39 +206,40 @@ impl<T: Send + 'static> Engine<T> {
         if self.is_inherited() {
             return Err(TurnError::Forked);
         }
-        if self.inner().has_threads() {
+        if self.inner.has_threads {
             return Err(TurnError::Driven);
         }
-        if is_inside(self.core().id()) {
+        if works_for(self.core().party()) {
             return Err(TurnError::InsideTask);
         }
         Ok(())
     }
 }
 
-/// Runs one turn, and publishes when the shard needs the next.
-fn turn<T: Send + 'static>(
-    core: &Core<T>,
-    index: usize,
-    now: Tick,
-    max_fired: usize,
-) -> Result<(usize, bool, Tick), TurnError> {
-    let mut role = yield_while(|| core.ending.take(index)).ok_or(TurnError::Stopped)?;
-    let shard = &core.shards[index];
-    let before = shard.doorbell().wakes_at();
-    shard.doorbell().retract();
-    let report = inside(core.id(), || {
-        let (reaper, queue) = core.reaper(index, &mut role);
-        reaper.turn(queue, now, max_fired)
-    });
-    let report = report.ok_or(TurnError::Stopped)?;
-    shard.doorbell().publish(report.next);
-    let more = report.busy || shard.has_notices();
-    let is_for_others = shard.doorbell().is_for_others(before, report.next);
-    // The hook may do anything, even run a turn, so the role is given back first.
-    drop(role);
-    if is_for_others {
-        shard.doorbell().call_hook();
+// === impl Core: a turn ===
+
+impl<T: Send + 'static> Core<T> {
+    /// Runs one turn, and publishes when the shard needs the next.
+    fn turn(&self, index: usize, max_fired: usize) -> Result<Turn, TurnError> {
+        let now = self.now();
+        let mut role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
+        let shard = &self.shards[index];
+        let doorbell = shard.doorbell();
+        let before = doorbell.wakes_at();
+        doorbell.retract();
+        let report = work_for(self.party(), || {
+            let (reaper, queue) = self.reaper(index, &mut role);
+            reaper.turn(queue, now, max_fired)
+        });
+        let report = report.ok_or(TurnError::Stopped)?;
+        doorbell.publish(report.next);
+        let more = report.busy || shard.has_notices();
+        let is_for_others = doorbell.is_for_others(before, report.next);
+        // The hook may do anything, even run a turn, so the role is given back first.
+        drop(role);
+        if is_for_others {
+            doorbell.call_hook();
+        }
+        Ok(Turn { fired: report.fired, more, next: self.instant_of(report.next) })
     }
-    Ok((report.fired, more, report.next))
 }

@@ -1,22 +1,24 @@
-//! The engine's type: how an engine is made and shared, and how it schedules payloads. Turns for
-//! callers are in `driving`, the end is in `stopping`.
+//! The engine's type: how an engine is made and shared, also by the whole process, and how it
+//! schedules payloads. Turns for callers are in `driving`, the end is in `stopping`.
 //!
 //! *Owner*: any thread, through its thread cache (`thread_cache`); scheduling takes no lock.
+//!
+//! *Tested by*: `tests/future_global.rs`, `tests/fork.rs` (the process's own engine), nearly all
+//! other tests.
 
 use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::dispatch::{Batch, Handler, IntoPayload, Task};
 use crate::entry::Entry;
 use crate::error::{BindError, BuildError, ScheduleError};
-use crate::sync::{Arc, JoinHandle};
+use crate::sync::{Arc, AtomicPtr, Ordering};
 use crate::time::Clock;
 
 use super::core::Core;
 use super::stopping::Inner;
-use super::thread_cache::{self, ThreadCache, is_inherited};
-use super::{Builder, Handle, When};
+use super::{Builder, Handle, When, thread_cache};
 
 /// A timer engine.
 ///
@@ -68,8 +70,12 @@ use super::{Builder, Handle, When};
 /// [`StopError::Forked`]: crate::StopError::Forked
 /// [`TurnError::Forked`]: crate::TurnError::Forked
 pub struct Engine<T: Send + 'static = Task> {
-    inner: Arc<Inner<T>>,
+    pub(super) inner: Arc<Inner<T>>,
 }
+
+/// The engine of this process or of the one that it was forked from, or null. An engine that was
+/// published here is never freed.
+static GLOBAL: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
 
 // === impl Engine: of closures ===
 
@@ -85,6 +91,67 @@ impl Engine {
     /// Returns a [`Builder`], for an engine of closures or of payloads of any type.
     pub fn builder() -> Builder {
         Builder::new()
+    }
+}
+
+// === impl Engine: the process's own ===
+
+impl Engine {
+    /// Returns the process's own engine, on which [`sleep`](crate::sleep),
+    /// [`timeout`](crate::timeout) and [`interval`](crate::interval) run. It has the default
+    /// settings (1 ms ticks, a shard per core with a thread each, no limit) and is started on first
+    /// use. It is never dropped. It can be stopped like any other engine, and does not start again.
+    /// A child process has a global engine of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::global();
+    /// assert!(engine.schedule(Duration::from_secs(5), || println!("five seconds"))?.cancel());
+    /// assert!(std::ptr::eq(engine, Engine::global()), "there is one");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// The engine is not running yet, and its threads could not be started.
+    /// [`try_global`](Engine::try_global) returns the error instead.
+    pub fn global() -> &'static Engine {
+        match Engine::try_global() {
+            Ok(engine) => engine,
+            Err(error) => panic!("the process's own engine could not be started: {error}"),
+        }
+    }
+
+    /// As [`global`](Engine::global), but returns the error instead of panicking. The next call
+    /// tries again.
+    ///
+    /// If several threads call this first, each may build an engine, and one of these engines is
+    /// kept.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn try_global() -> Result<&'static Engine, BuildError> {
+        // ORDER: Acquire - pairs with the CAS below: the engine is built.
+        let mut known = GLOBAL.load(Ordering::Acquire);
+        loop {
+            // SAFETY: an engine that was published is never freed, and is only shared from then on.
+            match unsafe { known.as_ref() } {
+                Some(engine) if !engine.is_inherited() => return Ok(engine),
+                _ => {}
+            }
+            let built = Box::into_raw(Box::new(Engine::new()?));
+            // ORDER: AcqRel - publishes the engine; Acquire - sees the engine of a thread that was
+            // faster.
+            match GLOBAL.compare_exchange(known, built, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => known = built,
+                Err(other) => {
+                    known = other;
+                    // SAFETY: it came from `into_raw`, and nobody else has seen it.
+                    drop(unsafe { Box::from_raw(built) });
+                }
+            }
+        }
     }
 }
 
@@ -118,10 +185,9 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn typed<F>(handler: F) -> Result<Engine<T>, BuildError>
-    where
-        F: Fn(Batch<'_, T>) + Send + Sync + 'static,
-    {
+    pub fn typed(
+        handler: impl Fn(Batch<'_, T>) + Send + Sync + 'static,
+    ) -> Result<Engine<T>, BuildError> {
         Builder::new().build_typed(handler)
     }
 
@@ -144,10 +210,7 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn each<F>(each: F) -> Result<Engine<T>, BuildError>
-    where
-        F: Fn(T) + Send + Sync + 'static,
-    {
+    pub fn each(each: impl Fn(T) + Send + Sync + 'static) -> Result<Engine<T>, BuildError> {
         Builder::new().build_each(each)
     }
 
@@ -172,14 +235,6 @@ impl<T: Send + 'static> Engine<T> {
         Builder::new().build_with_handler(handler)
     }
 
-    pub(super) fn from_parts(
-        core: Arc<Core<T>>,
-        has_threads: bool,
-        threads: Vec<JoinHandle<()>>,
-    ) -> Engine<T> {
-        Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) }
-    }
-
     /// The engine's number, which is unique in this process.
     pub(crate) fn number(&self) -> u32 {
         self.core().id()
@@ -187,7 +242,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Whether the engine belongs to a process that this one was forked from.
     pub(crate) fn is_inherited(&self) -> bool {
-        is_inherited(self.number())
+        self.core().is_inherited()
     }
 
     /// The engine's clock.
@@ -196,11 +251,7 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     pub(super) fn core(&self) -> &Arc<Core<T>> {
-        self.inner.core()
-    }
-
-    pub(super) fn inner(&self) -> &Inner<T> {
-        &self.inner
+        &self.inner.core
     }
 }
 
@@ -305,12 +356,9 @@ impl<T: Send + 'static> Engine<T> {
         let Some(mut cache) = thread_cache::of(self.core()) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = when.tick(core, now_ns);
-        let (entry, deferred) = cache.schedule::<false>(deadline, now_ns, payload, owned)?;
-        cache.give_back(deferred);
-        Ok(entry)
+        let now_ns = cache.now_ns();
+        let deadline = when.tick(&cache.core, now_ns);
+        cache.schedule::<false>(deadline, now_ns, payload, owned)
     }
 }
 

@@ -1,8 +1,9 @@
-//! The caller's end of a timer.
+//! The caller's end of a timer, and a guard that cancels a timer when it is dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -14,8 +15,8 @@ use crate::producer::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::Moment;
 
+use super::When;
 use super::thread_cache::{self, Lent, Producers, ThreadCache};
-use super::{Cancel, CancelOnDrop, When};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
 ///
@@ -68,6 +69,32 @@ pub enum State {
     /// The engine stopped first. The stop returned the payload, or left it in the handle: see
     /// [`Handle::reset`].
     Stopped,
+}
+
+/// A handle that cancels when it is dropped: a [`Handle`], or that of a periodic task or a retry.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+///
+/// let engine = Engine::new()?;
+/// {
+///     let _deadline = engine
+///         .schedule(Duration::from_secs(5), || eprintln!("this takes too long"))?
+///         .cancel_on_drop();
+///     // Do the work here. If it ends in time, in whichever way, nothing is printed.
+/// }
+/// assert_eq!(engine.len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a guard that is dropped at once cancels at once"]
+pub struct CancelOnDrop<H: Cancel = Handle>(Option<H>);
+
+/// A handle that can cancel: of this crate alone.
+pub trait Cancel {
+    /// Cancels.
+    fn cancel(self);
 }
 
 // SAFETY: a handle reaches its entry through atomic operations only, and the payload moves to the
@@ -251,3 +278,38 @@ impl<T: Send + 'static> Drop for Handle<T> {
 }
 
 debug! { impl[T: Send + 'static] Handle[T] { state = |this| this.state() } }
+
+// === impl CancelOnDrop ===
+
+impl<H: Cancel> CancelOnDrop<H> {
+    pub(crate) fn new(handle: H) -> CancelOnDrop<H> {
+        CancelOnDrop(Some(handle))
+    }
+
+    /// Returns the handle, which does not cancel when it is dropped.
+    pub fn into_handle(mut self) -> H {
+        self.0.take().expect("a guard has its handle until it is dropped")
+    }
+}
+
+impl<H: Cancel> Deref for CancelOnDrop<H> {
+    type Target = H;
+
+    fn deref(&self) -> &H {
+        self.0.as_ref().expect("a guard has its handle until it is dropped")
+    }
+}
+
+impl<H: Cancel> DerefMut for CancelOnDrop<H> {
+    fn deref_mut(&mut self) -> &mut H {
+        self.0.as_mut().expect("a guard has its handle until it is dropped")
+    }
+}
+
+impl<H: Cancel> Drop for CancelOnDrop<H> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.cancel();
+        }
+    }
+}

@@ -2,11 +2,11 @@
 //!
 //! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
 //!   state that its threads share.
-//! - `facade` is the engine's type and schedules payloads; `when` is the time of a timer as callers
-//!   give it.
-//! - `handle` is the caller's end of a timer; `guard` is a handle that cancels when dropped.
+//! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
+//!   time of a timer as callers give it.
+//! - `handle` is the caller's end of a timer.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
-//! - `global` is the engine that a process shares; `remote` is a weak engine id.
+//! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
 //! - `observe` has statistics, snapshots and metrics.
@@ -16,8 +16,6 @@ mod builder;
 mod core;
 mod driving;
 mod facade;
-mod global;
-mod guard;
 mod handle;
 mod observe;
 mod remote;
@@ -30,9 +28,8 @@ mod when;
 pub use builder::{Builder, Driver};
 pub use driving::Turn;
 pub use facade::Engine;
-pub(crate) use guard::Cancel;
-pub use guard::CancelOnDrop;
-pub use handle::{Handle, State};
+pub(crate) use handle::Cancel;
+pub use handle::{CancelOnDrop, Handle, State};
 pub use observe::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};

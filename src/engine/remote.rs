@@ -2,23 +2,19 @@
 //! reference count.
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::producer::Deferred;
 use crate::time::Tick;
 
-use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
+use super::core::Core;
+use super::thread_cache::{self, Lent, is_inherited};
 use super::{Engine, Handle, When};
 
 /// A weak reference to an engine for closures: its number. It does not keep the engine alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EngineRef {
-    number: u32,
-}
+pub(crate) struct EngineRef(u32);
 
 /// The deadline of a timer, as an engine has computed it, and the time at which it did.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +27,12 @@ pub(crate) struct Computed {
 
 impl EngineRef {
     pub(crate) fn new(engine: &Engine<Task>) -> EngineRef {
-        EngineRef { number: engine.number() }
+        EngineRef(engine.number())
     }
 
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
-        let cache = self.lent()?;
-        cache.core.clock.instant_at(cache.core.clock.now_ns())
+        Some(self.lent()?.core.instant_now())
     }
 
     /// Returns the length of a tick. `None`: the engine is gone.
@@ -57,11 +52,10 @@ impl EngineRef {
             return self.now();
         }
         let mut cache = self.lent()?;
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        match when.due_ns(core, now_ns) {
+        let now_ns = cache.now_ns();
+        match when.due_ns(&cache.core, now_ns) {
             u64::MAX => None,
-            due_ns => core.clock.instant_at(due_ns),
+            due_ns => cache.core.clock.instant_at(due_ns),
         }
     }
 
@@ -69,9 +63,7 @@ impl EngineRef {
     /// to read. `None`: the engine is gone.
     #[inline]
     pub(crate) fn watch_ns(self) -> Option<u64> {
-        let mut cache = self.lent()?;
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        Some(watch.now_ns(&core.clock))
+        Some(self.lent()?.now_ns())
     }
 
     /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. `None`:
@@ -79,9 +71,8 @@ impl EngineRef {
     #[inline]
     pub(crate) fn due_ns(self, when: When) -> Option<u64> {
         let mut cache = self.lent()?;
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        Some(when.due_ns(core, now_ns))
+        let now_ns = cache.now_ns();
+        Some(when.due_ns(&cache.core, now_ns))
     }
 
     /// Computes when a timer for `deadline` is due; a `deadline` of `None` is never. Returns `None`
@@ -93,16 +84,16 @@ impl EngineRef {
             // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
+        let now_ns = cache.now_ns();
         let Some(deadline) = deadline else {
             return Some(Computed { deadline: Tick::NEVER, now_ns });
         };
-        let deadline_ns = core.clock.ns_at(deadline);
-        if now_ns >= deadline_ns && core.clock.now_ns() >= deadline_ns {
+        let Core { clock, scale, .. } = &*cache.core;
+        let deadline_ns = clock.ns_at(deadline);
+        if now_ns >= deadline_ns && clock.now_ns() >= deadline_ns {
             return None;
         }
-        Some(Computed { deadline: core.scale.ceil(deadline_ns), now_ns })
+        Some(Computed { deadline: scale.ceil(deadline_ns), now_ns })
     }
 
     /// Schedules `task` for a deadline that this engine has just computed, on the same thread. (The
@@ -117,10 +108,8 @@ impl EngineRef {
         computed: Computed,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
-        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let Computed { deadline, now_ns } = computed;
-        let scheduled = cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
-        finish(cache, scheduled)
+        let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+        file(cache, computed, task)
     }
 
     /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.
@@ -133,18 +122,16 @@ impl EngineRef {
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        let deadline = core.scale.ceil(deadline_ns);
-        let scheduled = cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true);
-        finish(cache, scheduled)
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.ceil(deadline_ns);
+        file(cache, Computed { deadline, now_ns }, task)
     }
 
     /// Whether the engine belongs to a process that this one was forked from: the timers that it
     /// took never end here.
     #[inline]
     pub(crate) fn is_inherited(self) -> bool {
-        is_inherited(self.number)
+        is_inherited(self.0)
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
@@ -154,19 +141,16 @@ impl EngineRef {
 
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
-        thread_cache::of_number(self.number)
+        thread_cache::of_number(self.0)
     }
 }
 
-/// Gives the thread cache back after a schedule, and makes a handle of the entry.
+/// Files a task in its engine.
 #[inline]
-fn finish(
+fn file(
     cache: Lent<Task>,
-    scheduled: Result<(NonNull<Entry<Task>>, Deferred), ScheduleError<Task>>,
+    Computed { deadline, now_ns }: Computed,
+    task: Task,
 ) -> Result<Handle, ScheduleError<Task>> {
-    let (entry, deferred) = scheduled?;
-    // The handle comes first, because the deferred work may unwind.
-    let handle = Handle::new(entry);
-    cache.give_back(deferred);
-    Ok(handle)
+    cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
 }

@@ -10,19 +10,17 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, drop_each, wait_for, yield_while};
+use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
 use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thread};
 
 use super::Engine;
 use super::core::Core;
-use super::driving::is_inside;
-use super::thread_cache::is_inherited;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
-    core: Arc<Core<T>>,
-    has_threads: bool,
+    pub(super) core: Arc<Core<T>>,
+    pub(super) has_threads: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether a stopper gave up waiting for the engine's tasks.
     gave_up: AtomicBool,
@@ -78,7 +76,7 @@ impl<T: Send + 'static> Engine<T> {
     /// The call comes from one of the engine's own tasks, or from a task that a task of this engine
     /// waits for; the engine then goes on as before. Or the call comes from a child process.
     pub fn stop(&self) -> Result<Vec<T>, StopError> {
-        self.inner().stop(None).map(|stopped| stopped.returned)
+        self.inner.stop(None).map(|stopped| stopped.returned)
     }
 
     /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and returns
@@ -118,7 +116,7 @@ impl<T: Send + 'static> Engine<T> {
     /// As [`stop`](Engine::stop).
     pub fn stop_within(&self, limit: Duration) -> Result<Stopped<T>, StopError> {
         // A limit too long to represent is no limit.
-        self.inner().stop(Instant::now().checked_add(limit))
+        self.inner.stop(Instant::now().checked_add(limit))
     }
 
     /// Whether the engine was stopped: it takes no timers and runs none.
@@ -139,22 +137,14 @@ impl<T: Send + 'static> Inner<T> {
         Inner { core, has_threads, threads: Mutex::new(threads), gave_up }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core<T>> {
-        &self.core
-    }
-
-    pub(super) fn has_threads(&self) -> bool {
-        self.has_threads
-    }
-
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
-        if is_inherited(self.core.id()) {
+        if self.core.is_inherited() {
             return Err(StopError::Forked);
         }
-        if is_inside(self.core.id()) {
+        if works_for(self.core.party()) {
             return Err(StopError::InsideTask);
         }
-        let _waiting = wait_for(Party::Engine(self.core.id())).ok_or(StopError::Circular)?;
+        let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = self.core.stop();
         let is_over = self.wait(deadline);
         returned.append(&mut self.core.ending.claim());
@@ -193,7 +183,7 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
-        if is_inherited(self.core.id()) {
+        if self.core.is_inherited() {
             // The engine belongs to another process. Its threads do not exist here, so they can be
             // neither joined nor detached; its locks may be held, and its lists may be
             // half-changed.
@@ -203,8 +193,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         // ORDER: Relaxed - as in `wait`.
         let gave_up = self.gave_up.load(Ordering::Relaxed);
-        let party = Party::Engine(self.core.id());
-        let waiting = if gave_up { None } else { wait_for(party) };
+        let waiting = if gave_up { None } else { wait_for(self.core.party()) };
         let mut pending = self.core.stop();
         if waiting.is_some() {
             self.wait(None);

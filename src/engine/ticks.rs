@@ -6,8 +6,7 @@ use std::time::Instant;
 use crate::entry::Reset;
 use crate::time::Tick;
 
-use super::thread_cache::{self, ThreadCache};
-use super::{Engine, Handle, When};
+use super::{Engine, Handle, When, thread_cache};
 
 // === impl Engine ===
 
@@ -16,9 +15,8 @@ impl<T: Send + 'static> Engine<T> {
     pub(crate) fn tick_of(&self, when: When) -> Tick {
         // If the engine is another process's, `schedule` returns the error.
         let Some(mut cache) = thread_cache::of(self.core()) else { return Tick::NEVER };
-        let ThreadCache { core, watch, .. } = &mut *cache;
-        let now_ns = watch.now_ns(&core.clock);
-        when.tick(core, now_ns)
+        let now_ns = cache.now_ns();
+        when.tick(&cache.core, now_ns)
     }
 
     /// Returns when a tick begins. `None`: never.

@@ -20,18 +20,19 @@
 //!
 //! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
 //! visits living entries, dead entries and kept seats: at most about `1.5 M` entries and the
-//! caches. A thread that lets go of a magazine of seats (32 at most) while [`Balance::is_upset`]
-//! visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each seat. So a sweep ends before
-//! another `M / 8` entries are dead, whatever the owner does meanwhile. (If the owner or another
-//! helper has the shard's lock at that moment, that thread visits.) So there are at most `M` dead
-//! entries, plus 64 for each thread (the seats in its cache) and 256 for each shard that hands a
-//! batch over.
+//! caches. A thread that lets go of a magazine of seats (32 at most) while
+//! [`Shared::has_too_many_dead`] visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each
+//! seat. So a sweep ends before another `M / 8` entries are dead, whatever the owner does
+//! meanwhile. (If the owner or another helper has the shard's lock at that moment, that thread
+//! visits.) So there are at most `M` dead entries, plus 64 for each thread (the seats in its cache)
+//! and 256 for each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
 
 use crate::sync::{CachePadded, Counter, IS_CHECKED, Ordering};
 
+use super::Shared;
 use super::counters::Counters;
 
 /// There may be as many dead entries as living ones, and always this many: so few are not worth a
@@ -70,75 +71,86 @@ impl Balance {
         Balance { engine: CachePadded::new(figures), shards }
     }
 
-    /// Publishes what a writer has counted: a thread, or the owner of `shard`.
-    pub(super) fn publish(&self, counters: &Counters, shard: Option<u32>) {
+    fn of(&self, shard: u32) -> &OfShard {
+        &self.shards[shard as usize]
+    }
+}
+
+// === impl Shared: the balance ===
+
+impl<T> Shared<T> {
+    /// Publishes what a writer has counted. Returns the dead entries that it buried and had not
+    /// published: only an owner buries.
+    pub(crate) fn publish(&self, counters: &Counters) -> u64 {
         let untold = counters.take_untold();
         if untold.living != 0 {
             // ORDER: Relaxed - the number only says when to look; so do all here.
-            self.engine.living.fetch_add(untold.living, Ordering::Relaxed);
+            self.balance.engine.living.fetch_add(untold.living, Ordering::Relaxed);
         }
-        if let Some(shard) = shard.filter(|_| untold.buried != 0) {
-            // ORDER: Relaxed - as above.
-            self.shards[shard as usize].dead.fetch_sub(untold.buried, Ordering::Relaxed);
-            self.engine.dead.fetch_sub(untold.buried, Ordering::Relaxed);
+        untold.buried
+    }
+
+    /// Publishes what the owner of `shard` has counted.
+    pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
+        let buried = self.publish(counters);
+        if buried != 0 {
+            // ORDER: Relaxed - as in `publish`.
+            self.balance.of(shard).dead.fetch_sub(buried, Ordering::Relaxed);
+            self.balance.engine.dead.fetch_sub(buried, Ordering::Relaxed);
         }
     }
 
-    /// Adds `n` entries of `shard` that were let go and are dead.
-    pub(super) fn leave_dead(&self, shard: u32, n: u64) {
+    /// Counts `n` entries of `shard` that were let go and are dead.
+    pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
         // ORDER: Relaxed - as in `publish`.
-        self.shards[shard as usize].dead.fetch_add(n, Ordering::Relaxed);
-        self.shards[shard as usize].unswept.fetch_add(n, Ordering::Relaxed);
-        self.engine.dead.fetch_add(n, Ordering::Relaxed);
+        self.balance.of(shard).dead.fetch_add(n, Ordering::Relaxed);
+        self.balance.of(shard).unswept.fetch_add(n, Ordering::Relaxed);
+        self.balance.engine.dead.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Approximately how many timers are pending.
-    pub(super) fn living(&self) -> u64 {
-        read(&self.engine.living)
+    /// Approximately how many timers are pending in the engine. O(1), as all that follow.
+    pub fn living(&self) -> u64 {
+        read(&self.balance.engine.living)
     }
 
-    /// Approximately how many dead entries there are in all shards.
-    pub(super) fn dead(&self) -> u64 {
-        read(&self.engine.dead)
+    /// Approximately how many dead entries there are in `shard`.
+    pub fn dead_in(&self, shard: u32) -> u64 {
+        read(&self.balance.of(shard).dead)
     }
 
-    /// Approximately how many dead entries there are in one shard.
-    pub(super) fn dead_in(&self, shard: u32) -> u64 {
-        read(&self.shards[shard as usize].dead)
+    /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
+    /// of living timers, and more than 2048. The header tells how stale this may be.
+    pub fn has_too_many_dead(&self) -> bool {
+        2 * read(&self.balance.engine.dead) > self.living().max(DEAD_AT_LEAST)
     }
 
-    /// Whether there are enough dead entries to sweep.
-    pub(super) fn is_upset(&self) -> bool {
-        self.is_upset_with(self.dead())
-    }
-
-    /// Whether there are too many dead entries, `shard` has its share of them (at least one shard
-    /// has), and some were left there since its last sweep began.
-    pub(super) fn is_upset_by(&self, shard: u32) -> bool {
-        let (all, here) = (self.dead(), self.dead_in(shard));
-        let is_most = here * self.shards.len() as u64 >= all;
-        self.is_upset_with(all) && is_most && self.has_unswept(shard)
-    }
-
-    fn is_upset_with(&self, dead: u64) -> bool {
-        2 * dead > self.living().max(DEAD_AT_LEAST)
+    /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
+    /// left there since its last sweep began.
+    pub fn is_littered(&self, shard: u32) -> bool {
+        let shards = self.balance.shards.len() as u64;
+        self.has_too_many_dead()
+            && self.dead_in(shard) * shards >= read(&self.balance.engine.dead)
+            && self.has_unswept(shard)
     }
 
     /// Whether a sweep of `shard` may find more than the last one.
-    pub(super) fn has_unswept(&self, shard: u32) -> bool {
-        read(&self.shards[shard as usize].unswept) > 0
+    pub fn has_unswept(&self, shard: u32) -> bool {
+        read(&self.balance.of(shard).unswept) > 0
     }
 
     /// A sweep of `shard` begins.
-    pub(super) fn forget_unswept(&self, shard: u32) {
+    pub(crate) fn forget_unswept(&self, shard: u32) {
         // ORDER: Relaxed - as in `publish`.
-        self.shards[shard as usize].unswept.store(0, Ordering::Relaxed);
+        self.balance.of(shard).unswept.store(0, Ordering::Relaxed);
     }
 
-    /// The number of living timers exactly as it was published. It wraps.
-    pub(super) fn published_living(&self) -> u64 {
-        // ORDER: Relaxed - as in `publish`.
-        self.engine.living.load(Ordering::Relaxed)
+    /// The number of living timers, published and unpublished, for checks while no thread is inside
+    /// a call.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
+    pub(crate) fn balanced_living(&self) -> u64 {
+        // ORDER: Relaxed - as in `publish`. (Not as `read` reads it: the sum must wrap.)
+        let published = self.balance.engine.living.load(Ordering::Relaxed);
+        published.wrapping_add(self.all_counters.untold_living())
     }
 }
 
@@ -149,58 +161,68 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::{AllCounters, Count};
+    use super::super::Count;
     use super::*;
+
+    fn shared() -> Shared<u32> {
+        // SAFETY: no shard, producer or owner is made.
+        unsafe { Shared::new(1, 2, None) }
+    }
+
+    fn dead(shared: &Shared<u32>) -> u64 {
+        read(&shared.balance.engine.dead)
+    }
 
     #[test]
     fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
-        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
-        let (thread, owner) = (all_counters.claim(), all_counters.claim());
+        let shared = shared();
+        let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
         thread.add(Count::Filed, 5);
-        assert_eq!(balance.living(), 0);
-        (0..2).for_each(|_| balance.publish(&thread, None));
-        assert_eq!(balance.living(), 5);
+        assert_eq!(shared.living(), 0);
+        (0..2).for_each(|_| _ = shared.publish(&thread));
+        assert_eq!(shared.living(), 5);
         thread.add(Count::Seated, 2);
         thread.add(Count::Cancelled, 4);
         owner.add(Count::Fired, 1);
-        assert_eq!(all_counters.untold_living(), 3_u64.wrapping_neg());
-        balance.publish(&thread, None);
-        balance.publish(&owner, Some(1));
-        assert_eq!((balance.living(), all_counters.untold_living()), (2, 0));
-        assert_eq!(balance.living(), all_counters.pending());
+        assert_eq!(shared.all_counters.untold_living(), 3_u64.wrapping_neg());
+        shared.publish(&thread);
+        shared.publish_owner(&owner, 1);
+        assert_eq!((shared.living(), shared.all_counters.untold_living()), (2, 0));
+        assert_eq!(shared.living(), shared.all_counters.pending());
     }
 
     #[test]
     fn who_buries_before_the_dead_were_told_of_leaves_no_debt() {
-        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
-        let owner = all_counters.claim();
+        let shared = shared();
+        let owner = shared.all_counters.claim();
         owner.add(Count::Buried, 3);
-        balance.publish(&owner, Some(1));
-        assert_eq!((balance.dead(), balance.dead_in(1), balance.is_upset()), (0, 0, false));
-        balance.leave_dead(1, 4);
-        balance.leave_dead(0, 2);
-        assert_eq!([balance.dead(), balance.dead_in(0), balance.dead_in(1)], [3, 2, 1]);
+        shared.publish_owner(&owner, 1);
+        let now = (dead(&shared), shared.dead_in(1), shared.has_too_many_dead());
+        assert_eq!(now, (0, 0, false));
+        shared.leave_dead(1, 4);
+        shared.leave_dead(0, 2);
+        assert_eq!([dead(&shared), shared.dead_in(0), shared.dead_in(1)], [3, 2, 1]);
     }
 
     #[test]
-    fn it_is_upset_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
-        let (balance, all_counters) = (Balance::new(2), AllCounters::new());
-        let (thread, owner) = (all_counters.claim(), all_counters.claim());
-        balance.leave_dead(0, DEAD_AT_LEAST / 2);
-        assert!(!balance.is_upset());
-        balance.leave_dead(1, 1);
-        assert!(balance.is_upset());
-        assert_eq!([0, 1].map(|shard| balance.is_upset_by(shard)), [true, false]);
+    fn a_sweep_is_due_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
+        let shared = shared();
+        let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
+        shared.leave_dead(0, DEAD_AT_LEAST / 2);
+        assert!(!shared.has_too_many_dead());
+        shared.leave_dead(1, 1);
+        assert!(shared.has_too_many_dead());
+        assert_eq!([0, 1].map(|shard| shared.is_littered(shard)), [true, false]);
         thread.add(Count::Filed, DEAD_AT_LEAST + 2);
-        balance.publish(&thread, None);
-        assert!(!balance.is_upset() && !balance.is_upset_by(0));
+        shared.publish(&thread);
+        assert!(!shared.has_too_many_dead() && !shared.is_littered(0));
         owner.add(Count::Fired, 1);
-        balance.publish(&owner, Some(0));
-        assert!(balance.is_upset() && balance.is_upset_by(0));
-        balance.forget_unswept(0);
-        assert!(balance.is_upset() && !balance.is_upset_by(0), "a sweep has looked at them");
+        shared.publish_owner(&owner, 0);
+        assert!(shared.has_too_many_dead() && shared.is_littered(0));
+        shared.forget_unswept(0);
+        assert!(shared.has_too_many_dead() && !shared.is_littered(0), "a sweep has looked at them");
         owner.add(Count::Buried, 1);
-        balance.publish(&owner, Some(0));
-        assert!(!balance.is_upset());
+        shared.publish_owner(&owner, 0);
+        assert!(!shared.has_too_many_dead());
     }
 }

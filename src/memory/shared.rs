@@ -7,7 +7,6 @@ use crate::sync::{AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
-use super::counters::Counters;
 use super::depot::Depot;
 use super::free_list::{MAGAZINE, release};
 use super::seats::{SEATS, Seat};
@@ -26,7 +25,7 @@ pub struct Shared<T> {
     pub all_counters: AllCounters,
     pub(crate) seats: Depot<Seat<T>>,
     pub(crate) memory: Depot<Memory<T>>,
-    balance: Balance,
+    pub(super) balance: Balance,
     limit: Option<Limit>,
 }
 
@@ -98,60 +97,6 @@ impl<T> Shared<T> {
             limit.pending.fetch_sub(n, Ordering::Relaxed);
         }
     }
-
-    /// Publishes what a thread has counted: see [`Balance`].
-    pub(crate) fn publish(&self, counters: &Counters) {
-        self.balance.publish(counters, None);
-    }
-
-    /// Publishes what the owner of `shard` has counted: see [`Balance`].
-    pub(crate) fn publish_owner(&self, counters: &Counters, shard: u32) {
-        self.balance.publish(counters, Some(shard));
-    }
-
-    /// Counts dead entries that are left in `shard`.
-    pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
-        self.balance.leave_dead(shard, n);
-    }
-
-    /// Approximately how many timers are pending in the engine: see [`Balance`]. O(1).
-    pub fn living(&self) -> u64 {
-        self.balance.living()
-    }
-
-    /// Approximately how many dead entries there are in `shard`: see [`Balance`]. O(1).
-    pub fn dead_in(&self, shard: u32) -> u64 {
-        self.balance.dead_in(shard)
-    }
-
-    /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
-    /// of living timers, and more than 2048. `balance` tells how stale this may be. O(1).
-    pub fn has_too_many_dead(&self) -> bool {
-        self.balance.is_upset()
-    }
-
-    /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
-    /// left there since its last sweep began. O(1).
-    pub fn is_littered(&self, shard: u32) -> bool {
-        self.balance.is_upset_by(shard)
-    }
-
-    /// Whether a sweep of `shard` may find more than the last one. O(1).
-    pub fn has_unswept(&self, shard: u32) -> bool {
-        self.balance.has_unswept(shard)
-    }
-
-    /// A sweep of `shard` begins.
-    pub(crate) fn forget_unswept(&self, shard: u32) {
-        self.balance.forget_unswept(shard);
-    }
-
-    /// The number of living timers, published and unpublished, for checks while no thread is inside
-    /// a call.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines sum up"))]
-    pub(crate) fn balanced_living(&self) -> u64 {
-        self.balance.published_living().wrapping_add(self.all_counters.untold_living())
-    }
 }
 
 impl<T> Drop for Shared<T> {
@@ -169,4 +114,4 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-debug! { impl[T] Shared[T] { engine = |this| this.engine } }
+debug! { impl[T] Shared[T] { engine } }

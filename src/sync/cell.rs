@@ -9,17 +9,8 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 #[derive(Debug)]
 pub struct Life;
 
-/// Frees a box whose [`Life`] has ended.
-#[inline]
-pub fn free<T>(value: Box<T>) {
-    drop(value);
-}
-
-/// Drops and frees values that each own a [`Life`], which ends when they are dropped.
-#[inline]
-pub fn free_slice<T>(values: Box<[T]>) {
-    drop(values);
-}
+/// Frees a box whose [`Life`] has ended, or a box of values that each own one.
+pub use std::mem::{drop as free, drop as free_slice};
 
 // === impl UnsafeCell ===
 

@@ -1,12 +1,15 @@
 //! The primitives of the model checker.
 
 use std::alloc::Layout;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
+pub use loom::cell::UnsafeCell;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
+/// A thread-local value that needs no destructor.
+pub(crate) use loom::thread_local as per_thread;
 /// Statics that live for one iteration of a model, and locals of the model's threads.
 #[cfg(crossbeam_loom)]
 pub use loom::{lazy_static, thread_local as modelled_local};
@@ -86,27 +89,6 @@ pub mod thread {
     }
 }
 
-/// Loom's cell, which reports accesses that race.
-#[derive(Debug)]
-pub struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
-
-impl<T> UnsafeCell<T> {
-    /// Wraps `value`.
-    pub fn new(value: T) -> Self {
-        Self(loom::cell::UnsafeCell::new(value))
-    }
-
-    /// Lends the content to a reader; loom reports a writer beside it.
-    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        self.0.with(f)
-    }
-
-    /// Lends the content to a writer; loom reports a second one.
-    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        self.0.with_mut(f)
-    }
-}
-
 /// Sleeps until unparked. Loom has no time: a timeout is a sleep for ever, so that a model
 /// which needs one to make progress is reported as a deadlock (a lost wake-up).
 pub fn park(_timeout: Option<std::time::Duration>) {
@@ -117,10 +99,9 @@ pub fn park(_timeout: Option<std::time::Duration>) {
 /// thread may still look, a second free, and memory that is never freed.
 #[derive(Debug)]
 pub struct Life {
-    looks: loom::cell::UnsafeCell<()>,
-    /// Dropped by `end`; otherwise the checker reports a leak.
+    looks: UnsafeCell<()>,
+    /// Taken and dropped by `end`; otherwise the checker reports a leak.
     track: RefCell<Option<loom::alloc::Track<()>>>,
-    ended: Cell<bool>,
 }
 
 // SAFETY: all threads of a model are one thread of the system, and no thread yields to another
@@ -130,39 +111,24 @@ unsafe impl Sync for Life {}
 impl Life {
     /// Starts with the memory.
     pub fn begin() -> Life {
-        Life {
-            looks: loom::cell::UnsafeCell::new(()),
-            track: RefCell::new(Some(loom::alloc::Track::new(()))),
-            ended: Cell::new(false),
-        }
+        Life { looks: UnsafeCell::new(()), track: RefCell::new(Some(loom::alloc::Track::new(()))) }
     }
 
     /// Notes that the memory is looked at.
     pub fn look(&self) {
-        assert!(!self.ended.get(), "freed memory is looked at");
+        assert!(self.track.borrow().is_some(), "freed memory is looked at");
         self.looks.with(|_| ());
     }
 
     /// Notes that the memory is about to be freed.
     pub fn end(&self) {
-        assert!(!self.ended.replace(true), "memory is freed twice");
+        let track = self.track.take();
+        assert!(track.is_some(), "memory is freed twice");
         self.looks.with_mut(|_| ());
-        drop(self.track.take());
     }
 }
 
-/// A thread-local value that needs no destructor.
-macro_rules! per_thread {
-    ($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;) => {
-        loom::thread_local! {
-            $(#[$doc])*
-            static $name: $type = $init;
-        }
-    };
-}
-pub(crate) use per_thread;
-
-thread_local! {
+::std::thread_local! {
     /// Memory that was freed, kept until the end of the iteration: a late look finds its `Life`
     /// there, and not other data.
     static FREED: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };

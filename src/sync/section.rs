@@ -12,7 +12,6 @@
 //! thread.
 
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -26,6 +25,7 @@ thread_local! {
 }
 
 /// A section that the thread is in until this is dropped.
+#[derive(Debug)]
 #[must_use = "the section ends when this is dropped"]
 pub struct Section {
     /// It stays on its thread.
@@ -72,12 +72,6 @@ impl Drop for Section {
     }
 }
 
-impl fmt::Debug for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Section")
-    }
-}
-
 // === impl QuietMutex ===
 
 impl<T> QuietMutex<T> {
@@ -117,7 +111,7 @@ impl<T> DerefMut for Quiet<'_, T> {
     }
 }
 
-debug! { impl[T] Quiet['_, T] { section = |this| this.section } }
+debug! { impl[T] Quiet['_, T] { section } }
 
 #[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
 mod tests {

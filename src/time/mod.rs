@@ -2,12 +2,10 @@
 
 mod clock;
 mod cycles;
-mod manual;
 mod scale;
 mod thread_clock;
 
-pub use clock::Clock;
-pub use manual::ManualClock;
+pub use clock::{Clock, ManualClock};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};

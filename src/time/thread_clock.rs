@@ -58,8 +58,8 @@ pub struct Moment {
     pub(super) cycles: u64,
 }
 
-/// A clock for one thread.
-#[derive(Debug)]
+/// A clock for one thread. The default was never set.
+#[derive(Debug, Default)]
 pub struct ThreadClock {
     set_ns: u64,
     set_cycles: u64,
@@ -90,11 +90,6 @@ impl Moment {
 // === impl ThreadClock ===
 
 impl ThreadClock {
-    /// A thread clock that was never set.
-    pub fn new() -> ThreadClock {
-        ThreadClock { set_ns: 0, set_cycles: 0, rate: 0, lasts_cycles: 0, is_over: false }
-    }
-
     /// Nanoseconds since `clock` was made. A thread clock is read with one `clock` only.
     #[inline]
     pub fn now_ns(&mut self, clock: &Clock) -> u64 {
@@ -209,12 +204,6 @@ impl Reading {
     }
 }
 
-impl Default for ThreadClock {
-    fn default() -> ThreadClock {
-        ThreadClock::new()
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -222,7 +211,7 @@ mod tests {
 
     /// A thread clock that is carried on by the counter, if this machine has one.
     fn running(clock: &Clock) -> ThreadClock {
-        let mut watch = ThreadClock::new();
+        let mut watch = ThreadClock::default();
         while clock.start_cycles().is_some() && watch.lasts_cycles == 0 {
             watch.now_ns(clock);
         }
@@ -240,7 +229,7 @@ mod tests {
         /// A counter and a clock that were started long ago, and a thread clock that was set.
         fn set(slew: u64) -> (Pretended, ThreadClock) {
             let mut pretended = Pretended { cycles: 7 << 50, time: 0 };
-            let (start, mut watch) = (pretended.cycles, ThreadClock::new());
+            let (start, mut watch) = (pretended.cycles, ThreadClock::default());
             pretended.pass(1_000_000, slew);
             watch.learn(start, &pretended.reading());
             assert!(watch.lasts_cycles > 0);
@@ -313,7 +302,7 @@ mod tests {
         let start = 7 << 50;
         for cycles in [start - (1 << 30), 5 << 20, start + (1 << 40)] {
             let pretended = Pretended { cycles, time: 10_000 * 1_000_000 };
-            let mut watch = ThreadClock::new();
+            let mut watch = ThreadClock::default();
             watch.learn(start, &pretended.reading());
             assert_eq!(watch.lasts_cycles, 0);
         }
@@ -327,7 +316,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    let mut watch = ThreadClock::new();
+                    let mut watch = ThreadClock::default();
                     for _ in 0..200_000 {
                         let before_ns = clock.now_ns();
                         let moment = Moment::now();
@@ -348,7 +337,7 @@ mod tests {
     fn a_clock_moved_by_hand_is_what_its_watch_shows() {
         let hand = super::super::ManualClock::new();
         let clock = Clock::manual(&hand);
-        let mut watch = ThreadClock::new();
+        let mut watch = ThreadClock::default();
         for ns in [0, 5, 7_000_000_000] {
             hand.move_to_ns(ns);
             assert_eq!(watch.now_ns(&clock), ns);
@@ -359,7 +348,7 @@ mod tests {
     #[test]
     fn a_watch_of_a_clock_that_is_read_each_time_is_never_carried_on() {
         let clock = Clock::instant();
-        let mut watch = ThreadClock::new();
+        let mut watch = ThreadClock::default();
         let start_ns = clock.now_ns();
         while clock.now_ns() < start_ns + 3_000_000 {
             let before_ns = clock.now_ns();

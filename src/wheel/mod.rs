@@ -140,20 +140,27 @@ impl<B> Wheel<B> {
     /// The wheel is closed. Only readers use a bucket, and each of them has been a reader since
     /// before it looked the bucket up.
     pub unsafe fn dismantle(&self) {
-        for (at, segment) in self.segments.iter().enumerate() {
-            // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for threads that
-            // find the mark: they do nothing else with it.
-            let first = segment.swap(never(), Ordering::AcqRel);
-            if !is_bucket(first) {
-                continue;
+        for at in 0..self.segments.len() {
+            // SAFETY: the box waits for the readers that looked a bucket up before.
+            if let Some(made) = unsafe { self.take(at) } {
+                // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
+                // closed, so they hold nothing that belongs to anybody.
+                unsafe { after_readers(move || free_slice(made)) };
             }
-            let made = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
-            // SAFETY: as in `segment`; the swap made it ours alone.
-            let made = unsafe { Box::from_raw(made) };
-            // SAFETY: new readers find the mark. Buckets may be dropped on any thread: they are
-            // closed, so they hold nothing that belongs to anybody.
-            unsafe { after_readers(move || free_slice(made)) };
         }
+    }
+
+    /// Takes a segment out of the table, if it exists, and leaves the mark that it never will.
+    ///
+    /// # Safety
+    /// The box is dropped when nobody uses the buckets any more.
+    unsafe fn take(&self, at: usize) -> Option<Box<[B]>> {
+        // ORDER(DISMANTLE): AcqRel - Acquire: the buckets are made. Release, for threads that find
+        // the mark: they do nothing else with it.
+        let first = self.segments[at].swap(never(), Ordering::AcqRel);
+        let made = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
+        // SAFETY: as in `segment`; the swap made it ours alone.
+        is_bucket(first).then(|| unsafe { Box::from_raw(made) })
     }
 
     #[cold]
@@ -208,18 +215,13 @@ impl<B> Wheel<B> {
 impl<B> Drop for Wheel<B> {
     fn drop(&mut self) {
         for at in 0..self.segments.len() {
-            // ORDER(STOP): Acquire - pairs with `make_segment`; nobody else is left.
-            let first = self.segments[at].load(Ordering::Acquire);
-            if is_bucket(first) {
-                let segment = ptr::slice_from_raw_parts_mut(first, self.len_of(at));
-                // SAFETY: as in `segment`; the wheel is going, so nobody borrows it.
-                drop(unsafe { Box::from_raw(segment) });
-            }
+            // SAFETY: the wheel is going, so nobody borrows a bucket.
+            drop(unsafe { self.take(at) });
         }
     }
 }
 
-debug! { impl[B] Wheel[B] { geometry = |this| this.geometry } }
+debug! { impl[B] Wheel[B] { geometry } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

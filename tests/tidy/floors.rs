@@ -76,7 +76,7 @@ const DOORS: [Door; 5] = [
     },
     Door {
         names: &[&["std", "panic", "catch_unwind"], &["panic", "catch_unwind"]],
-        rooms: &["src/dispatch/contained.rs", "src/dispatch/panics.rs"],
+        rooms: &["src/dispatch/panics.rs"],
         message: "panics end in `contained`, or are put off by `Panics`",
     },
 ];

@@ -1,10 +1,12 @@
 //! The builder of a pool.
 
 use crate::dispatch::Task;
-use crate::sync::{Arc, thread};
+use crate::dispatch::process::Process;
+use crate::sync::{Arc, Mutex, thread};
 
 use super::crew::Crew;
-use super::{Full, Pool, PoolError};
+use super::queue::Queue;
+use super::{Full, Inner, Pool, PoolError};
 
 /// Configures a [`Pool`].
 ///
@@ -28,7 +30,7 @@ pub struct PoolBuilder {
     thread_name: String,
 }
 
-const MAX_THREADS: usize = 1024;
+pub(super) const MAX_THREADS: usize = 1024;
 
 const QUEUE_BOUND: usize = 1024;
 
@@ -124,21 +126,17 @@ impl PoolBuilder {
         if thread_name.contains('\0') {
             return Err(PoolError::ThreadName { name: thread_name });
         }
-        let crew = Crew::new(queue_bound, threads, work);
-        let mut workers = Vec::with_capacity(threads);
+        let crew = Crew::new(Queue::new(queue_bound, threads), work);
         let mut failure = None;
-        for index in 0..threads {
+        let start = |index| {
             let (crew, name) = (Arc::clone(&crew), format!("{thread_name}-{index}"));
-            match thread::Builder::new().name(name).spawn(move || crew.serve()) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
+            let worker = thread::Builder::new().name(name).spawn(move || crew.serve());
+            worker.map_err(|error| failure = Some(error)).ok()
+        };
+        let workers = (0..threads).map_while(start).collect();
         // From here on, dropping the pool ends what was started.
-        let pool = Pool::from_parts(crew, full, workers);
+        let (workers, process) = (Some(Mutex::new(workers)), Process::current());
+        let pool = Pool { inner: Arc::new(Inner { crew, full, workers, process }) };
         match failure {
             None => Ok(pool),
             Some(error) => Err(PoolError::Thread(error)),

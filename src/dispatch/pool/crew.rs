@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::dispatch::yielding::{self, Post};
+use crate::dispatch::waits::{Post, serve};
 use crate::dispatch::{Party, contained, work_for};
 use crate::sync::{Arc, Counter, Nesting, Ordering};
 
@@ -31,28 +31,23 @@ thread_local! {
 // === impl Crew ===
 
 impl<T: Send + 'static> Crew<T> {
-    pub(super) fn new(
-        bound: usize,
-        workers: usize,
-        work: impl Fn(T) + Send + Sync + 'static,
-    ) -> Arc<Crew<T>> {
+    pub(super) fn new(queue: Queue<T>, work: impl Fn(T) + Send + Sync + 'static) -> Arc<Crew<T>> {
         static NUMBERS: Counter = Counter::new(1);
         // ORDER: Relaxed - it only has to be unique.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let queue = Arc::new(Queue::new(bound, workers));
-        Arc::new(Crew { queue, work: Box::new(work), number })
+        Arc::new(Crew { queue: Arc::new(queue), work: Box::new(work), number })
     }
 
     /// Runs payloads on a worker's thread until the queue is closed and empty.
     pub(super) fn serve(self: Arc<Crew<T>>) {
         EMPLOYER.set(self.number);
-        let serve = || {
+        let take_all = || {
             let mut before = None;
             while let Some(payload) = self.queue.take(before) {
                 before = Some(self.run(payload));
             }
         };
-        work_for(self.party(), || yielding::serve(self.clone(), serve));
+        work_for(self.party(), || serve(self.clone(), take_all));
         // This may be the last reference: it drops the captures of `work`, which may panic.
         contained(|| drop(self));
     }
@@ -87,5 +82,3 @@ impl<T: Send + 'static> Post for Crew<T> {
         self.queue.come_back();
     }
 }
-
-debug! { impl[T] Crew[T] { queue = |this| this.queue } }

@@ -1,32 +1,29 @@
 //! A pool of threads that runs due payloads, so that no task delays a timer.
 //!
 //! - [`Pool`] is the handler that users give to an engine; `builder` makes one.
-//! - `queue` is between reapers and workers, `source` are its inputs; `crew` are the workers.
-//! - `stats` are the statistics, `error` the errors.
+//! - `queue` is between reapers and workers, and counts; `crew` are the workers.
+//! - `error` has the errors.
 
 mod builder;
 mod crew;
 mod error;
 #[doc(hidden)]
 pub mod queue;
-mod source;
-mod stats;
 
 use std::mem;
 
 use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::time::Tick;
 
-use super::due_items::DueItems;
 use super::process::Process;
-use super::waits::wait_for;
-use super::yielding::yield_while;
+use super::waits::{wait_for, yield_while};
 use super::{Batch, Due, Handler, Monitor, Task};
 
 pub use builder::PoolBuilder;
 use crew::Crew;
 pub use error::{PoolError, ShutdownError, SubmitError, SubmitReason};
+pub use queue::PoolStats;
 use queue::{Patience, Pushed, Source};
-pub use stats::PoolStats;
 
 /// A bounded pool of threads, as a handler for an engine: the reaper hands payloads over and
 /// continues, so that a slow task does not delay timers.
@@ -146,6 +143,12 @@ struct Inner<T: Send + 'static> {
     process: Process,
 }
 
+/// The payloads of a batch, in the form that a pool's `work` expects.
+struct Items<'a, U, F> {
+    batch: Batch<'a, U>,
+    form: F,
+}
+
 // === impl Pool ===
 
 impl Pool {
@@ -156,11 +159,6 @@ impl Pool {
 }
 
 impl<T: Send + 'static> Pool<T> {
-    fn from_parts(crew: Arc<Crew<T>>, full: Full, workers: Vec<JoinHandle<()>>) -> Pool<T> {
-        let (workers, process) = (Some(Mutex::new(workers)), Process::current());
-        Pool { inner: Arc::new(Inner { crew, full, workers, process }) }
-    }
-
     /// Hands one payload over, as a reaper does: pushes it to the queue, or does what the pool's
     /// [`Full`] says if the queue is full. O(1), apart from waiting or running the payload.
     ///
@@ -214,25 +212,25 @@ impl<T: Send + 'static> Pool<T> {
 
     /// Returns what the pool has counted so far. Takes the queue's lock briefly.
     pub fn stats(&self) -> PoolStats {
-        self.inner.crew.queue.counters().into()
+        self.inner.crew.queue.stats()
     }
 
     /// Returns a view of the statistics that does not keep the pool alive.
     pub fn monitor(&self) -> Monitor<PoolStats> {
         let queue = self.inner.crew.queue.clone();
-        Monitor::new(move || queue.counters().into())
+        Monitor::new(move || queue.stats())
     }
 }
 
 impl<T: Send + 'static> Handler<T> for Pool<T> {
-    fn fire(&self, mut batch: Batch<'_, T>) {
-        self.inner.take_all(&mut batch);
+    fn fire(&self, batch: Batch<'_, T>) {
+        self.inner.take_all(batch, |_, (_, payload)| payload);
     }
 }
 
 impl<T: Send + 'static> Handler<T> for Pool<Due<T>> {
     fn fire(&self, batch: Batch<'_, T>) {
-        self.inner.take_all(&mut DueItems(batch));
+        self.inner.take_all(batch, Batch::due);
     }
 }
 
@@ -250,12 +248,13 @@ debug! { impl[T: Send + 'static] Pool[T] {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    /// Takes a batch. Payloads that the pool does not take are dropped here, one by one: a stop of
-    /// the engine may still claim the rest.
-    fn take_all(&self, batch: &mut impl Source<Item = T>) {
-        self.feed(batch);
-        while let Some(payload) = batch.pull() {
-            batch.settle();
+    /// Takes a batch, whose payloads `form` turns into what `work` expects. Payloads that the pool
+    /// does not take are dropped here, one by one: a stop of the engine may still claim the rest.
+    fn take_all<'a, U>(&self, batch: Batch<'a, U>, form: impl Fn(&Batch<'a, U>, (Tick, U)) -> T) {
+        let mut items = Items { batch, form };
+        self.feed(&mut items);
+        while let Some(payload) = items.pull() {
+            items.settle();
             // Counted before the drop, which may panic.
             self.crew.queue.count_dropped(1);
             drop(payload);
@@ -308,5 +307,39 @@ impl<T: Send + 'static> Drop for Inner<T> {
             Some(_waiting) => self.finish(),
             None => self.crew.queue.close(),
         }
+    }
+}
+
+// === impl Source ===
+
+impl<'a, U, T, F> Source for Items<'a, U, F>
+where
+    F: Fn(&Batch<'a, U>, (Tick, U)) -> T,
+{
+    type Item = T;
+
+    fn left(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn pull(&mut self) -> Option<T> {
+        let next = self.batch.pull_untold()?;
+        Some((self.form)(&self.batch, next))
+    }
+
+    fn settle(&mut self) {
+        self.batch.tell();
+    }
+}
+
+impl<T> Source for Option<T> {
+    type Item = T;
+
+    fn left(&self) -> usize {
+        usize::from(self.is_some())
+    }
+
+    fn pull(&mut self) -> Option<T> {
+        self.take()
     }
 }

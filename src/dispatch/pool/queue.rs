@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{Condvar, Quiet, QuietMutex};
+use crate::sync::{Condvar, QuietMutex};
 
 /// A bounded queue that workers empty.
 pub struct Queue<T> {
@@ -41,7 +41,7 @@ struct State<T> {
     present: usize,
     /// Producers that wait for room.
     waiting: usize,
-    counters: Counters,
+    stats: PoolStats,
 }
 
 /// A source of payloads.
@@ -90,23 +90,43 @@ pub enum Done {
     Panicked,
 }
 
-/// What a queue has counted.
+/// What a pool has counted since it was built.
+///
+/// All numbers are read at one moment. Each payload that was handed to the pool is counted as
+/// either `queued`, `running`, `ran`, `ran_inline` or `dropped`. Payloads that
+/// [`submit`](super::Pool::submit) returned are not counted.
+///
+/// ```
+/// use tickless::dispatch::{Full, Pool};
+///
+/// let pool = Pool::builder(Full::Block).build_typed(|n: u32| println!("{n}"))?;
+/// for n in 0..3 {
+///     pool.submit(n)?;
+/// }
+/// pool.shutdown()?;
+/// assert_eq!((pool.stats().ran, pool.stats().dropped), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Payloads in the queue.
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Payloads that wait for a worker.
     pub queued: usize,
-    /// Payloads that workers have taken and not finished.
+    /// Payloads that workers are running.
     pub running: usize,
-    /// Payloads that workers have finished.
-    pub done: u64,
-    /// Payloads that their producer ran itself.
+    /// Payloads that workers have run, including those that panicked.
+    pub ran: u64,
+    /// Payloads that ran on the thread that handed them over, including those that panicked:
+    /// because the queue was full ([`Full::RunInline`](super::Full::RunInline)), or because no
+    /// worker would have made room ([`Full::Block`](super::Full::Block)).
     pub ran_inline: u64,
-    /// Payloads that were dropped instead of pushed.
+    /// Payloads that were due and never ran: because the queue was full
+    /// ([`Full::Drop`](super::Full::Drop)), or because the pool had been shut down.
     pub dropped: u64,
-    /// Payloads that panicked, on a worker or on their producer.
+    /// Payloads that ran and panicked.
     pub panicked: u64,
-    /// The highest number of payloads that were in the queue.
-    pub longest: usize,
+    /// The highest number of payloads that waited at the same time.
+    pub longest_queue: usize,
 }
 
 // === impl Queue ===
@@ -120,7 +140,7 @@ impl<T> Queue<T> {
             idle: 0,
             present: workers,
             waiting: 0,
-            counters: Counters::default(),
+            stats: PoolStats::default(),
         };
         Queue { bound, state: QuietMutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
@@ -134,7 +154,7 @@ impl<T> Queue<T> {
     }
 
     fn push_unsettled(&self, source: &mut impl Source<Item = T>, patience: Patience) -> Pushed {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut has_waited = false;
         loop {
             if state.is_over {
@@ -145,7 +165,7 @@ impl<T> Queue<T> {
             let others_first = state.waiting > 0 && !has_waited && !self.has_half(&state);
             let pushed = if others_first { 0 } else { room.min(source.left()) };
             state.items.extend((0..pushed).filter_map(|_| source.pull()));
-            state.counters.longest = state.counters.longest.max(state.items.len());
+            state.stats.longest_queue = state.stats.longest_queue.max(state.items.len());
             let is_left = source.left() > 0;
             let waits = is_left && patience == Patience::Waits && state.present > 0;
             let sleepers = state.idle.min(pushed);
@@ -165,15 +185,15 @@ impl<T> Queue<T> {
     /// Takes a payload for a worker, and waits until there is one. `before` says how the worker's
     /// previous payload ended. `None`: the queue is closed and empty, and the worker ends.
     pub fn take(&self, before: Option<Done>) -> Option<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(done) = before {
-            state.counters.running -= 1;
-            state.counters.done += 1;
-            state.counters.panicked += u64::from(done == Done::Panicked);
+            state.stats.running -= 1;
+            state.stats.ran += 1;
+            state.stats.panicked += u64::from(done == Done::Panicked);
         }
         loop {
             if let Some(item) = state.items.pop_front() {
-                state.counters.running += 1;
+                state.stats.running += 1;
                 let is_half = state.waiting > 0 && state.items.len() == self.bound / 2;
                 drop(state);
                 if is_half {
@@ -194,7 +214,7 @@ impl<T> Queue<T> {
     /// A worker yields, because it is going to wait for a producer. Until it comes back, no
     /// producer waits for it.
     pub fn yield_while(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.present -= 1;
         let is_last = state.present == 0;
         drop(state);
@@ -205,32 +225,32 @@ impl<T> Queue<T> {
 
     /// A worker that has yielded is back.
     pub fn come_back(&self) {
-        self.lock().present += 1;
+        self.state.lock().present += 1;
     }
 
     /// Closes the queue: it takes no more payloads, and workers still empty it.
     pub fn close(&self) {
-        self.lock().is_over = true;
+        self.state.lock().is_over = true;
         self.work.notify_all();
         self.room.notify_all();
     }
 
     /// Counts a payload that its producer ran itself.
     pub fn count_inline(&self, done: Done) {
-        let counters = &mut self.lock().counters;
-        counters.ran_inline += 1;
-        counters.panicked += u64::from(done == Done::Panicked);
+        let stats = &mut self.state.lock().stats;
+        stats.ran_inline += 1;
+        stats.panicked += u64::from(done == Done::Panicked);
     }
 
     /// Counts payloads that were dropped instead of pushed.
     pub fn count_dropped(&self, n: usize) {
-        self.lock().counters.dropped += n as u64;
+        self.state.lock().stats.dropped += n as u64;
     }
 
-    /// Returns the counters, all read at one moment.
-    pub fn counters(&self) -> Counters {
-        let state = self.lock();
-        Counters { queued: state.items.len(), ..state.counters }
+    /// Returns what was counted so far.
+    pub fn stats(&self) -> PoolStats {
+        let state = self.state.lock();
+        PoolStats { queued: state.items.len(), ..state.stats }
     }
 
     /// Whether at least half of the queue is free.
@@ -243,10 +263,6 @@ impl<T> Queue<T> {
             self.work.notify_one();
         }
     }
-
-    fn lock(&self) -> Quiet<'_, State<T>> {
-        self.state.lock()
-    }
 }
 
-debug! { impl[T] Queue[T] { bound = |this| this.bound } }
+debug! { impl[T] Queue[T] { bound } }

@@ -11,7 +11,7 @@ use ::metrics::{Counter, Gauge, Histogram, Unit};
 use crate::dispatch::Process;
 use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::reaper::{Latenesses, Seen};
+use crate::reaper::{Observer, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
 use super::Stats;
@@ -63,8 +63,8 @@ use super::Stats;
 /// ```
 pub struct Metrics {
     source: Arc<dyn Source>,
-    counters: Vec<(Counter, Reading<u64>)>,
-    gauges: Vec<(Gauge, Reading<f64>)>,
+    counters: [Counter; COUNTERS.len()],
+    gauges: [Gauge; GAUGES.len()],
     lateness: Vec<(Histogram, Seen)>,
 }
 
@@ -91,60 +91,37 @@ pub struct MetricsPublisher {
 /// What the metrics need of an engine, without its payload type.
 trait Source: Send + Sync {
     fn stats(&self) -> Stats;
-    fn name(&self) -> Arc<str>;
-    fn shards(&self) -> usize;
-    fn lateness(&self, shard: usize) -> &Latenesses;
+    fn observers(&self) -> &[Observer];
 }
 
-/// Reads one metric.
-type Reading<N> = fn(&dyn Source, &Stats) -> N;
+type ReadCounter = fn(&Stats) -> u64;
+type ReadGauge = fn(&Stats, &[Observer]) -> f64;
 
-/// A metric's name, its description, and how to read it.
-type Described<N> = (&'static str, &'static str, Reading<N>);
-
-const COUNTERS: [Described<u64>; 11] = [
-    ("tickless_timers_scheduled_total", "Timers scheduled.", |_, stats| stats.scheduled),
-    (
-        "tickless_timers_seated_total",
-        "Timers scheduled in the seat of a cancelled one.",
-        |_, stats| stats.seated,
-    ),
-    ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |_, stats| {
-        stats.cancelled
-    }),
-    ("tickless_timers_reset_total", "Resets that moved a timer.", |_, stats| stats.reset),
-    ("tickless_timers_fired_total", "Timers handed over.", |_, stats| stats.fired),
-    ("tickless_timers_returned_total", "Timers given back by a stop.", |_, stats| stats.returned),
-    ("tickless_timers_cascaded_total", "Timers moved to a lower level.", |_, stats| stats.cascaded),
-    ("tickless_tasks_panicked_total", "Tasks that panicked.", |_, stats| stats.panicked),
-    ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |_, stats| stats.slow),
-    ("tickless_saturations_total", "Times that a shard became saturated.", |_, stats| {
-        stats.saturations
-    }),
-    ("tickless_wake_ups_total", "Times that a reaper woke up.", |_, stats| stats.wake_ups),
+/// Each counter's name, its description, and how to read it.
+const COUNTERS: [(&str, &str, ReadCounter); 11] = [
+    ("tickless_timers_scheduled_total", "Timers scheduled.", |s| s.scheduled),
+    ("tickless_timers_seated_total", "Timers scheduled in a cancelled one's seat.", |s| s.seated),
+    ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |s| s.cancelled),
+    ("tickless_timers_reset_total", "Resets that moved a timer.", |s| s.reset),
+    ("tickless_timers_fired_total", "Timers handed over.", |s| s.fired),
+    ("tickless_timers_returned_total", "Timers given back by a stop.", |s| s.returned),
+    ("tickless_timers_cascaded_total", "Timers moved to a lower level.", |s| s.cascaded),
+    ("tickless_tasks_panicked_total", "Tasks that panicked.", |s| s.panicked),
+    ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |s| s.slow),
+    ("tickless_saturations_total", "Times that a shard became saturated.", |s| s.saturations),
+    ("tickless_wake_ups_total", "Times that a reaper woke up.", |s| s.wake_ups),
 ];
 
-const GAUGES: [(Described<f64>, Unit); 5] = [
-    (("tickless_timers_pending", "Timers pending.", |_, stats| stats.pending as f64), Unit::Count),
-    (
-        ("tickless_entries_dead", "Cancelled entries not swept yet.", |_, stats| stats.dead as f64),
-        Unit::Count,
-    ),
-    (("tickless_shards", "Shards.", |source, _| source.shards() as f64), Unit::Count),
-    (
-        ("tickless_shards_saturated", "Shards that are saturated.", |_, stats| {
-            stats.saturated as f64
-        }),
-        Unit::Count,
-    ),
-    (
-        ("tickless_lateness_max_seconds", "How late the latest timer was.", |_, stats| {
-            stats.lateness.max.as_secs_f64()
-        }),
-        Unit::Seconds,
-    ),
+/// Each gauge's name, its description, and how to read it. All but `MAX_LATENESS` are numbers.
+const GAUGES: [(&str, &str, ReadGauge); 5] = [
+    ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
+    ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
+    ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
+    ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),
+    (MAX_LATENESS, "How late the latest timer was.", |s, _| s.lateness.max.as_secs_f64()),
 ];
 
+const MAX_LATENESS: &str = "tickless_lateness_max_seconds";
 const LATENESS: &str = "tickless_lateness_seconds";
 
 /// The shortest period of a publisher: a thread that publishes without a pause is of no use.
@@ -156,24 +133,25 @@ impl Metrics {
     /// Describes and registers an engine's metrics with the installed recorder, or with the calling
     /// thread's own. Without a recorder, nothing is ever published.
     fn of(source: Arc<dyn Source>) -> Metrics {
-        let engine = source.name().to_string();
-        let counters = COUNTERS.map(|(name, text, reading)| {
+        let engine = source.observers()[0].name().to_string();
+        let counters = COUNTERS.map(|(name, text, _)| {
             ::metrics::describe_counter!(name, Unit::Count, text);
-            (::metrics::counter!(name, "engine" => engine.clone()), reading)
+            ::metrics::counter!(name, "engine" => engine.clone())
         });
-        let gauges = GAUGES.map(|((name, text, reading), unit)| {
+        let gauges = GAUGES.map(|(name, text, _)| {
+            let unit = if name == MAX_LATENESS { Unit::Seconds } else { Unit::Count };
             ::metrics::describe_gauge!(name, unit, text);
-            (::metrics::gauge!(name, "engine" => engine.clone()), reading)
+            ::metrics::gauge!(name, "engine" => engine.clone())
         });
         let text = "How late timers were handed over.";
         ::metrics::describe_histogram!(LATENESS, Unit::Seconds, text);
-        let lateness = (0..source.shards()).map(|shard| {
+        let lateness = (0..source.observers().len()).map(|shard| {
             let (engine, shard) = (engine.clone(), shard.to_string());
             let histogram = ::metrics::histogram!(LATENESS, "engine" => engine, "shard" => shard);
             (histogram, Seen::nothing())
         });
         let lateness = lateness.collect();
-        Metrics { source, counters: counters.into(), gauges: gauges.into(), lateness }
+        Metrics { source, counters, gauges, lateness }
     }
 
     /// Leaves `tickless_lateness_seconds` out of what is published.
@@ -186,15 +164,15 @@ impl Metrics {
     /// Publishes what the engine has counted so far. Takes no lock of the engine. O(threads that
     /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
-        let (source, stats) = (&*self.source, self.source.stats());
-        for (counter, reading) in &self.counters {
-            counter.absolute(reading(source, &stats));
+        let (stats, observers) = (self.source.stats(), self.source.observers());
+        for (counter, (_, _, read)) in self.counters.iter().zip(COUNTERS) {
+            counter.absolute(read(&stats));
         }
-        for (gauge, reading) in &self.gauges {
-            gauge.set(reading(source, &stats));
+        for (gauge, (_, _, read)) in self.gauges.iter().zip(GAUGES) {
+            gauge.set(read(&stats, observers));
         }
-        for (shard, (histogram, seen)) in self.lateness.iter_mut().enumerate() {
-            source.lateness(shard).tell_new(seen, |late, count| {
+        for ((histogram, seen), observer) in self.lateness.iter_mut().zip(observers) {
+            observer.lateness().tell_new(seen, |late, count| {
                 histogram.record_many(late, count as usize);
             });
         }
@@ -216,12 +194,12 @@ impl Metrics {
             self.publish();
         };
         let thread = thread::Builder::new().name("tickless-metrics".to_owned()).spawn(publish)?;
-        let process = Process::current();
-        Ok(MetricsPublisher { going_on: Some(going_on), thread: Some(thread), process })
+        let (going_on, thread) = (Some(going_on), Some(thread));
+        Ok(MetricsPublisher { going_on, thread, process: Process::current() })
     }
 }
 
-debug! { impl[] Metrics[] { engine = |this| this.source.name() } }
+debug! { impl[] Metrics[] { engine = |this| this.source.observers()[0].name() } }
 
 // === impl MetricsPublisher ===
 
@@ -250,16 +228,8 @@ impl<T: Send + 'static> Source for Core<T> {
         Stats::of(self)
     }
 
-    fn name(&self) -> Arc<str> {
-        self.observers[0].name().clone()
-    }
-
-    fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
-    fn lateness(&self, shard: usize) -> &Latenesses {
-        self.observers[shard].lateness()
+    fn observers(&self) -> &[Observer] {
+        &self.observers
     }
 }
 
@@ -269,7 +239,6 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns the engine's metrics for the `metrics` facade, registered with the recorder that is
     /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
-        let core: Arc<Core<T>> = self.core().clone();
-        Metrics::of(core)
+        Metrics::of(self.core().clone())
     }
 }

@@ -1,20 +1,142 @@
-//! Observability: statistics, snapshots and metrics of an engine.
+//! Observability: the engine's methods for statistics, snapshots and metrics.
 //!
-//! - `view` has the methods of the engine; `stats` and `snapshot` have the types that they return,
-//!   and `table` prints those.
-//! - `settings` has the methods of the builder: names, thresholds and callbacks.
+//! - `stats` and `snapshot` have the types that the methods return, and print them as tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
+//!
+//! *Owner*: any thread, at any time; only `check` needs the engine at rest.
+//!
+//! *Tested by*: `tests/stats.rs`, `tests/snapshot.rs`, `tests/engine_oracle.rs`.
 
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
-mod settings;
 mod snapshot;
 mod stats;
-mod table;
-mod view;
+
+use std::time::Instant;
+
+use crate::dispatch::works_for;
+use crate::engine::Engine;
+use crate::entry;
+use crate::shard::{Counted, Violation};
 
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
+
+// === impl Engine: observability ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
+    /// when no thread is inside a call. O(threads that use the engine at a time).
+    pub fn len(&self) -> usize {
+        self.core().shared.all_counters.pending() as usize
+    }
+
+    /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the engine's time by its [`Clock`](crate::Clock), from which deadlines are computed.
+    pub fn now(&self) -> Instant {
+        self.core().instant_now()
+    }
+
+    /// Returns the number of shards. Shards are numbered from zero.
+    pub fn shards(&self) -> usize {
+        self.core().shards.len()
+    }
+
+    /// Returns what the engine has counted so far. Takes no lock and delays no thread. O(threads
+    /// that use the engine at a time + shards): about 1 us, plus 0.1 us for each thread.
+    pub fn stats(&self) -> Stats {
+        Stats::of(self.core())
+    }
+
+    /// Returns the pending timers, found by walking every bucket while the engine goes on. Takes no
+    /// lock and delays no thread. O(n), and a few times that while timers move from bucket to
+    /// bucket. `Display` prints a table.
+    ///
+    /// The snapshot is weakly consistent. A timer that is pending throughout and is not reset
+    /// meanwhile is in it once. A timer that is scheduled, ends or is reset meanwhile may be in it,
+    /// not in it, or in it twice.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Batch, Builder, ManualClock};
+    /// # let handler = |batch: Batch<'_, u64>| drop(batch);
+    /// let engine = Builder::new().manual_clock(&ManualClock::new()).build_with_handler(handler)?;
+    /// for n in 1..=100 {
+    ///     engine.schedule_detached(n * Duration::from_secs(60), 7)?;
+    /// }
+    /// let soon = engine.now() + Duration::from_secs(600);
+    /// let snapshot = engine.snapshot();
+    /// let deadlines = snapshot.iter().filter_map(|timer| timer.deadline);
+    /// assert_eq!(deadlines.filter(|deadline| *deadline <= soon).count(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.core(), &entry::read())
+    }
+
+    /// Checks every invariant of the engine: for tests and fuzzing, while no other thread uses the
+    /// engine. O(n).
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    ///
+    /// # Panics
+    /// The call comes from one of the engine's own tasks, or from a child process.
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<(), Violation> {
+        let core = self.core();
+        assert!(!works_for(core.party()), "a task cannot check its own engine");
+        assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
+        let mut sum = Counted::default();
+        let mut is_closed = false;
+        for shard in &core.shards {
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+            is_closed |= owner.is_closed();
+            let counted = shard.check(&mut owner, core.now())?;
+            shard.publish(&owner, &core.shared);
+            if !is_closed {
+                let published = core.shared.dead_in(shard.index());
+                Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
+            }
+            sum.pending += counted.pending;
+            sum.kept += counted.kept;
+            sum.dead += counted.dead;
+        }
+        if !is_closed {
+            Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
+            Violation::unless_equal("dead entries", sum.dead, core.shared.all_counters.dead())?;
+            Violation::unless_equal("living timers", sum.pending, core.shared.balanced_living())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::sync::thread;
+    use crate::{Engine, ManualClock};
+
+    #[test]
+    fn ten_thousand_threads_that_came_and_went_leave_no_more_to_sum_up_than_a_few() {
+        let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap();
+        for _ in 0..10_000 {
+            let engine = engine.clone();
+            let hour = Duration::from_secs(3600);
+            let timer = move || assert!(engine.schedule(hour, || ()).unwrap().cancel());
+            thread::spawn(timer).join().unwrap();
+        }
+        let all_counters = engine.core().shared.all_counters.len();
+        assert!(all_counters <= 32, "{all_counters} for one thread at a time");
+        assert_eq!(engine.stats().cancelled, 10_000);
+        engine.check().unwrap();
+    }
+}

@@ -9,7 +9,7 @@ use crate::engine::core::Core;
 use crate::entry::Reader;
 use crate::time::{Geometry, Scale};
 
-use super::table::Table;
+use super::stats::Table;
 
 /// The timers that were pending when [`Engine::snapshot`](crate::Engine::snapshot) was called.
 ///
@@ -227,6 +227,12 @@ impl Snapshot {
         counts
     }
 
+    /// The due times that have timers, as text, with their number.
+    fn due_counts(&self) -> impl Iterator<Item = (String, usize)> {
+        let counts = self.by_due_time().into_iter().filter(|count| count.timers > 0);
+        counts.map(|DueCount { due, timers }| (due.to_string(), timers))
+    }
+
     fn due_index(&self, timer: &PendingTimer) -> usize {
         let Some(deadline) = timer.deadline else { return DUE_TIMES - 1 };
         let left = deadline.saturating_duration_since(self.taken_at);
@@ -254,40 +260,29 @@ impl<'a> IntoIterator for &'a Snapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pending   {}", self.len())?;
-        let mut levels = Table::of(["level", "bucket", "timers"]);
-        for LevelCount { level, width, timers } in self.by_level() {
-            levels.row([level.to_string(), readable(width), timers.to_string()]);
-        }
-        let mut due_times = Table::of(["due", "timers"]);
-        for DueCount { due, timers } in self.by_due_time().iter().filter(|count| count.timers > 0) {
-            due_times.row([due.to_string(), timers.to_string()]);
-        }
-        let mut shards = Table::of(["shard", "timers"]);
-        if self.shards > 1 {
-            let counts = self.by_shard().into_iter().enumerate().filter(|&(_, timers)| timers > 0);
-            counts.for_each(|(shard, timers)| shards.row([shard.to_string(), timers.to_string()]));
-        }
+        let levels = self.by_level().into_iter().map(|LevelCount { level, width, timers }| {
+            [level.to_string(), readable(width), timers.to_string()]
+        });
+        let levels = Table::new(["level", "bucket", "timers"], levels);
+        let due_times = self.due_counts().map(|(due, timers)| [due, timers.to_string()]);
+        let due_times = Table::new(["due", "timers"], due_times);
+        let shards = self.by_shard().into_iter().enumerate();
+        let shards = shards.filter(|&(_, timers)| self.shards > 1 && timers > 0);
+        let shards = shards.map(|(shard, timers)| [shard.to_string(), timers.to_string()]);
+        let shards = Table::new(["shard", "timers"], shards);
         write!(f, "{levels}{due_times}{shards}")
     }
 }
 
-/// Prints a summary, however many timers there are.
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let levels: Vec<_> =
-            self.by_level().iter().map(|count| (count.level, count.timers)).collect();
-        let mut due_times = self.by_due_time().to_vec();
-        due_times.retain(|count| count.timers > 0);
-        let due_times: Vec<_> =
-            due_times.iter().map(|count| (count.due.to_string(), count.timers)).collect();
-        f.debug_struct("Snapshot")
-            .field("len", &self.len())
-            .field("by_level", &levels)
-            .field("by_due_time", &due_times)
-            .field("by_shard", &self.by_shard())
-            .finish_non_exhaustive()
-    }
-}
+// A summary, however many timers there are.
+debug! { impl[] Snapshot[] {
+    len = |this| this.len(),
+    by_level = |this| {
+        this.by_level().iter().map(|count| (count.level, count.timers)).collect::<Vec<_>>()
+    },
+    by_due_time = |this| this.due_counts().collect::<Vec<_>>(),
+    by_shard = |this| this.by_shard(),
+} }
 
 /// Exact up to a minute, and rounded above.
 fn readable(span: Duration) -> String {

@@ -1,4 +1,4 @@
-//! The counts of an engine, summed up.
+//! The counts of an engine, summed up, and the text tables that they are printed in.
 //!
 //! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
 
@@ -7,8 +7,6 @@ use std::fmt;
 use crate::engine::core::Core;
 use crate::memory::Count;
 use crate::reaper::{Lateness, Observer};
-
-use super::table::Table;
 
 /// What an engine has counted since it was built.
 ///
@@ -70,6 +68,14 @@ pub struct Stats {
     pub lateness: Lateness,
 }
 
+/// Columns of text with headings. Columns of whole numbers are right-aligned.
+pub(super) struct Table<const N: usize> {
+    head: [&'static str; N],
+    rows: Vec<[String; N]>,
+}
+
+// === impl Stats ===
+
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
         let sums = core.shared.all_counters.sums();
@@ -96,8 +102,8 @@ impl Stats {
 /// Prints a row for each count, and then the lateness.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut counts = Table::of(["timers", "count"]);
-        let rows = [
+        let row = |(name, n): (&str, u64)| [name.to_owned(), n.to_string()];
+        let timers = [
             ("scheduled", self.scheduled),
             ("- in a cancelled one's seat", self.seated),
             ("cancelled", self.cancelled),
@@ -110,21 +116,63 @@ impl fmt::Display for Stats {
             ("cascaded", self.cascaded),
             ("dead", self.dead),
         ];
-        rows.into_iter().for_each(|(name, n)| counts.row([name.to_owned(), n.to_string()]));
-        let mut reapers = Table::of(["reapers", "count"]);
-        let rows = [
+        let timers = Table::new(["timers", "count"], timers.map(row));
+        let reapers = [
             ("woke up", self.wake_ups),
             ("became saturated", self.saturations),
             ("- and are now", self.saturated as u64),
         ];
-        rows.into_iter().for_each(|(name, n)| reapers.row([name.to_owned(), n.to_string()]));
+        let reapers = Table::new(["reapers", "count"], reapers.map(row));
         let Lateness { count, p50, p99, p999, max } = self.lateness;
-        let mut lateness = Table::of(["lateness", "at most"]);
-        let rows = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
-        for (name, late) in rows.into_iter().filter(|_| count > 0) {
-            lateness.row([name.to_owned(), format!("{late:?}")]);
-        }
-        let text = format!("{counts}{reapers}{lateness}");
+        let bounds = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
+        let bounds = bounds.map(|(name, late)| [name.to_owned(), format!("{late:?}")]);
+        let lateness =
+            Table::new(["lateness", "at most"], bounds.into_iter().filter(|_| count > 0));
+        let text = format!("{timers}{reapers}{lateness}");
         f.write_str(text.trim_start())
+    }
+}
+
+// === impl Table ===
+
+impl<const N: usize> Table<N> {
+    pub(super) fn new(
+        head: [&'static str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> Table<N> {
+        Table { head, rows: rows.into_iter().collect() }
+    }
+
+    fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| row[column].chars().count());
+        cells.chain([self.head[column].len()]).max().unwrap_or(0)
+    }
+
+    /// Whether all cells of the column are whole numbers.
+    fn is_of_numbers(&self, column: usize) -> bool {
+        self.rows.iter().all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
+    }
+}
+
+/// Prints an empty line and the table, or nothing if the table has no rows.
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        let widths: [usize; N] = std::array::from_fn(|column| self.width(column));
+        let to_the_right: [bool; N] = std::array::from_fn(|column| self.is_of_numbers(column));
+        let head = self.head.map(String::from);
+        for row in [&head].into_iter().chain(&self.rows) {
+            let cells: Vec<String> = (0..N)
+                .map(|column| match (&row[column], widths[column]) {
+                    (cell, width) if to_the_right[column] => format!("{cell:>width$}"),
+                    (cell, width) => format!("{cell:<width$}"),
+                })
+                .collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
     }
 }

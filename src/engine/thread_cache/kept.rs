@@ -14,19 +14,18 @@ use std::ptr::NonNull;
 
 use crate::dispatch::contained;
 
-use super::cache::forget;
+use super::forget;
 
 /// A `ThreadCache` with its payload type erased.
-pub(in crate::engine) trait AnyCache {
-    fn number(&self) -> u32;
+pub(super) trait AnyCache {
     fn is_stopped(&self) -> bool;
 }
 
 /// A boxed `ThreadCache`, as a pointer of which `CURRENT` may have a copy.
-pub(in crate::engine) struct Kept(NonNull<dyn AnyCache>);
+pub(super) struct Kept(NonNull<dyn AnyCache>);
 
 /// All caches of a thread, by engine number.
-pub(in crate::engine) struct Caches {
+pub(super) struct Caches {
     kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
     /// The number of stops when the thread last looked.
     stops: u64,
@@ -42,36 +41,34 @@ struct ByNumber(u64);
 // === impl Caches ===
 
 impl Caches {
-    pub(in crate::engine) const fn new() -> Caches {
+    pub(super) const fn new() -> Caches {
         let kept = HashMap::with_hasher(BuildHasherDefault::new());
         Caches { kept, stops: 0, left_over: None }
     }
 
     /// Returns the thread's cache of engine `number`.
-    pub(in crate::engine) fn get(&self, number: u32) -> Option<NonNull<dyn AnyCache>> {
-        self.kept.get(&number).map(|kept| kept.0)
+    pub(super) fn get(&self, number: u32) -> Option<*mut ()> {
+        self.kept.get(&number).map(Kept::as_ptr)
     }
 
     /// Keeps the cache of an engine of which the thread had none.
-    pub(in crate::engine) fn keep(&mut self, cache: Kept) {
-        let before = self.kept.insert(cache.get().number(), cache);
+    pub(super) fn keep(&mut self, number: u32, cache: Kept) {
+        let before = self.kept.insert(number, cache);
         debug_assert!(before.is_none(), "a thread has one part of each engine");
     }
 
     /// Takes out the caches of engines that have stopped, except the one in use. `stops` is the
     /// number of stops so far; this is O(1) if that has not changed since the last call.
-    pub(in crate::engine) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<Kept> {
+    pub(super) fn take_stopped(&mut self, in_use: u32, stops: u64) -> Vec<(u32, Kept)> {
         let mut over = Vec::new();
         if mem::replace(&mut self.stops, stops) != stops {
-            let is_over = |kept: &Kept| kept.get().is_stopped();
-            self.left_over = self.kept.get(&in_use).filter(|kept| is_over(kept)).map(|_| in_use);
-            let ended =
-                self.kept.iter().filter(|(number, kept)| **number != in_use && is_over(kept));
-            let ended: Vec<u32> = ended.map(|(number, _)| *number).collect();
-            over.extend(ended.iter().filter_map(|number| self.kept.remove(number)));
-        } else if self.left_over.is_some_and(|number| number != in_use) {
-            let number = self.left_over.take();
-            over.extend(number.and_then(|number| self.kept.remove(&number)));
+            let stopped = self.kept.iter().filter(|(_, kept)| kept.is_stopped());
+            let mut numbers: Vec<u32> = stopped.map(|(number, _)| *number).collect();
+            let place = numbers.iter().position(|&number| number == in_use);
+            self.left_over = place.map(|place| numbers.swap_remove(place));
+            over.extend(numbers.iter().filter_map(|number| self.kept.remove_entry(number)));
+        } else if let Some(number) = self.left_over.take_if(|number| *number != in_use) {
+            over.extend(self.kept.remove_entry(&number));
         }
         over
     }
@@ -98,26 +95,26 @@ impl Hasher for ByNumber {
 
 impl Kept {
     /// Keeps a boxed `ThreadCache`.
-    pub(in crate::engine) fn new(cache: Box<dyn AnyCache>) -> Kept {
+    pub(super) fn new(cache: Box<dyn AnyCache>) -> Kept {
         // SAFETY: a box is never null.
         Kept(unsafe { NonNull::new_unchecked(Box::into_raw(cache)) })
     }
 
     /// Returns a pointer to the cache.
-    pub(in crate::engine) fn as_ptr(&self) -> *mut dyn AnyCache {
-        self.0.as_ptr()
+    pub(super) fn as_ptr(&self) -> *mut () {
+        self.0.as_ptr().cast()
     }
 
-    fn get(&self) -> &dyn AnyCache {
+    fn is_stopped(&self) -> bool {
         // SAFETY: it came from a box that lives as long as this, and nobody has it lent now (see
         // the file's invariants).
-        unsafe { self.0.as_ref() }
+        unsafe { self.0.as_ref() }.is_stopped()
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        forget(self.get().number());
+        forget(self.as_ptr());
         // SAFETY: it came from a box, and `forget` has cleared the copy of the pointer.
         let cache = unsafe { Box::from_raw(self.0.as_ptr()) };
         // This may be the last reference to the engine, whose handler is then dropped as well. A
@@ -134,16 +131,11 @@ mod tests {
 
     /// A thread's cache of an engine that only says whether it was stopped.
     struct Part {
-        number: u32,
         is_stopped: Rc<Cell<bool>>,
         questions: Rc<Cell<u32>>,
     }
 
     impl AnyCache for Part {
-        fn number(&self) -> u32 {
-            self.number
-        }
-
         fn is_stopped(&self) -> bool {
             self.questions.set(self.questions.get() + 1);
             self.is_stopped.get()
@@ -155,14 +147,13 @@ mod tests {
         let questions = Rc::new(Cell::new(0));
         let mut locals = Caches::new();
         let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
-        for (number, is_stopped) in stopped.iter().enumerate() {
+        for (number, is_stopped) in (0..).zip(&stopped) {
             let (is_stopped, questions) = (is_stopped.clone(), questions.clone());
-            let part = Part { number: number as u32, is_stopped, questions };
-            locals.keep(Kept::new(Box::new(part)));
+            locals.keep(number, Kept::new(Box::new(Part { is_stopped, questions })));
         }
         let mut take = |in_use, stops| {
             let taken = locals.take_stopped(in_use, stops);
-            let mut numbers: Vec<_> = taken.iter().map(|kept| kept.get().number()).collect();
+            let mut numbers: Vec<_> = taken.iter().map(|(number, _)| *number).collect();
             numbers.sort_unstable();
             numbers
         };

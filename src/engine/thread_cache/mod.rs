@@ -1,14 +1,313 @@
 //! Thread caches: what a thread keeps of each engine that it uses.
 //!
-//! - `cache` is a thread's cache of one engine, and how it is found: by one comparison if the
-//!   thread used the engine last, else in a table.
-//! - `kept` is that table, by engine number.
+//! - Here is a thread's cache of one engine, and how it is found.
+//! - `kept` is the table of a thread's caches, by engine number.
 //! - `registry` gives out the numbers, and finds an engine by its number.
+//!
+//! The engine that the thread used last is found with one comparison, any other in a table. After
+//! an engine has stopped, a thread drops its cache of it when the thread next uses an engine other
+//! than the one it used last, or when the thread ends. That cache is small: the large parts of an
+//! engine are freed with its last clone (see `shard/close.rs`). Stops are counted, so that a thread
+//! looks for stopped engines only if there may be some.
+//!
+//! *Invariants*: a `ThreadCache` is only seen by its thread, and is never lent twice: no foreign
+//! code runs while one is lent (a [`Section`]), and no code of ours lends a second one. `give_back`
+//! makes the calls that may run foreign code (a hook).
+//!
+//! *Tested by*: `tests/hooks.rs`, `tests/threads_end.rs`, `tests/freed_early.rs`.
 
-mod cache;
 mod kept;
 mod registry;
 
-pub(super) use cache::{Lent, Producers, ThreadCache, count_stop, of, of_number};
+use std::cell::{Cell, RefCell};
+use std::mem::{self, ManuallyDrop};
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+
+use crate::dispatch::contained;
+use crate::engine::core::Core;
+use crate::entry::Entry;
+use crate::error::ScheduleError;
+use crate::memory::Shared;
+use crate::producer::{Deferred, Producer, WithProducer};
+use crate::sync::{Arc, AtomicU64, Ordering, Section};
+use crate::time::{ThreadClock, Tick};
+
+use kept::{AnyCache, Caches, Kept};
 pub(crate) use registry::Registry;
 pub(super) use registry::{ENGINES, is_inherited, new_number};
+
+/// One thread's cache of one engine.
+pub(super) struct ThreadCache<T> {
+    pub(super) core: Arc<Core<T>>,
+    pub(super) producer: Producer<T>,
+    pub(super) watch: ThreadClock,
+    /// The shard on which the thread schedules.
+    pub(super) shard: u32,
+}
+
+/// A `ThreadCache`, lent for one call.
+pub(super) struct Lent<T> {
+    cache: NonNull<ThreadCache<T>>,
+    /// Dropped before `spare`, whose drop may call hooks.
+    _section: Section,
+    /// Set if the thread does not keep the cache, which is then freed with this.
+    spare: Option<Box<ThreadCache<T>>>,
+}
+
+/// The thread's producers, for code that ends a handle.
+pub(super) struct Producers;
+
+/// How many engines were told to stop.
+static STOPS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The number of the engine that the thread used last, and the thread's `ThreadCache` of it.
+    static CURRENT: Cell<(u32, *mut ())> = const { Cell::new(NOBODY) };
+    static CACHES: RefCell<Caches> = const { RefCell::new(Caches::new()) };
+}
+
+/// No engine has the number zero.
+const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
+
+/// Lends the calling thread's cache of `core`'s engine. `None`: the engine is another process's.
+#[inline(always)]
+pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
+    match current(core.id()) {
+        Some(cache) => Some(Lent::kept(cache)),
+        None => find(core.id(), || Some(core.clone())),
+    }
+}
+
+/// Lends the calling thread's cache of engine `number`. `None`: the engine is gone, or is another
+/// process's.
+#[inline(always)]
+pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
+    match current(number) {
+        Some(cache) => Some(Lent::kept(cache)),
+        None => find(number, || ENGINES.find(number)),
+    }
+}
+
+/// Counts an engine that, from now on, says of itself that it is stopping.
+pub(super) fn count_stop() {
+    // ORDER: Release - pairs with the Acquire in `find`: a thread that sees the count sees that the
+    // engine is stopping.
+    STOPS.fetch_add(1, Ordering::Release);
+}
+
+/// Makes the thread look for its `ThreadCache` again, whichever it used last.
+fn forget_current() {
+    CURRENT.set(NOBODY);
+}
+
+/// Called before the thread drops a cache.
+fn forget(cache: *mut ()) {
+    if CURRENT.get().1 == cache {
+        forget_current();
+    }
+}
+
+/// Returns the thread's `ThreadCache` of the engine that it used last, if that is engine `number`.
+#[inline(always)]
+fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
+    let (known, cache) = CURRENT.get();
+    if known == number { NonNull::new(cache.cast()) } else { None }
+}
+
+/// Finds or makes the thread's `ThreadCache` of engine `number`. If the thread cannot keep it, it
+/// serves a single call.
+#[cold]
+fn find<T: Send + 'static>(
+    number: u32,
+    core: impl Fn() -> Option<Arc<Core<T>>>,
+) -> Option<Lent<T>> {
+    if is_inherited(number) {
+        return None;
+    }
+    loop {
+        match CACHES.try_with(|caches| caches.borrow().get(number)) {
+            Ok(Some(cache)) => CURRENT.set((number, cache)),
+            Ok(None) => {
+                let kept = Kept::new(Box::new(ThreadCache::new(core()?)));
+                CURRENT.set((number, kept.as_ptr()));
+                CACHES.with_borrow_mut(|caches| caches.keep(number, kept));
+            }
+            // The thread is ending and keeps nothing any more.
+            Err(_) => return Some(Lent::spare(ThreadCache::new(core()?))),
+        }
+        // ORDER: Acquire - pairs with the Release in `count_stop`.
+        let stops = STOPS.load(Ordering::Acquire);
+        // Dropped when the table is no longer borrowed: this may run foreign code, which may call
+        // into this file again.
+        drop(CACHES.with_borrow_mut(|caches| caches.take_stopped(number, stops)));
+        // If that code used another engine, this one is no longer current: look again.
+        if let Some(cache) = current(number) {
+            return Some(Lent::kept(cache));
+        }
+    }
+}
+
+// === impl Lent ===
+
+impl<T> Lent<T> {
+    #[inline(always)]
+    fn kept(cache: NonNull<ThreadCache<T>>) -> Lent<T> {
+        Lent { cache, _section: Section::enter(), spare: None }
+    }
+
+    fn spare(cache: ThreadCache<T>) -> Lent<T> {
+        let mut spare = Box::new(cache);
+        let cache = NonNull::from(&mut *spare);
+        Lent { cache, _section: Section::enter(), spare: Some(spare) }
+    }
+
+    /// Whether the thread is ending and forgets the cache after this call.
+    pub(super) fn is_spare(&self) -> bool {
+        self.spare.is_some()
+    }
+
+    /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`, gives the
+    /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine:
+    /// see [`Producer::schedule`].
+    #[inline(always)]
+    pub(super) fn schedule<const PINS: bool>(
+        mut self,
+        deadline: Tick,
+        now_ns: u64,
+        payload: ManuallyDrop<T>,
+        owned: bool,
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+        let ThreadCache { core, producer, shard, .. } = &mut *self;
+        let shard = &core.shards[*shard as usize];
+        let now = || core.scale.floor(now_ns);
+        let payload = ManuallyDrop::into_inner(payload);
+        let (entry, deferred) =
+            producer.schedule::<PINS>(&core.shared, shard, deadline, now, payload, owned)?;
+        self.give_back(deferred);
+        Ok(entry)
+    }
+
+    /// Calls `f` with the producer, gives the cache back, and does the work that `f` deferred.
+    #[inline(always)]
+    fn with_producer(mut self, f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred) {
+        let ThreadCache { core, producer, .. } = &mut *self;
+        let deferred = f(producer, &core.shared);
+        self.give_back(deferred);
+    }
+
+    /// Gives the cache back, and then does the deferred work.
+    #[inline(always)]
+    pub(super) fn give_back(self, deferred: Deferred) {
+        if deferred.is_nothing() {
+            drop(self);
+        } else {
+            self.give_back_and_run();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_and_run(mut self) {
+        let chores = self.producer.take_chores();
+        // A hook may drop the engine, and the thread's cache of it with that.
+        let core = self.core.clone();
+        drop(self);
+        chores.run(&core.shards, &core.shared);
+        contained(|| drop(core));
+    }
+}
+
+impl<T: Send + 'static> WithProducer<T> for Producers {
+    #[inline(always)]
+    fn with_producer(
+        &mut self,
+        engine: u32,
+        f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
+    ) -> bool {
+        match current(engine) {
+            Some(cache) => {
+                Lent::kept(cache).with_producer(f);
+                true
+            }
+            None => with_found(engine, f),
+        }
+    }
+}
+
+/// As [`Producers::with_producer`], for an engine that the thread did not use last.
+#[cold]
+#[inline(never)]
+fn with_found<T: Send + 'static>(
+    engine: u32,
+    f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
+) -> bool {
+    find(engine, || ENGINES.find(engine)).map(|cache| cache.with_producer(f)).is_some()
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = ThreadCache<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &ThreadCache<T> {
+        // SAFETY: as for `deref_mut`.
+        unsafe { self.cache.as_ref() }
+    }
+}
+
+impl<T> DerefMut for Lent<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut ThreadCache<T> {
+        // SAFETY: the pointer is to a boxed `ThreadCache` of this thread, whose payload type is `T`
+        // because a number belongs to one engine. The box is our own spare, or the thread keeps it
+        // and clears the pointer before it drops the box. No foreign code runs while one is lent
+        // (see the file's invariants), so it is lent once.
+        unsafe { self.cache.as_mut() }
+    }
+}
+
+// === impl ThreadCache ===
+
+impl<T> ThreadCache<T> {
+    fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
+        ThreadCache {
+            producer: Producer::new(&core.shared),
+            watch: ThreadClock::default(),
+            shard: core.route(),
+            core,
+        }
+    }
+
+    /// Binds the thread to a shard. Returns the deferred work.
+    pub(super) fn bind(&mut self, shard: u32) -> Deferred {
+        self.shard = shard;
+        self.producer.bind(&self.core.shared, shard)
+    }
+
+    /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
+    /// to read.
+    #[inline(always)]
+    pub(super) fn now_ns(&mut self) -> u64 {
+        self.watch.now_ns(&self.core.clock)
+    }
+}
+
+impl<T: Send + 'static> AnyCache for ThreadCache<T> {
+    fn is_stopped(&self) -> bool {
+        self.core.is_stopping() || self.core.is_inherited()
+    }
+}
+
+impl<T> Drop for ThreadCache<T> {
+    fn drop(&mut self) {
+        if self.core.is_inherited() {
+            // As in `stopping`: the parent's engine stays as it was at the fork.
+            return mem::forget(self.core.clone());
+        }
+        let deferred = self.producer.clear(&self.core.shared);
+        self.producer.hand_back(&self.core.shared);
+        if !deferred.is_nothing() {
+            self.producer.take_chores().run(&self.core.shards, &self.core.shared);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::dispatch::Told;
 use crate::entry::Published;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak};
 
-use super::cache;
+use super::forget_current;
 
 /// Finds things of one kind by number. It keeps none of them alive. A registry lives for ever, in a
 /// `static`, and its table is never freed.
@@ -52,7 +52,7 @@ extern "C" fn inherit() {
     // ORDER: Relaxed - as in `is_inherited`; a later number went to a thread that does not exist
     // here.
     INHERITED.store(LAST.load(Ordering::Relaxed), Ordering::Relaxed);
-    cache::forget_current();
+    forget_current();
 }
 
 // === impl Registry ===
