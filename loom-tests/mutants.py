@@ -27,7 +27,7 @@ ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "docs", "src", "tests", "ben
 # The switches of the worlds that the models run in, and the models of the random scheduler; those
 # of the others are the model checker's.
 WORLDS = {
-    "loom": "--cfg loom --cfg crossbeam_loom -C debug-assertions",
+    "loom": "--cfg loom --cfg crossbeam_loom --cfg crossbeam_sanitize -C debug-assertions",
     "shuttle": "--cfg shuttle -C debug-assertions",
 }
 SCHEDULED = ("crowd", "suspended")

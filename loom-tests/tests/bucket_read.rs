@@ -78,7 +78,7 @@ fn a_reader_may_stand_on_an_entry_that_is_reused() {
 
 #[test]
 fn a_reader_may_follow_a_link_that_is_being_written() {
-    reuse_under_a_reader(1, true);
+    reuse_under_a_reader(2, true);
 }
 
 #[test]
