@@ -8,7 +8,7 @@ use crate::error::{BuildError, ScheduleError, StopError, TurnError};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
 use super::timeout::Pending;
-use super::{Builder, IntoTask, RejectReason, Rejected, StartError, Timeout};
+use super::{Builder, IntoTask, Rejected, Timeout};
 
 /// A timer with the API of Netty's and Dubbo's hashed wheel timer.
 ///
@@ -38,7 +38,6 @@ struct Door {
     engine: Engine<Pending>,
     /// A [`WorkerState`]. It only grows.
     stage: AtomicU32,
-    max_pending: Option<u64>,
 }
 
 /// All timers, by their engines' numbers.
@@ -67,6 +66,23 @@ pub enum WorkerState {
     Shutdown,
 }
 
+/// The error of starting a timer.
+///
+/// ```
+/// use tickless::netty::{HashedWheelTimer, StartError};
+///
+/// let timer = HashedWheelTimer::new()?;
+/// timer.stop()?;
+/// assert_eq!(timer.start(), Err(StartError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The timer has stopped, and cannot be started again.
+    Stopped,
+}
+
 // === impl HashedWheelTimer ===
 
 impl HashedWheelTimer {
@@ -83,9 +99,9 @@ impl HashedWheelTimer {
         Builder::new()
     }
 
-    pub(super) fn on(engine: Engine<Pending>, max_pending: Option<u64>) -> HashedWheelTimer {
+    pub(super) fn on(engine: Engine<Pending>) -> HashedWheelTimer {
         let stage = AtomicU32::new(WorkerState::Init as u32);
-        let door = Arc::new(Door { engine, stage, max_pending });
+        let door = Arc::new(Door { engine, stage });
         TIMERS.enter(door.engine.number(), &door);
         HashedWheelTimer { door }
     }
@@ -121,7 +137,7 @@ impl HashedWheelTimer {
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
         let task = task.into_task();
         if !self.door.begin() {
-            return Err(Rejected::new(RejectReason::Stopped, task));
+            return Err(ScheduleError::stopped(task));
         }
         let timeout = Timeout::new(task, self.door.engine.number());
         match self.door.engine.schedule(delay, timeout.pending()) {
@@ -130,7 +146,12 @@ impl HashedWheelTimer {
                 unsafe { timeout.keep(handle) };
                 Ok(timeout)
             }
-            Err(error) => Err(self.door.rejected(&timeout, &error)),
+            Err(error) => {
+                if error.is_stopped() {
+                    self.door.end();
+                }
+                Err(error.map(|_pending| timeout.task().clone()))
+            }
         }
     }
 
@@ -264,18 +285,6 @@ impl Door {
         // ORDER: Relaxed - as in `stage`.
         self.stage.fetch_max(WorkerState::Shutdown as u32, Ordering::Relaxed);
     }
-
-    /// The error for a timeout that the engine rejected. `error` has the engine's reference to it.
-    fn rejected(&self, timeout: &Timeout, error: &ScheduleError<Pending>) -> Rejected {
-        let task = timeout.task().clone();
-        match self.max_pending {
-            Some(max) if error.is_full() => Rejected::new(RejectReason::Full { max }, task),
-            _ => {
-                self.end();
-                Rejected::new(RejectReason::Stopped, task)
-            }
-        }
-    }
 }
 
 impl Drop for Door {
@@ -284,4 +293,8 @@ impl Drop for Door {
     }
 }
 
-debug! { impl[] Door[] { engine = |this| this.engine } }
+// === impl StartError ===
+
+display! { StartError { Stopped => "a timer that has stopped cannot be started" } }
+
+impl std::error::Error for StartError {}

@@ -38,7 +38,7 @@ pub(super) trait Body: Sized + Send + 'static {
     fn next(&mut self, armed: &Armed<Self>) -> Next;
 
     /// The thing is over. No other method is called after this.
-    fn over(self, end: End, shared: &Self::Shared);
+    fn over(self, end: End, armed: &Armed<Self>);
 }
 
 /// The next event that a thing waits for.
@@ -58,6 +58,8 @@ pub(super) enum Next {
 pub(super) struct Armed<B: Body> {
     word: HoldWord<End>,
     pub(super) shared: B::Shared,
+    /// What the body counts for its handles: missed runs, or attempts.
+    tally: AtomicU64,
     /// The due time of the timer that was armed last.
     due_ns: AtomicU64,
     engine: EngineRef,
@@ -77,10 +79,7 @@ struct Kept<B> {
 struct Arming<B: Body>(Option<Arc<Armed<B>>>);
 
 /// An armed thing with its body type erased.
-pub(super) trait Arms<S>: Send + Sync {
-    /// The state that any thread may read.
-    fn shared(&self) -> &S;
-
+pub(super) trait Repeating: Send + Sync {
     /// The engine's clock.
     fn clock(&self) -> &Clock;
 
@@ -96,12 +95,20 @@ pub(super) trait Arms<S>: Send + Sync {
     /// How many events came and found it free.
     fn count(&self) -> u64;
 
+    /// What the body counts.
+    fn tally(&self) -> u64;
+
     /// Cancels. Returns `true` to one caller; no further event is served.
     fn cancel(&self) -> bool;
 
     /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
     /// Returns `false` if the thing is over; what was brought then stays with the caller.
     fn come(self: Arc<Self>) -> bool;
+}
+
+/// An armed thing with its body type erased, and with state that any thread may read.
+pub(super) trait Arms<S>: Repeating {
+    fn shared(&self) -> &S;
 }
 
 // SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from holder to
@@ -123,6 +130,7 @@ impl<B: Body> Armed<B> {
             engine: EngineRef::new(engine),
             clock: engine.clock().clone(),
             due_ns: AtomicU64::new(at_ns),
+            tally: AtomicU64::new(0),
             shared,
             kept: UnsafeCell::new(Kept { handle: None, body: Some(body) }),
         });
@@ -212,7 +220,7 @@ impl<B: Body> Armed<B> {
             handle.cancel();
         }
         if let Some(body) = body {
-            body.over(end, &self.shared);
+            body.over(end, self);
         }
     }
 
@@ -232,6 +240,12 @@ impl<B: Body> Armed<B> {
         })
     }
 
+    /// Adds to what the body counts, and returns the sum.
+    pub(super) fn add_to_tally(&self, n: u64) -> u64 {
+        // ORDER: Relaxed - a count for observation; its only writer is the holder.
+        self.tally.fetch_add(n, Ordering::Relaxed) + n
+    }
+
     fn decide(&self, end: End) -> bool {
         match self.word.decide(end, || false) {
             Decided::Finish => {
@@ -248,7 +262,9 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     fn shared(&self) -> &B::Shared {
         &self.shared
     }
+}
 
+impl<B: Body> Repeating for Armed<B> {
     fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -270,6 +286,11 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
         self.word.count()
     }
 
+    fn tally(&self) -> u64 {
+        // ORDER: Relaxed - as in `add_to_tally`.
+        self.tally.load(Ordering::Relaxed)
+    }
+
     fn cancel(&self) -> bool {
         self.decide(End::Cancelled)
     }
@@ -286,8 +307,6 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
         }
     }
 }
-
-debug! { impl[B: Body] Armed[B] { word = |this| this.word } }
 
 // === impl Arming ===
 

@@ -10,15 +10,15 @@
 //!
 //! *Tested by*: `tests/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::engine::{Engine, EngineRef};
+use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 
-use super::armed::{Armed, Arms, Body, Next};
+use super::armed::{Armed, Arms, Body, Next, Repeating};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
@@ -101,7 +101,7 @@ impl Heartbeat {
     {
         let timeout_ns = saturating_ns(timeout);
         if timeout_ns == 0 {
-            return Err(StartError::new(StartReason::ZeroPeriod, on_silence));
+            return Err(Refused::new(StartReason::ZeroPeriod, on_silence));
         }
         let now_ns = engine.clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
@@ -110,8 +110,7 @@ impl Heartbeat {
         match Armed::start(engine, first_ns, body, beats) {
             Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine) }),
             Err((end, body)) => {
-                let on_silence = body.on_silence.expect("it has not been called");
-                Err(StartError::of(end, on_silence))
+                Err(StartError::of(end, body.on_silence.expect("it has not been called")))
             }
         }
     }
@@ -190,12 +189,10 @@ impl Drop for Heartbeat {
     }
 }
 
-impl fmt::Debug for Heartbeat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (end, timeout) = (self.end(), self.timeout());
-        f.debug_struct("Heartbeat").field("end", &end).field("timeout", &timeout).finish()
-    }
-}
+debug! { impl[] Heartbeat[] {
+    end = |this| this.end(),
+    timeout = |this| this.timeout(),
+} }
 
 // === impl HeartbeatBody ===
 
@@ -218,10 +215,8 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
         self.next
     }
 
-    fn over(self, _end: End, beats: &Beats) {
+    fn over(self, _end: End, armed: &Armed<Self>) {
         // If the engine ended the heartbeat, later beats must return `false`.
-        beats.pulse.stop();
+        armed.shared.pulse.stop();
     }
 }
-
-debug! { impl[F] HeartbeatBody[F] { next = |this| this.next } }

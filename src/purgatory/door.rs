@@ -7,7 +7,7 @@ use std::iter;
 
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, When};
-use crate::error::BuildError;
+use crate::error::{BuildError, Refused};
 use crate::sync::{Arc, ShardedCount};
 
 use super::expiry::Expiry;
@@ -223,7 +223,7 @@ where
         let Inner { lists, counts, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
         let Some(first) = keys.next() else {
-            return Err(WatchError::new(WatchReason::NoKeys, operation));
+            return Err(Refused::new(WatchReason::NoKeys, operation));
         };
         let mut completes = false;
         lists.contained(|| completes = operation.try_complete());
@@ -311,7 +311,7 @@ where
     O: Operation,
 {
     match hold.give_up() {
-        true => Err(WatchError::new(reason, node.operation().clone())),
+        true => Err(Refused::new(reason, node.operation().clone())),
         false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

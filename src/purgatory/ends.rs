@@ -126,7 +126,7 @@ where
     /// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(60))?;
     /// assert_eq!(purgatory.stop().len(), 1);
     /// let late = purgatory.try_complete_else_watch(Fetch.into(), [1], Duration::from_secs(60));
-    /// assert!(late.is_err_and(|error| error.is_stopped()));
+    /// assert!(late.is_err(), "it is stopped");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stop(&self) -> Vec<Arc<O>> {

@@ -28,7 +28,7 @@ pub struct PoolBuilder {
     thread_name: String,
 }
 
-const MAX_THREADS: usize = 1024;
+pub(super) const MAX_THREADS: usize = 1024;
 
 const QUEUE_BOUND: usize = 1024;
 
