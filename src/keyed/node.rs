@@ -60,8 +60,8 @@ impl<K> Ticket<K> {
         let (task, node) = waiting.expire();
         let mut panics = Panics::none();
         panics.run(|| task.run());
-        // The key is dropped after that, and never while the closure's panic unwinds: a second panic
-        // would abort the process.
+        // The key is dropped after that, and never while the closure's panic unwinds: a second
+        // panic would abort the process.
         panics.drop(node);
         panics.go_on();
     }

@@ -9,118 +9,124 @@
 //!
 //! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: each block is in one list, between its ends; the numbers of the blocks grow along
-//! a list; a block has an operation or a pin; only the last block of a list gets new operations.
+//! *Invariants*: each block is in one list, between its ends; no number of a block is used twice,
+//! and the numbers grow along a list; a block has an operation or a pin; only the last block of a
+//! list gets new operations.
 //!
 //! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
 
 use std::mem;
 
-use super::chunks::Chunks;
+use hashbrown::HashTable;
+
+use crate::sync::spread;
 
 /// No block: the end of a list.
-const NONE: u32 = u32::MAX;
+const NONE: u64 = u64::MAX;
 
 /// The number of operations in a block.
-const ROOM: usize = 8;
+const ROOM: u64 = 8;
 
 /// The number of operations that are collected under the lock at a time.
-pub(super) const BATCH: usize = 4 * ROOM;
+pub(super) const BATCH: usize = 4 * ROOM as usize;
 
-/// All blocks of a part. `N` stands for an operation.
+/// A table is not shrunk below this capacity.
+pub(super) const KEPT: usize = 64;
+
+/// All blocks of a part, by their numbers. `N` stands for an operation.
 pub(super) struct Blocks<N> {
-    blocks: Chunks<Block<N>>,
+    table: HashTable<Box<Block<N>>>,
+    next_number: u64,
 }
 
 struct Block<N> {
-    slots: [Option<N>; ROOM],
-    list: u32,
-    before: u32,
-    after: u32,
+    /// The slot with the number `n` is the one at `n % ROOM` of block `n / ROOM`.
+    slots: [Option<N>; ROOM as usize],
+    number: u64,
+    list: ListId,
+    before: u64,
+    after: u64,
     /// The number of walks that continue here.
     pins: u32,
     /// The number of slots that have been used, from the first one on.
     filled: u8,
     /// The number of slots in use.
     live: u8,
-    /// The block's place in the sequence of blocks of its list.
-    number: u64,
 }
 
-/// The ends of a list.
+/// What tells a list from all others of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListId {
+    /// The hash of its key.
+    pub(super) hash: u64,
+    pub(super) number: u64,
+}
+
+/// The ends of a list: the numbers of its first and its last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    first: u32,
-    last: u32,
-    /// The number of the next block.
-    next_number: u64,
+    first: u64,
+    last: u64,
 }
 
 /// The position of a walk along a list.
 #[derive(Debug)]
 pub(super) struct Bookmark {
-    block: u32,
-    until: Until,
-}
-
-/// Where a list ended when a walk began: the block, and its used slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Until {
-    number: u64,
-    filled: u8,
+    block: u64,
+    /// The slot after the last one that was used when the walk began.
+    until: u64,
 }
 
 // === impl Blocks ===
 
 impl<N: Clone> Blocks<N> {
     pub(super) const fn new() -> Blocks<N> {
-        Blocks { blocks: Chunks::new() }
+        Blocks { table: HashTable::new(), next_number: 0 }
     }
 
-    /// The number of the list that a slot belongs to.
-    pub(super) fn list_of(&self, slot: u32) -> u32 {
-        self.blocks[slot / ROOM as u32].list
+    /// The list that a slot belongs to.
+    pub(super) fn list_of(&self, slot: u64) -> ListId {
+        self.block(slot / ROOM).list
     }
 
-    /// The number of the list that a bookmark belongs to.
-    pub(super) fn list_of_mark(&self, mark: &Bookmark) -> u32 {
-        self.blocks[mark.block].list
+    /// The list that a bookmark belongs to.
+    pub(super) fn list_of_mark(&self, mark: &Bookmark) -> ListId {
+        self.block(mark.block).list
     }
 
     /// All operations, once for each slot.
     pub(super) fn nodes(&self) -> Vec<N> {
-        self.blocks.iter().flat_map(|(_, block)| block.slots.iter().flatten().cloned()).collect()
+        self.table.iter().flat_map(|block| block.slots.iter().flatten().cloned()).collect()
     }
 
-    /// Adds an operation at the end of the list with that number, and returns its slot.
-    pub(super) fn push(&mut self, list: u32, ends: &mut Ends, node: N) -> u32 {
-        let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
-        if ends.last == NONE || !has_room(&self.blocks[ends.last]) {
+    /// Adds an operation at the end of a list, and returns its slot.
+    pub(super) fn push(&mut self, list: ListId, ends: &mut Ends, node: N) -> u64 {
+        if ends.last == NONE || u64::from(self.block(ends.last).filled) == ROOM {
             self.append(list, ends);
         }
-        let last = &mut self.blocks[ends.last];
-        let offset = last.filled;
-        last.slots[usize::from(offset)] = Some(node);
+        let last = self.block_mut(ends.last);
+        let slot = last.next_slot();
+        last.slots[usize::from(last.filled)] = Some(node);
         last.filled += 1;
         last.live += 1;
-        ends.last * ROOM as u32 + u32::from(offset)
+        slot
     }
 
     /// Removes the operation in a slot from its list.
-    pub(super) fn take(&mut self, ends: &mut Ends, slot: u32) -> N {
-        let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
-        let block = &mut self.blocks[number];
-        let node = block.slots[offset].take().expect("an operation leaves once");
+    pub(super) fn take(&mut self, ends: &mut Ends, slot: u64) -> N {
+        let block = self.block_mut(slot / ROOM);
+        let node = block.slots[(slot % ROOM) as usize].take().expect("an operation leaves once");
         block.live -= 1;
-        self.free_if_empty(ends, number);
+        if block.is_unused() {
+            self.free(ends, slot / ROOM);
+        }
         node
     }
 
     /// Begins a walk along a list: collects the first operations, at most a batch. If there are
     /// more, the bookmark says where.
     pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
-        let last = &self.blocks[ends.last];
-        let until = Until { number: last.number, filled: last.filled };
+        let until = self.block(ends.last).next_slot();
         self.collect(ends.first, until, batch)
     }
 
@@ -138,25 +144,23 @@ impl<N: Clone> Blocks<N> {
 
     /// Removes a bookmark.
     pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
-        self.blocks[mark.block].pins -= 1;
-        self.free_if_empty(ends, mark.block);
+        let block = self.block_mut(mark.block);
+        block.pins -= 1;
+        if block.is_unused() {
+            self.free(ends, mark.block);
+        }
     }
 
     /// Clones the operations from a block on, and pins the first block that does not fit the batch.
-    fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
-        while number != NONE {
-            let block = &mut self.blocks[number];
-            let here = Until { number: block.number, filled: 0 };
-            if here >= until {
-                break;
-            }
-            if batch.len() + ROOM > BATCH {
+    fn collect(&mut self, mut number: u64, until: u64, batch: &mut Vec<N>) -> Option<Bookmark> {
+        while number != NONE && number * ROOM < until {
+            let block = self.block_mut(number);
+            if batch.len() + ROOM as usize > BATCH {
                 block.pins += 1;
                 return Some(Bookmark { block: number, until });
             }
-            let is_cut = block.number == until.number;
-            let end = if is_cut { usize::from(until.filled) } else { ROOM };
-            batch.extend(block.slots[..end].iter().flatten().cloned());
+            let end = ROOM.min(until - number * ROOM);
+            batch.extend(block.slots[..end as usize].iter().flatten().cloned());
             number = block.after;
         }
         None
@@ -164,67 +168,100 @@ impl<N: Clone> Blocks<N> {
 
     /// Appends an empty block, which the caller fills at once.
     #[inline(never)]
-    fn append(&mut self, list: u32, ends: &mut Ends) {
-        let block = Block {
-            slots: [const { None }; ROOM],
-            list,
-            before: ends.last,
-            after: NONE,
-            pins: 0,
-            filled: 0,
-            live: 0,
-            number: ends.next_number,
-        };
-        ends.next_number += 1;
-        let number = self.blocks.insert(block);
-        assert!(number < NONE / ROOM as u32, "over 4,000,000,000 watchers");
-        match mem::replace(&mut ends.last, number) {
+    fn append(&mut self, list: ListId, ends: &mut Ends) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let before = mem::replace(&mut ends.last, number);
+        let slots = [const { None }; ROOM as usize];
+        let (after, pins, filled, live) = (NONE, 0, 0, 0);
+        let block = Block { slots, number, list, before, after, pins, filled, live };
+        self.table.insert_unique(spread(number), Box::new(block), |block| spread(block.number));
+        match before {
             NONE => ends.first = number,
-            before => self.blocks[before].after = number,
+            before => self.block_mut(before).after = number,
         }
     }
 
-    #[inline]
-    fn free_if_empty(&mut self, ends: &mut Ends, number: u32) {
-        let Block { live, pins, before, after, .. } = self.blocks[number];
-        if live > 0 || pins > 0 {
-            return;
-        }
+    /// Removes an unused block from its list, and frees it.
+    #[inline(never)]
+    fn free(&mut self, ends: &mut Ends, number: u64) {
+        let place = self.table.find_entry(spread(number), |block| block.number == number);
+        let (block, _) = place.ok().expect("a block is freed once").remove();
+        let Block { before, after, .. } = *block;
         match before {
             NONE => ends.first = after,
-            before => self.blocks[before].after = after,
+            before => self.block_mut(before).after = after,
         }
         match after {
             NONE => ends.last = before,
-            after => self.blocks[after].before = before,
+            after => self.block_mut(after).before = before,
         }
-        self.blocks.remove(number);
+        shrink(&mut self.table, |block| spread(block.number));
+    }
+
+    #[inline]
+    fn block(&self, number: u64) -> &Block<N> {
+        let block = self.table.find(spread(number), |block| block.number == number);
+        block.expect("a block with that number is there")
+    }
+
+    #[inline]
+    fn block_mut(&mut self, number: u64) -> &mut Block<N> {
+        let block = self.table.find_mut(spread(number), |block| block.number == number);
+        block.expect("a block with that number is there")
     }
 
     /// Checks the invariants of a list, and returns how many operations and blocks it has.
-    pub(super) fn check(&self, list: u32, ends: Ends) -> (usize, usize) {
+    pub(super) fn check(&self, list: ListId, ends: Ends) -> (usize, usize) {
         let (mut before, mut number, mut least) = (NONE, ends.first, 0);
         let (mut operations, mut blocks) = (0, 0);
         while number != NONE {
-            let block = &self.blocks[number];
+            let block = self.block(number);
             let live = block.slots.iter().flatten().count();
             assert_eq!((block.list, block.before), (list, before), "the links of block {number}");
-            assert!((least..ends.next_number).contains(&block.number), "numbers grow");
+            assert!((least..self.next_number).contains(&number), "numbers grow");
             assert_eq!(usize::from(block.live), live, "what is live is counted");
-            assert!(live > 0 || block.pins > 0, "a block is empty and nobody stands there");
+            assert!(!block.is_unused(), "a block is empty and nobody stands there");
             assert!(block.slots[usize::from(block.filled)..].iter().all(Option::is_none));
-            assert!(usize::from(block.filled) == ROOM || block.after == NONE);
-            least = block.number + 1;
+            assert!(u64::from(block.filled) == ROOM || block.after == NONE);
+            least = number + 1;
             (operations, blocks) = (operations + live, blocks + 1);
             (before, number) = (number, block.after);
         }
-        assert_eq!(ends.last, before, "list {list} ends where it says");
+        assert_eq!(ends.last, before, "list {list:?} ends where it says");
         (operations, blocks)
     }
 
     /// How many blocks there are.
     pub(super) fn len(&self) -> usize {
-        self.blocks.len()
+        self.table.len()
+    }
+
+    /// How many blocks the table has room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+}
+
+/// Releases memory of a table after a burst.
+pub(super) fn shrink<T>(table: &mut HashTable<T>, hash: impl Fn(&T) -> u64) {
+    let (len, capacity) = (table.len(), table.capacity());
+    if capacity > KEPT && len < capacity / 8 {
+        table.shrink_to(2 * len, hash);
+    }
+}
+
+// === impl Block ===
+
+impl<N> Block<N> {
+    /// The slot of the next operation, if there is room.
+    fn next_slot(&self) -> u64 {
+        self.number * ROOM + u64::from(self.filled)
+    }
+
+    fn is_unused(&self) -> bool {
+        self.live == 0 && self.pins == 0
     }
 }
 
@@ -233,7 +270,7 @@ impl<N: Clone> Blocks<N> {
 impl Ends {
     /// The ends of an empty list.
     pub(super) const fn new() -> Ends {
-        Ends { first: NONE, last: NONE, next_number: 0 }
+        Ends { first: NONE, last: NONE }
     }
 
     pub(super) fn is_empty(self) -> bool {

@@ -1,7 +1,5 @@
-//! The purgatory itself, and the registration of operations. The calls that end operations are in
-//! `ends`, those that only read in `view`.
+//! The purgatory itself, and the registration of operations. All other calls are in `ends`.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
 
@@ -10,8 +8,7 @@ use crate::engine::{Engine, EngineRef, When};
 use crate::error::{BuildError, Refused};
 use crate::sync::{Arc, ShardedCount};
 
-use super::expiry::Expiry;
-use super::node::{COMPLETED, Hold, Lists, Node};
+use super::node::{COMPLETED, Expiry, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Operations wait here under keys until they complete or time out: see the
@@ -68,20 +65,12 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// assert_eq!(purgatory.check_and_complete("orders-0"), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Purgatory<K, O, S = RandomState>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+pub struct Purgatory<K, O: Operation, S = RandomState> {
     pub(super) inner: Arc<Inner<K, O, S>>,
 }
 
 /// State shared by the clones of a purgatory.
-pub(super) struct Inner<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+pub(super) struct Inner<K, O: Operation, S> {
     pub(super) lists: Arc<Lists<K, O>>,
     /// Each operation keeps the lists alive by one of these counts.
     counts: ShardedCount<Arc<Lists<K, O>>>,
@@ -265,34 +254,17 @@ where
     }
 }
 
-impl<K, O, S> Clone for Purgatory<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation, S> Clone for Purgatory<K, O, S> {
     fn clone(&self) -> Purgatory<K, O, S> {
         Purgatory { inner: self.inner.clone() }
     }
 }
 
-impl<K, O, S> fmt::Debug for Purgatory<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = self.inner.lists.stats();
-        f.debug_struct("Purgatory").field("len", &stats.delayed).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, O: Operation, S] Purgatory[K, O, S] { len = |this| this.len() } }
 
 // === impl Inner ===
 
-impl<K, O, S> Drop for Inner<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation, S> Drop for Inner<K, O, S> {
     fn drop(&mut self) {
         for operation in ends::cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
@@ -301,15 +273,11 @@ where
 }
 
 /// Returns an operation that cannot be accepted, unless its end was decided meanwhile.
-fn refuse<K, O>(
+fn refuse<K, O: Operation>(
     hold: Hold<'_, K, O>,
     node: &Arc<Node<K, O>>,
     reason: WatchReason,
-) -> Result<Arrival<K, O>, WatchError<O>>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+) -> Result<Arrival<K, O>, WatchError<O>> {
     match hold.give_up() {
         true => Err(Refused::new(reason, node.operation().clone())),
         false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),

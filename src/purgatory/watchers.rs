@@ -16,20 +16,16 @@
 use std::borrow::Borrow;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
-use super::Decision;
-use super::Stats;
-use super::blocks::{Blocks, Bookmark, Ends};
-use super::chunks::Chunks;
-
-/// The table is not shrunk below this number of lists.
-const KEPT: usize = 64;
+use super::blocks::{Blocks, Bookmark, Ends, ListId, shrink};
+use super::{Decision, Stats};
 
 /// Keys, and the operations under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
-    /// The numbers of the lists, by the hashes of their keys.
-    table: HashTable<u32>,
-    lists: Chunks<List<K>>,
+    lists: HashTable<List<K>>,
+    /// The number of the next list.
+    next_number: u64,
     blocks: Blocks<N>,
     /// Sums over all lists.
     counts: Stats,
@@ -38,19 +34,19 @@ pub(super) struct Watchers<K, N> {
 
 struct List<K> {
     key: K,
-    hash: u64,
+    id: ListId,
     ends: Ends,
 }
 
 // === impl Watchers ===
 
 impl<K, N: Clone> Watchers<K, N> {
-    pub(super) const fn new() -> Watchers<K, N> {
+    pub(super) fn new() -> Watchers<K, N> {
         Watchers {
-            table: HashTable::new(),
-            lists: Chunks::new(),
+            lists: HashTable::new(),
+            next_number: 0,
             blocks: Blocks::new(),
-            counts: Stats::NONE,
+            counts: Stats::default(),
             is_closed: false,
         }
     }
@@ -63,27 +59,30 @@ impl<K, N: Clone> Watchers<K, N> {
         node: N,
         (key, hash): (&mut Option<K>, u64),
         is_first: bool,
-    ) -> Option<u32>
+    ) -> Option<u64>
     where
         K: Eq,
     {
         if self.is_closed {
             return None;
         }
-        let known = key.as_ref().and_then(|key| self.find(hash, key));
-        let number = match known {
-            Some(number) => number,
-            None => self.insert_key(key.take()?, hash),
+        let is_it = |list: &List<K>| list.id.hash == hash && key.as_ref() == Some(&list.key);
+        let list = match self.lists.entry(hash, is_it, |list| list.id.hash) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) => {
+                let id = ListId { hash, number: self.next_number };
+                self.next_number += 1;
+                place.insert(List { key: key.take()?, id, ends: Ends::new() }).into_mut()
+            }
         };
         self.counts.watched += 1;
         self.counts.delayed += usize::from(is_first);
-        let List { ends, .. } = &mut self.lists[number];
-        Some(self.blocks.push(number, ends, node))
+        Some(self.blocks.push(list.id, &mut list.ends, node))
     }
 
     /// Removes the operation in a slot. `end` is given for the operation's first slot: how the
     /// operation ended, if that is to be counted. Also returns the key if its list is empty now.
-    pub(super) fn leave(&mut self, slot: u32, end: Option<Option<Decision>>) -> (N, Option<K>) {
+    pub(super) fn leave(&mut self, slot: u64, end: Option<Option<Decision>>) -> (N, Option<K>) {
         self.counts.watched -= 1;
         self.counts.delayed -= usize::from(end.is_some());
         match end.flatten() {
@@ -92,10 +91,8 @@ impl<K, N: Clone> Watchers<K, N> {
             Some(Decision::Cancelled) => self.counts.cancelled += 1,
             None => {}
         }
-        let number = self.blocks.list_of(slot);
-        let List { ends, .. } = &mut self.lists[number];
-        let node = self.blocks.take(ends, slot);
-        (node, self.remove_if_empty(number))
+        let list = self.blocks.list_of(slot);
+        self.with_list(list, |blocks, ends| blocks.take(ends, slot))
     }
 
     /// Begins a walk along a key's list: collects the first operations, at most a batch. The
@@ -105,8 +102,8 @@ impl<K, N: Clone> Watchers<K, N> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let number = self.find(hash, key)?;
-        self.blocks.begin(self.lists[number].ends, batch)
+        let is_it = |list: &List<K>| list.id.hash == hash && list.key.borrow() == key;
+        self.blocks.begin(self.lists.find(hash, is_it)?.ends, batch)
     }
 
     /// Continues at `mark`. Returns the key if its list is empty now.
@@ -115,16 +112,14 @@ impl<K, N: Clone> Watchers<K, N> {
         mark: Bookmark,
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
-        let number = self.blocks.list_of_mark(&mark);
-        let next = self.blocks.go_on(&mut self.lists[number].ends, mark, batch);
-        (next, self.remove_if_empty(number))
+        let list = self.blocks.list_of_mark(&mark);
+        self.with_list(list, |blocks, ends| blocks.go_on(ends, mark, batch))
     }
 
     /// Removes a bookmark. Returns the key if its list is empty now.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
-        let number = self.blocks.list_of_mark(&mark);
-        self.blocks.close_book(&mut self.lists[number].ends, mark);
-        self.remove_if_empty(number)
+        let list = self.blocks.list_of_mark(&mark);
+        self.with_list(list, |blocks, ends| blocks.close_book(ends, mark)).1
     }
 
     /// Closes the part to new operations, and returns those that wait, once for each key.
@@ -137,76 +132,53 @@ impl<K, N: Clone> Watchers<K, N> {
         Stats { keys: self.lists.len(), ..self.counts }
     }
 
-    fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let is_it = |&list: &u32| {
-            let list = &self.lists[list];
-            list.hash == hash && list.key.borrow() == key
-        };
-        self.table.find(hash, is_it).copied()
-    }
-
-    #[inline(never)]
-    fn insert_key(&mut self, key: K, hash: u64) -> u32 {
-        let list = self.lists.insert(List { key, hash, ends: Ends::new() });
-        let lists = &self.lists;
-        self.table.insert_unique(hash, list, |&list| lists[list].hash);
-        list
-    }
-
-    fn remove_if_empty(&mut self, number: u32) -> Option<K> {
-        self.lists[number].ends.is_empty().then(|| self.remove_key(number))
-    }
-
-    #[inline(never)]
-    fn remove_key(&mut self, number: u32) -> K {
-        let List { key, hash, .. } = self.lists.remove(number);
-        let entry = self.table.find_entry(hash, |&other| other == number);
-        entry.expect("every list is in the table").remove();
-        let (len, capacity) = (self.table.len(), self.table.capacity());
-        if capacity > KEPT && len < capacity / 8 {
-            let lists = &self.lists;
-            self.table.shrink_to(2 * len, |&list| lists[list].hash);
+    /// Calls `f` with the ends of a list. Also returns the list's key if it is empty then, and was
+    /// removed.
+    fn with_list<R>(
+        &mut self,
+        id: ListId,
+        f: impl FnOnce(&mut Blocks<N>, &mut Ends) -> R,
+    ) -> (R, Option<K>) {
+        let place = self.lists.find_entry(id.hash, |list| list.id == id);
+        let mut place = place.ok().expect("the list of each block is in the table");
+        let ends = &mut place.get_mut().ends;
+        let result = f(&mut self.blocks, ends);
+        if !ends.is_empty() {
+            return (result, None);
         }
-        key
+        let (List { key, .. }, _) = place.remove();
+        shrink(&mut self.lists, |list| list.id.hash);
+        (result, Some(key))
     }
 
     /// Checks every invariant. O(n).
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
-        for (number, list) in self.lists.iter() {
-            assert!(!list.ends.is_empty(), "list {number} is not empty");
-            let is_listed = self.table.find(list.hash, |&other| other == number).is_some();
-            assert!(is_listed, "list {number} is in the table");
-            let (operations, of_list) = self.blocks.check(number, list.ends);
+        for List { id, ends, .. } in &self.lists {
+            assert!(!ends.is_empty(), "list {id:?} is not empty");
+            let (operations, of_list) = self.blocks.check(*id, *ends);
             (watched, blocks) = (watched + operations, blocks + of_list);
         }
         assert_eq!(blocks, self.blocks.len(), "each block is in a list");
-        assert_eq!(self.lists.len(), self.table.len(), "the table has no more than the lists");
         assert_eq!(watched, self.counts.watched, "the count is the sum");
         assert!(self.counts.delayed <= watched, "who waits is watched");
     }
 }
 
-debug! { impl[K, N] Watchers[K, N] { counts = |this| this.counts } }
-
 #[cfg(test)]
 mod tests {
-    use super::super::blocks::BATCH;
+    use super::super::blocks::{BATCH, KEPT};
     use super::*;
 
     type Few = Watchers<&'static str, usize>;
 
     /// Watches `node` under `key`, whose length is its hash here.
-    fn watch(few: &mut Few, node: usize, key: &'static str) -> u32 {
+    fn watch(few: &mut Few, node: usize, key: &'static str) -> u64 {
         let hash = key.len() as u64;
         few.watch(node, (&mut Some(key), hash), true).unwrap()
     }
 
-    fn leave(few: &mut Few, slot: u32) -> (usize, Option<&'static str>) {
+    fn leave(few: &mut Few, slot: u64) -> (usize, Option<&'static str>) {
         few.leave(slot, Some(None))
     }
 
@@ -252,7 +224,7 @@ mod tests {
         let slots = [1, 2].map(|node| watch(&mut few, node, "a"));
         assert_eq!(leave(&mut few, slots[0]), (1, None));
         assert_eq!(leave(&mut few, slots[1]), (2, Some("a")));
-        assert_eq!(few.counts(), Stats::NONE);
+        assert_eq!(few.counts(), Stats::default());
         few.check();
     }
 
@@ -276,14 +248,14 @@ mod tests {
     #[test]
     fn a_walk_survives_that_all_others_leave() {
         let mut few = Few::new();
-        let mut slots: Vec<u32> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
+        let mut slots: Vec<u64> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
         let batches = walk(&mut few, "a", |few| {
             for (node, slot) in slots.drain(..).enumerate() {
                 assert_eq!(leave(few, slot), (node, None), "the bookmark keeps the key");
             }
         });
         assert_eq!(batches.concat(), (0..BATCH).collect::<Vec<_>>());
-        assert_eq!(few.counts(), Stats::NONE, "the bookmark was the last under the key");
+        assert_eq!(few.counts(), Stats::default(), "the bookmark was the last under the key");
     }
 
     #[test]
@@ -312,16 +284,16 @@ mod tests {
     fn memory_of_a_burst_goes_back() {
         let mut many: Watchers<u64, u64> = Watchers::new();
         let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), true).unwrap();
-        let slots: Vec<u32> = (0..10_000).map(&mut watch).collect();
-        assert!(many.table.capacity() >= 10_000);
+        let slots: Vec<u64> = (0..10_000).map(&mut watch).collect();
+        assert!(many.lists.capacity() >= 10_000 && many.blocks.capacity() >= 10_000);
         for (left, slot) in slots.into_iter().enumerate() {
             assert_eq!(many.leave(slot, Some(Some(Decision::Completed))).0, left as u64);
             if left % 1_000 == 0 {
                 many.check();
             }
         }
-        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::NONE });
-        assert!(many.table.capacity() <= KEPT && many.lists.capacity() <= KEPT);
+        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::default() });
+        assert!(many.lists.capacity() <= KEPT && many.blocks.capacity() <= KEPT);
         assert_eq!(many.blocks.len(), 0);
     }
 
