@@ -52,19 +52,24 @@ pub(super) enum Next {
     End(End),
 }
 
-/// A body, its word, and what both need. `repr(C)` keeps this order: the fields that many threads
-/// read lie together at the beginning.
+/// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this order:
+/// the fields that many threads read lie together at the beginning.
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
-    word: HoldWord<End>,
     pub(super) shared: B::Shared,
+    pub(super) core: Core,
+    kept: UnsafeCell<Kept<B>>,
+}
+
+/// The state of a thing that any thread may read, whatever its body is.
+pub(super) struct Core {
+    pub(super) word: HoldWord<End>,
     /// What the body counts for its handles: missed runs, or attempts.
     tally: AtomicU64,
     /// The due time of the timer that was armed last.
     due_ns: AtomicU64,
-    engine: EngineRef,
-    clock: Clock,
-    kept: UnsafeCell<Kept<B>>,
+    pub(super) engine: EngineRef,
+    pub(super) clock: Clock,
 }
 
 /// State of the holder.
@@ -80,23 +85,7 @@ struct Arming<B: Body>(Option<Arc<Armed<B>>>);
 
 /// An armed thing with its body type erased.
 pub(super) trait Repeating: Send + Sync {
-    /// The engine's clock.
-    fn clock(&self) -> &Clock;
-
-    /// The engine.
-    fn engine(&self) -> EngineRef;
-
-    /// The due time of the timer that was armed last.
-    fn due_ns(&self) -> u64;
-
-    /// How it ended, if it has.
-    fn end(&self) -> Option<End>;
-
-    /// How many events came and found it free.
-    fn count(&self) -> u64;
-
-    /// What the body counts.
-    fn tally(&self) -> u64;
+    fn core(&self) -> &Core;
 
     /// Cancels. Returns `true` to one caller; no further event is served.
     fn cancel(&self) -> bool;
@@ -125,15 +114,15 @@ impl<B: Body> Armed<B> {
         body: B,
         shared: B::Shared,
     ) -> Result<Arc<Armed<B>>, (End, B)> {
-        let armed = Arc::new(Armed {
+        let core = Core {
             word: HoldWord::new_held(),
+            tally: AtomicU64::new(0),
+            due_ns: AtomicU64::new(at_ns),
             engine: EngineRef::new(engine),
             clock: engine.clock().clone(),
-            due_ns: AtomicU64::new(at_ns),
-            tally: AtomicU64::new(0),
-            shared,
-            kept: UnsafeCell::new(Kept { handle: None, body: Some(body) }),
-        });
+        };
+        let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
+        let armed = Arc::new(Armed { shared, core, kept });
         match armed.wait_until(at_ns) {
             Released::Finish { how, .. } => {
                 Err((how, armed.take().1.expect("nobody else has seen it")))
@@ -152,7 +141,7 @@ impl<B: Body> Armed<B> {
             if let Err(over) = self.arm(at_ns) {
                 return over;
             }
-            match self.word.release() {
+            match self.core.word.release() {
                 Released::Again => {}
                 released => return released,
             }
@@ -162,13 +151,13 @@ impl<B: Body> Armed<B> {
     /// Called by the holder: schedules the timer. On failure, the thing is over.
     fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), Released<End>> {
         // ORDER: Relaxed - for observation only; the holder is ordered by the word.
-        self.due_ns.store(at_ns, Ordering::Relaxed);
+        self.core.due_ns.store(at_ns, Ordering::Relaxed);
         let arming = Arming(Some(self.clone()));
-        let handle = match self.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
+        let handle = match self.core.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
             Ok(handle) => handle,
             Err(error) => {
                 // Conclude before the error drops the task: that drop would decide `Stopped`.
-                return Err(self.word.conclude(match error.is_full() {
+                return Err(self.core.word.conclude(match error.is_full() {
                     true => End::Full,
                     false => End::Stopped,
                 }));
@@ -201,14 +190,14 @@ impl<B: Body> Armed<B> {
     /// Called by the holder: asks the body for the next event, then releases the hold. If the body
     /// panics here, the thing is over.
     fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released<End> {
-        if self.word.end().is_some() {
-            return self.word.release();
+        if self.core.word.end().is_some() {
+            return self.core.word.release();
         }
         let next = panics.run(|| self.with_body(|body| body.next(self)));
         match next.unwrap_or(Next::End(End::Panicked)) {
             Next::At(at_ns) => self.wait_until(at_ns),
-            Next::Answer => self.word.release(),
-            Next::End(end) => self.word.conclude(end),
+            Next::Answer => self.core.word.release(),
+            Next::End(end) => self.core.word.conclude(end),
         }
     }
 
@@ -240,14 +229,8 @@ impl<B: Body> Armed<B> {
         })
     }
 
-    /// Adds to what the body counts, and returns the sum.
-    pub(super) fn add_to_tally(&self, n: u64) -> u64 {
-        // ORDER: Relaxed - a count for observation; its only writer is the holder.
-        self.tally.fetch_add(n, Ordering::Relaxed) + n
-    }
-
     fn decide(&self, end: End) -> bool {
-        match self.word.decide(end, || false) {
+        match self.core.word.decide(end, || false) {
             Decided::Finish => {
                 self.finish(end);
                 true
@@ -265,30 +248,8 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
 }
 
 impl<B: Body> Repeating for Armed<B> {
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    fn engine(&self) -> EngineRef {
-        self.engine
-    }
-
-    fn due_ns(&self) -> u64 {
-        // ORDER: Relaxed - as at the store.
-        self.due_ns.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) -> Option<End> {
-        self.word.end()
-    }
-
-    fn count(&self) -> u64 {
-        self.word.count()
-    }
-
-    fn tally(&self) -> u64 {
-        // ORDER: Relaxed - as in `add_to_tally`.
-        self.tally.load(Ordering::Relaxed)
+    fn core(&self) -> &Core {
+        &self.core
     }
 
     fn cancel(&self) -> bool {
@@ -297,7 +258,7 @@ impl<B: Body> Repeating for Armed<B> {
 
     fn come(self: Arc<Self>) -> bool {
         // An answer from inside an attempt counts like any other, so no hold is "own".
-        match self.word.come(|| false) {
+        match self.core.word.come(|| false) {
             Came::Hold => {
                 self.serve();
                 true
@@ -305,6 +266,28 @@ impl<B: Body> Repeating for Armed<B> {
             Came::Noted => true,
             Came::Over => false,
         }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Returns the due time of the timer that was armed last.
+    pub(super) fn due_ns(&self) -> u64 {
+        // ORDER: Relaxed - as at the store.
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the body has counted.
+    pub(super) fn tally(&self) -> u64 {
+        // ORDER: Relaxed - as in `add_to_tally`.
+        self.tally.load(Ordering::Relaxed)
+    }
+
+    /// Adds to what the body counts, and returns the sum.
+    pub(super) fn add_to_tally(&self, n: u64) -> u64 {
+        // ORDER: Relaxed - a count for observation; its only writer is the holder.
+        self.tally.fetch_add(n, Ordering::Relaxed) + n
     }
 }
 

@@ -107,7 +107,7 @@ impl<T, E> Attempt<T, E> {
         let expiry = Expiry { retry: retry.clone(), claim: claim.clone() };
         // On an error, the task is dropped with the error, and that fails the attempt.
         let task = Task::new(move || drop(expiry));
-        let handle = retry.engine().schedule_at_ns(until_ns, task).ok()?;
+        let handle = retry.core().engine.schedule_at_ns(until_ns, task).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(Limit { claim, handle }) })
     }
 
@@ -137,7 +137,7 @@ impl<T, E> Attempt<T, E> {
     /// ```
     pub fn is_over(&self) -> bool {
         let is_too_late = self.limit.as_ref().is_some_and(|limit| limit.claim.is_made());
-        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.end().is_some())
+        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.core().word.end().is_some())
     }
 
     /// Reports success, which ends the retry. If this is called after `start`'s attempt closure has

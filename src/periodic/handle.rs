@@ -107,12 +107,12 @@ impl Periodic {
 
     /// Why the periodic is over; `None` if it is not.
     pub fn end(&self) -> Option<End> {
-        self.armed.end()
+        self.armed.core().word.end()
     }
 
     /// How many runs have begun.
     pub fn runs(&self) -> u64 {
-        self.armed.count()
+        self.armed.core().word.count()
     }
 
     /// How many runs of a fixed rate have been skipped so far, because the run before was still
@@ -132,14 +132,15 @@ impl Periodic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn missed(&self) -> u64 {
-        self.armed.tally()
+        self.armed.core().tally()
     }
 
     /// When the next run is due. While a run is under way, this is when that run was due. `None`:
     /// the periodic is over, or the next run is never due.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let due_ns = Some(self.armed.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
-        self.armed.clock().instant_at(due_ns)
+        let core = self.armed.core();
+        let due_ns = Some(core.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
+        core.clock.instant_at(due_ns)
     }
 
     /// Turns the handle into one that cancels the periodic when it is dropped.
@@ -186,19 +187,19 @@ impl Run {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.armed.clock().instant_at(self.due_ns).unwrap_or_else(Instant::now)
+        self.armed.core().clock.instant_at(self.due_ns).unwrap_or_else(Instant::now)
     }
 
     /// How long ago this run was due, by the engine's clock: up to a tick, plus the time that the
     /// system and other tasks took. The value grows while the run goes on.
     pub fn lateness(&self) -> Duration {
-        Duration::from_nanos(self.armed.clock().now_ns().saturating_sub(self.due_ns))
+        Duration::from_nanos(self.armed.core().clock.now_ns().saturating_sub(self.due_ns))
     }
 
     /// How many runs of a fixed rate have been skipped so far:
     /// [`Periodic::missed`].
     pub fn missed(&self) -> u64 {
-        self.armed.tally()
+        self.armed.core().tally()
     }
 
     /// Makes this the last run: [`Periodic::cancel`] from inside. The task
@@ -243,15 +244,15 @@ impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
     type Shared = ();
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
-        let (number, due_ns) = (armed.count(), armed.due_ns());
+        let (number, due_ns) = (armed.core.word.count(), armed.core.due_ns());
         (self.task)(&Run { armed: armed.clone(), number, due_ns });
     }
 
     fn next(&mut self, armed: &Armed<Self>) -> Next {
-        let Some((next_ns, missed)) = self.plan.next(armed.due_ns(), armed.clock()) else {
+        let Some((next_ns, missed)) = self.plan.next(armed.core.due_ns(), &armed.core.clock) else {
             return Next::End(End::Finished);
         };
-        armed.add_to_tally(missed);
+        armed.core.add_to_tally(missed);
         Next::At(next_ns)
     }
 

@@ -18,7 +18,7 @@ use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
 
-use super::armed::{Armed, Arms, Body, Next, Repeating};
+use super::armed::{Armed, Arms, Body, Next};
 use super::{End, StartError, StartReason};
 
 /// A deadline that [`beat`](Heartbeat::beat) postpones. When no beat comes for the length of the
@@ -174,7 +174,7 @@ impl Heartbeat {
     /// Why the heartbeat is over; `None` if it is not. [`End::Finished`] once the closure has been
     /// called.
     pub fn end(&self) -> Option<End> {
-        self.armed.end()
+        self.armed.core().word.end()
     }
 
     /// The time that may pass after a beat.
@@ -201,7 +201,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
         let Beats { pulse, timeout_ns } = &armed.shared;
-        self.next = match pulse.expire(armed.clock().now_ns(), *timeout_ns) {
+        self.next = match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
             Verdict::Until(next_ns) => Next::At(next_ns),
             Verdict::Silent => Next::End(End::Finished),
             Verdict::Over => Next::End(End::Cancelled),

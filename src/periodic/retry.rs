@@ -308,12 +308,12 @@ impl Retrying {
 
     /// Why the retry is over; `None` if it is not. [`End::Finished`]: it succeeded or gave up.
     pub fn end(&self) -> Option<End> {
-        self.armed.end()
+        self.armed.core().word.end()
     }
 
     /// How many attempts have begun.
     pub fn attempts(&self) -> u32 {
-        self.armed.tally() as u32
+        self.armed.core().tally() as u32
     }
 
     /// Turns the handle into one that cancels the retry when it is dropped.

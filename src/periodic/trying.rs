@@ -69,8 +69,8 @@ where
         // Set before the attempt, which may panic.
         self.is_asking = true;
         self.next = Next::Answer;
-        let number = armed.add_to_tally(1) as u32;
-        let in_time = |timeout_ns| armed.clock().now_ns().saturating_add(timeout_ns);
+        let number = armed.core.add_to_tally(1) as u32;
+        let in_time = |timeout_ns| armed.core.clock.now_ns().saturating_add(timeout_ns);
         let until_ns = self.limits.timeout_ns.map(in_time);
         if let Some(attempt) = Attempt::new(armed.clone(), number, until_ns) {
             (self.make)(&mut self.attempt, attempt);
@@ -82,13 +82,13 @@ where
         self.is_asking = false;
         // Replaced below, unless the iterator over pauses panics.
         self.next = Next::End(End::Panicked);
-        let attempts = armed.tally() as u32;
+        let attempts = armed.core.tally() as u32;
         let outcome = match answer {
             Some(Answer::Succeeded(value)) => Outcome::Succeeded { value, attempts },
             Some(Answer::Hopeless(error)) => Outcome::GaveUp { error: Some(error), attempts },
             Some(Answer::Failed(error)) => {
                 let pause = self.pauses.next().filter(|_| attempts < self.limits.most);
-                let now_ns = armed.clock().now_ns();
+                let now_ns = armed.core.clock.now_ns();
                 let next_ns = pause.map(|pause| now_ns.saturating_add(saturating_ns(pause)));
                 if let Some(next_ns) = next_ns.filter(|&next_ns| next_ns <= self.limits.until_ns) {
                     self.next = Next::At(next_ns);
@@ -130,7 +130,7 @@ where
         // The outcome of an attempt counts unless the retry was cancelled meanwhile.
         let Trying { attempt, done, pauses, outcome, .. } = self;
         let mut panics = Panics::none();
-        let ended = Outcome::Ended { end, attempts: armed.tally() as u32 };
+        let ended = Outcome::Ended { end, attempts: armed.core.tally() as u32 };
         panics.run(|| match outcome {
             Some(outcome) if end == End::Finished => done(outcome),
             _ => done(ended),

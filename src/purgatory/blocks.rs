@@ -9,43 +9,38 @@
 //!
 //! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: each block is in one list, between its ends; no number of a block is used twice,
-//! and the numbers grow along a list; a block has an operation or a pin; only the last block of a
-//! list gets new operations.
+//! *Invariants*: each block is in one list, between its ends; the sequence numbers grow along a
+//! list; a block has an operation or a pin; only the last block of a list gets new operations.
 //!
 //! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
 
-use std::mem;
-
-use hashbrown::HashTable;
-
-use crate::sync::spread;
+use super::chunks::Chunks;
 
 /// No block: the end of a list.
-const NONE: u64 = u64::MAX;
+const NONE: u32 = u32::MAX;
 
 /// The number of operations in a block.
-const ROOM: u64 = 8;
+const ROOM: usize = 8;
 
 /// The number of operations that are collected under the lock at a time.
-pub(super) const BATCH: usize = 4 * ROOM as usize;
+pub(super) const BATCH: usize = 4 * ROOM;
 
-/// A table is not shrunk below this capacity.
-pub(super) const KEPT: usize = 64;
-
-/// All blocks of a part, by their numbers. `N` stands for an operation.
+/// All blocks of a part. `N` stands for an operation.
 pub(super) struct Blocks<N> {
-    table: HashTable<Box<Block<N>>>,
-    next_number: u64,
+    blocks: Chunks<Block<N>>,
+    /// The sequence number of the next block.
+    next: u64,
 }
 
 struct Block<N> {
     /// The slot with the number `n` is the one at `n % ROOM` of block `n / ROOM`.
-    slots: [Option<N>; ROOM as usize],
-    number: u64,
-    list: ListId,
-    before: u64,
-    after: u64,
+    slots: [Option<N>; ROOM],
+    /// The hash of the list's key.
+    hash: u64,
+    /// The block's place in the sequence of all blocks of the part.
+    sequence: u64,
+    before: u32,
+    after: u32,
     /// The number of walks that continue here.
     pins: u32,
     /// The number of slots that have been used, from the first one on.
@@ -54,113 +49,110 @@ struct Block<N> {
     live: u8,
 }
 
-/// What tells a list from all others of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListId {
-    /// The hash of its key.
-    pub(super) hash: u64,
-    pub(super) number: u64,
-}
-
 /// The ends of a list: the numbers of its first and its last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    first: u64,
-    last: u64,
+    first: u32,
+    last: u32,
+}
+
+/// A block that left its list, and the blocks that were before and after it.
+pub(super) struct Freed {
+    /// The hash of the list's key.
+    pub(super) hash: u64,
+    number: u32,
+    before: u32,
+    after: u32,
 }
 
 /// The position of a walk along a list.
 #[derive(Debug)]
 pub(super) struct Bookmark {
-    block: u64,
-    /// The slot after the last one that was used when the walk began.
-    until: u64,
+    block: u32,
+    until: Until,
+}
+
+/// Where a list ended when a walk began: the block, and its used slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Until {
+    sequence: u64,
+    filled: u8,
 }
 
 // === impl Blocks ===
 
 impl<N: Clone> Blocks<N> {
     pub(super) const fn new() -> Blocks<N> {
-        Blocks { table: HashTable::new(), next_number: 0 }
-    }
-
-    /// The list that a slot belongs to.
-    pub(super) fn list_of(&self, slot: u64) -> ListId {
-        self.block(slot / ROOM).list
-    }
-
-    /// The list that a bookmark belongs to.
-    pub(super) fn list_of_mark(&self, mark: &Bookmark) -> ListId {
-        self.block(mark.block).list
+        Blocks { blocks: Chunks::new(), next: 0 }
     }
 
     /// All operations, once for each slot.
     pub(super) fn nodes(&self) -> Vec<N> {
-        self.table.iter().flat_map(|block| block.slots.iter().flatten().cloned()).collect()
+        self.blocks.iter().flat_map(|block| block.slots.iter().flatten().cloned()).collect()
     }
 
-    /// Adds an operation at the end of a list, and returns its slot.
-    pub(super) fn push(&mut self, list: ListId, ends: &mut Ends, node: N) -> u64 {
-        if ends.last == NONE || u64::from(self.block(ends.last).filled) == ROOM {
-            self.append(list, ends);
+    /// Adds an operation at the end of the list of a key, and returns its slot.
+    pub(super) fn push(&mut self, hash: u64, ends: &mut Ends, node: N) -> u32 {
+        let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
+        if ends.last == NONE || !has_room(&self.blocks[ends.last]) {
+            self.append(hash, ends);
         }
-        let last = self.block_mut(ends.last);
-        let slot = last.next_slot();
-        last.slots[usize::from(last.filled)] = Some(node);
+        let last = &mut self.blocks[ends.last];
+        let offset = last.filled;
+        last.slots[usize::from(offset)] = Some(node);
         last.filled += 1;
         last.live += 1;
-        slot
+        ends.last * ROOM as u32 + u32::from(offset)
     }
 
-    /// Removes the operation in a slot from its list.
-    pub(super) fn take(&mut self, ends: &mut Ends, slot: u64) -> N {
-        let block = self.block_mut(slot / ROOM);
-        let node = block.slots[(slot % ROOM) as usize].take().expect("an operation leaves once");
+    /// Removes the operation in a slot. Also returns its block if that left the list.
+    pub(super) fn take(&mut self, slot: u32) -> (N, Option<Freed>) {
+        let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
+        let block = &mut self.blocks[number];
+        let node = block.slots[offset].take().expect("an operation leaves once");
         block.live -= 1;
-        if block.is_unused() {
-            self.free(ends, slot / ROOM);
-        }
-        node
+        (node, self.free_if_empty(number))
     }
 
     /// Begins a walk along a list: collects the first operations, at most a batch. If there are
     /// more, the bookmark says where.
     pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
-        let until = self.block(ends.last).next_slot();
-        self.collect(ends.first, until, batch)
+        let Block { sequence, filled, .. } = self.blocks[ends.last];
+        self.collect(ends.first, Until { sequence, filled }, batch)
     }
 
-    /// Continues at a bookmark, and moves it.
+    /// Continues at a bookmark, and moves it. Also returns the bookmark's block if that left the
+    /// list.
     pub(super) fn go_on(
         &mut self,
-        ends: &mut Ends,
         mark: Bookmark,
         batch: &mut Vec<N>,
-    ) -> Option<Bookmark> {
+    ) -> (Option<Bookmark>, Option<Freed>) {
         let next = self.collect(mark.block, mark.until, batch);
-        self.close_book(ends, mark);
-        next
+        (next, self.close_book(mark))
     }
 
-    /// Removes a bookmark.
-    pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
-        let block = self.block_mut(mark.block);
-        block.pins -= 1;
-        if block.is_unused() {
-            self.free(ends, mark.block);
-        }
+    /// Removes a bookmark. Returns its block if that left the list.
+    pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<Freed> {
+        self.blocks[mark.block].pins -= 1;
+        self.free_if_empty(mark.block)
     }
 
     /// Clones the operations from a block on, and pins the first block that does not fit the batch.
-    fn collect(&mut self, mut number: u64, until: u64, batch: &mut Vec<N>) -> Option<Bookmark> {
-        while number != NONE && number * ROOM < until {
-            let block = self.block_mut(number);
-            if batch.len() + ROOM as usize > BATCH {
+    fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
+        while number != NONE {
+            let block = &mut self.blocks[number];
+            let here = Until { sequence: block.sequence, filled: 0 };
+            if here >= until {
+                break;
+            }
+            if batch.len() + ROOM > BATCH {
                 block.pins += 1;
                 return Some(Bookmark { block: number, until });
             }
-            let end = ROOM.min(until - number * ROOM);
-            batch.extend(block.slots[..end as usize].iter().flatten().cloned());
+            let is_cut = block.sequence == until.sequence;
+            let end = if is_cut { usize::from(until.filled) } else { ROOM };
+            batch.extend(block.slots[..end].iter().flatten().cloned());
             number = block.after;
         }
         None
@@ -168,100 +160,61 @@ impl<N: Clone> Blocks<N> {
 
     /// Appends an empty block, which the caller fills at once.
     #[inline(never)]
-    fn append(&mut self, list: ListId, ends: &mut Ends) {
-        let number = self.next_number;
-        self.next_number += 1;
-        let before = mem::replace(&mut ends.last, number);
-        let slots = [const { None }; ROOM as usize];
-        let (after, pins, filled, live) = (NONE, 0, 0, 0);
-        let block = Block { slots, number, list, before, after, pins, filled, live };
-        self.table.insert_unique(spread(number), Box::new(block), |block| spread(block.number));
+    fn append(&mut self, hash: u64, ends: &mut Ends) {
+        let slots = [const { None }; ROOM];
+        let (before, after, sequence) = (ends.last, NONE, self.next);
+        let (pins, filled, live) = (0, 0, 0);
+        let block = Block { slots, hash, sequence, before, after, pins, filled, live };
+        self.next += 1;
+        let number = self.blocks.insert(block);
+        assert!(number < NONE / ROOM as u32, "over 4,000,000,000 watchers");
+        ends.last = number;
         match before {
             NONE => ends.first = number,
-            before => self.block_mut(before).after = number,
+            before => self.blocks[before].after = number,
         }
-    }
-
-    /// Removes an unused block from its list, and frees it.
-    #[inline(never)]
-    fn free(&mut self, ends: &mut Ends, number: u64) {
-        let place = self.table.find_entry(spread(number), |block| block.number == number);
-        let (block, _) = place.ok().expect("a block is freed once").remove();
-        let Block { before, after, .. } = *block;
-        match before {
-            NONE => ends.first = after,
-            before => self.block_mut(before).after = after,
-        }
-        match after {
-            NONE => ends.last = before,
-            after => self.block_mut(after).before = before,
-        }
-        shrink(&mut self.table, |block| spread(block.number));
     }
 
     #[inline]
-    fn block(&self, number: u64) -> &Block<N> {
-        let block = self.table.find(spread(number), |block| block.number == number);
-        block.expect("a block with that number is there")
-    }
-
-    #[inline]
-    fn block_mut(&mut self, number: u64) -> &mut Block<N> {
-        let block = self.table.find_mut(spread(number), |block| block.number == number);
-        block.expect("a block with that number is there")
+    fn free_if_empty(&mut self, number: u32) -> Option<Freed> {
+        let Block { live, pins, before, after, hash, .. } = self.blocks[number];
+        if live > 0 || pins > 0 {
+            return None;
+        }
+        if before != NONE {
+            self.blocks[before].after = after;
+        }
+        if after != NONE {
+            self.blocks[after].before = before;
+        }
+        self.blocks.remove(number);
+        Some(Freed { hash, number, before, after })
     }
 
     /// Checks the invariants of a list, and returns how many operations and blocks it has.
-    pub(super) fn check(&self, list: ListId, ends: Ends) -> (usize, usize) {
+    pub(super) fn check(&self, hash: u64, ends: Ends) -> (usize, usize) {
         let (mut before, mut number, mut least) = (NONE, ends.first, 0);
         let (mut operations, mut blocks) = (0, 0);
         while number != NONE {
-            let block = self.block(number);
+            let block = &self.blocks[number];
             let live = block.slots.iter().flatten().count();
-            assert_eq!((block.list, block.before), (list, before), "the links of block {number}");
-            assert!((least..self.next_number).contains(&number), "numbers grow");
+            assert_eq!((block.hash, block.before), (hash, before), "the links of block {number}");
+            assert!((least..self.next).contains(&block.sequence), "numbers grow");
             assert_eq!(usize::from(block.live), live, "what is live is counted");
-            assert!(!block.is_unused(), "a block is empty and nobody stands there");
+            assert!(live > 0 || block.pins > 0, "a block is empty and nobody stands there");
             assert!(block.slots[usize::from(block.filled)..].iter().all(Option::is_none));
-            assert!(u64::from(block.filled) == ROOM || block.after == NONE);
-            least = number + 1;
+            assert!(usize::from(block.filled) == ROOM || block.after == NONE);
+            least = block.sequence + 1;
             (operations, blocks) = (operations + live, blocks + 1);
             (before, number) = (number, block.after);
         }
-        assert_eq!(ends.last, before, "list {list:?} ends where it says");
+        assert_eq!(ends.last, before, "the list ends where it says");
         (operations, blocks)
     }
 
     /// How many blocks there are.
     pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// How many blocks the table has room for.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.table.capacity()
-    }
-}
-
-/// Releases memory of a table after a burst.
-pub(super) fn shrink<T>(table: &mut HashTable<T>, hash: impl Fn(&T) -> u64) {
-    let (len, capacity) = (table.len(), table.capacity());
-    if capacity > KEPT && len < capacity / 8 {
-        table.shrink_to(2 * len, hash);
-    }
-}
-
-// === impl Block ===
-
-impl<N> Block<N> {
-    /// The slot of the next operation, if there is room.
-    fn next_slot(&self) -> u64 {
-        self.number * ROOM + u64::from(self.filled)
-    }
-
-    fn is_unused(&self) -> bool {
-        self.live == 0 && self.pins == 0
+        self.blocks.len()
     }
 }
 
@@ -275,5 +228,29 @@ impl Ends {
 
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
+    }
+
+    /// Whether a block was at an end when it left.
+    pub(super) fn has(self, freed: &Freed) -> bool {
+        self.first == freed.number || self.last == freed.number
+    }
+
+    /// Forgets a block that was at an end.
+    pub(super) fn forget(&mut self, freed: &Freed) {
+        if self.first == freed.number {
+            self.first = freed.after;
+        }
+        if self.last == freed.number {
+            self.last = freed.before;
+        }
+    }
+}
+
+// === impl Freed ===
+
+impl Freed {
+    /// Whether other blocks were on both sides, so that the ends of the list stay.
+    pub(super) fn was_inside(&self) -> bool {
+        self.before != NONE && self.after != NONE
     }
 }

@@ -82,7 +82,10 @@ pub struct Stats {
 
 /// Where an operation waits under one of its keys: a part, and a slot there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct Place {
+    pub(super) part: u32,
+    pub(super) slot: u32,
+}
 
 /// Iterates over the operations that waited under one key when the walk began, in the order in
 /// which they were registered, one batch at a time.
@@ -110,15 +113,15 @@ impl<K, N: Clone> WatchLists<K, N> {
         let slot = self.lock(part).watch(node, (&mut key, hash), is_first);
         // The lock is released: the key is dropped here, unless the list took it.
         self.contained(|| drop(key));
-        slot.map(|slot| Place::new(part, slot))
+        slot.map(|slot| Place { part: part as u32, slot })
     }
 
     /// Removes an operation from all its places. `decision` is how it ended, if that is to be
     /// counted.
     pub(super) fn leave(&self, places: &Places, decision: Option<Decision>) {
         let mut end = Some(decision);
-        for place in places.iter() {
-            let (node, key) = self.lock(place.part()).leave(place.slot(), end.take());
+        for Place { part, slot } in places.iter() {
+            let (node, key) = self.lock(part as usize).leave(slot, end.take());
             self.contained(|| drop((node, key)));
         }
     }
@@ -177,23 +180,6 @@ impl<K, N: Clone> WatchLists<K, N> {
 /// The part of a hash. Its bits are not those that a part's table uses: the lowest and the highest.
 fn part_of(hash: u64) -> usize {
     (hash >> 32) as usize % PARTS
-}
-
-// === impl Place ===
-
-impl Place {
-    // No part gets to slot number 2^56.
-    pub(super) fn new(part: usize, slot: u64) -> Place {
-        Place(slot * PARTS as u64 + part as u64)
-    }
-
-    fn part(self) -> usize {
-        self.0 as usize % PARTS
-    }
-
-    fn slot(self) -> u64 {
-        self.0 / PARTS as u64
-    }
 }
 
 // === impl Stats ===

@@ -54,10 +54,11 @@
 
 // `operation` is the trait that users implement. `door` is the purgatory itself, `ends` the calls
 // that end or read operations, `arrival` the results of a registration. `node` is an operation with
-// its word (in `crate::protocol`) and its timer's task. `lists`, `watchers` and `blocks` keep the
-// operations under their keys.
+// its word (in `crate::protocol`) and its timer's task. `lists`, `watchers`, `blocks` and
+// `chunks` keep the operations under their keys.
 mod arrival;
 mod blocks;
+mod chunks;
 mod door;
 mod ends;
 mod lists;

@@ -288,11 +288,10 @@ mod tests {
 
     #[test]
     fn places_come_in_the_order_in_which_they_were_added() {
-        for count in 0..3 * FEW {
+        for count in 0..3 * FEW as u32 {
             let mut places = Places::default();
             assert!(places.is_empty());
-            let all: Vec<Place> =
-                (0..count).map(|slot| Place::new(slot % 2, slot as u64)).collect();
+            let all: Vec<Place> = (0..count).map(|slot| Place { part: slot % 2, slot }).collect();
             all.iter().for_each(|place| places.push(*place));
             assert_eq!(places.iter().collect::<Vec<_>>(), all);
             assert_eq!(places.is_empty(), count == 0);

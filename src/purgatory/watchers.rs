@@ -18,14 +18,15 @@ use std::borrow::Borrow;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::blocks::{Blocks, Bookmark, Ends, ListId, shrink};
+use super::blocks::{Blocks, Bookmark, Ends, Freed};
 use super::{Decision, Stats};
+
+/// The table is not shrunk below this number of lists.
+const KEPT: usize = 64;
 
 /// Keys, and the operations under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
     lists: HashTable<List<K>>,
-    /// The number of the next list.
-    next_number: u64,
     blocks: Blocks<N>,
     /// Sums over all lists.
     counts: Stats,
@@ -34,7 +35,7 @@ pub(super) struct Watchers<K, N> {
 
 struct List<K> {
     key: K,
-    id: ListId,
+    hash: u64,
     ends: Ends,
 }
 
@@ -44,7 +45,6 @@ impl<K, N: Clone> Watchers<K, N> {
     pub(super) fn new() -> Watchers<K, N> {
         Watchers {
             lists: HashTable::new(),
-            next_number: 0,
             blocks: Blocks::new(),
             counts: Stats::default(),
             is_closed: false,
@@ -59,30 +59,28 @@ impl<K, N: Clone> Watchers<K, N> {
         node: N,
         (key, hash): (&mut Option<K>, u64),
         is_first: bool,
-    ) -> Option<u64>
+    ) -> Option<u32>
     where
         K: Eq,
     {
         if self.is_closed {
             return None;
         }
-        let is_it = |list: &List<K>| list.id.hash == hash && key.as_ref() == Some(&list.key);
-        let list = match self.lists.entry(hash, is_it, |list| list.id.hash) {
+        let is_it = |list: &List<K>| list.hash == hash && key.as_ref() == Some(&list.key);
+        let list = match self.lists.entry(hash, is_it, |list| list.hash) {
             Entry::Occupied(place) => place.into_mut(),
             Entry::Vacant(place) => {
-                let id = ListId { hash, number: self.next_number };
-                self.next_number += 1;
-                place.insert(List { key: key.take()?, id, ends: Ends::new() }).into_mut()
+                place.insert(List { key: key.take()?, hash, ends: Ends::new() }).into_mut()
             }
         };
         self.counts.watched += 1;
         self.counts.delayed += usize::from(is_first);
-        Some(self.blocks.push(list.id, &mut list.ends, node))
+        Some(self.blocks.push(hash, &mut list.ends, node))
     }
 
     /// Removes the operation in a slot. `end` is given for the operation's first slot: how the
     /// operation ended, if that is to be counted. Also returns the key if its list is empty now.
-    pub(super) fn leave(&mut self, slot: u64, end: Option<Option<Decision>>) -> (N, Option<K>) {
+    pub(super) fn leave(&mut self, slot: u32, end: Option<Option<Decision>>) -> (N, Option<K>) {
         self.counts.watched -= 1;
         self.counts.delayed -= usize::from(end.is_some());
         match end.flatten() {
@@ -91,8 +89,8 @@ impl<K, N: Clone> Watchers<K, N> {
             Some(Decision::Cancelled) => self.counts.cancelled += 1,
             None => {}
         }
-        let list = self.blocks.list_of(slot);
-        self.with_list(list, |blocks, ends| blocks.take(ends, slot))
+        let (node, freed) = self.blocks.take(slot);
+        (node, freed.and_then(|freed| self.forget(&freed)))
     }
 
     /// Begins a walk along a key's list: collects the first operations, at most a batch. The
@@ -102,7 +100,7 @@ impl<K, N: Clone> Watchers<K, N> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let is_it = |list: &List<K>| list.id.hash == hash && list.key.borrow() == key;
+        let is_it = |list: &List<K>| list.hash == hash && list.key.borrow() == key;
         self.blocks.begin(self.lists.find(hash, is_it)?.ends, batch)
     }
 
@@ -112,14 +110,14 @@ impl<K, N: Clone> Watchers<K, N> {
         mark: Bookmark,
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
-        let list = self.blocks.list_of_mark(&mark);
-        self.with_list(list, |blocks, ends| blocks.go_on(ends, mark, batch))
+        let (next, freed) = self.blocks.go_on(mark, batch);
+        (next, freed.and_then(|freed| self.forget(&freed)))
     }
 
     /// Removes a bookmark. Returns the key if its list is empty now.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
-        let list = self.blocks.list_of_mark(&mark);
-        self.with_list(list, |blocks, ends| blocks.close_book(ends, mark)).1
+        let freed = self.blocks.close_book(mark)?;
+        self.forget(&freed)
     }
 
     /// Closes the part to new operations, and returns those that wait, once for each key.
@@ -132,31 +130,32 @@ impl<K, N: Clone> Watchers<K, N> {
         Stats { keys: self.lists.len(), ..self.counts }
     }
 
-    /// Calls `f` with the ends of a list. Also returns the list's key if it is empty then, and was
-    /// removed.
-    fn with_list<R>(
-        &mut self,
-        id: ListId,
-        f: impl FnOnce(&mut Blocks<N>, &mut Ends) -> R,
-    ) -> (R, Option<K>) {
-        let place = self.lists.find_entry(id.hash, |list| list.id == id);
+    /// Completes the removal of a block from its list. Returns the list's key if the list is empty
+    /// now, and was removed.
+    fn forget(&mut self, freed: &Freed) -> Option<K> {
+        if freed.was_inside() {
+            return None;
+        }
+        let place = self.lists.find_entry(freed.hash, |list| list.ends.has(freed));
         let mut place = place.ok().expect("the list of each block is in the table");
-        let ends = &mut place.get_mut().ends;
-        let result = f(&mut self.blocks, ends);
-        if !ends.is_empty() {
-            return (result, None);
+        place.get_mut().ends.forget(freed);
+        if !place.get().ends.is_empty() {
+            return None;
         }
         let (List { key, .. }, _) = place.remove();
-        shrink(&mut self.lists, |list| list.id.hash);
-        (result, Some(key))
+        let (len, capacity) = (self.lists.len(), self.lists.capacity());
+        if capacity > KEPT && len < capacity / 8 {
+            self.lists.shrink_to(2 * len, |list| list.hash);
+        }
+        Some(key)
     }
 
     /// Checks every invariant. O(n).
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
-        for List { id, ends, .. } in &self.lists {
-            assert!(!ends.is_empty(), "list {id:?} is not empty");
-            let (operations, of_list) = self.blocks.check(*id, *ends);
+        for List { hash, ends, .. } in &self.lists {
+            assert!(!ends.is_empty(), "a list is not empty");
+            let (operations, of_list) = self.blocks.check(*hash, *ends);
             (watched, blocks) = (watched + operations, blocks + of_list);
         }
         assert_eq!(blocks, self.blocks.len(), "each block is in a list");
@@ -167,18 +166,18 @@ impl<K, N: Clone> Watchers<K, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::blocks::{BATCH, KEPT};
+    use super::super::blocks::BATCH;
     use super::*;
 
     type Few = Watchers<&'static str, usize>;
 
     /// Watches `node` under `key`, whose length is its hash here.
-    fn watch(few: &mut Few, node: usize, key: &'static str) -> u64 {
+    fn watch(few: &mut Few, node: usize, key: &'static str) -> u32 {
         let hash = key.len() as u64;
         few.watch(node, (&mut Some(key), hash), true).unwrap()
     }
 
-    fn leave(few: &mut Few, slot: u64) -> (usize, Option<&'static str>) {
+    fn leave(few: &mut Few, slot: u32) -> (usize, Option<&'static str>) {
         few.leave(slot, Some(None))
     }
 
@@ -248,7 +247,7 @@ mod tests {
     #[test]
     fn a_walk_survives_that_all_others_leave() {
         let mut few = Few::new();
-        let mut slots: Vec<u64> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
+        let mut slots: Vec<u32> = (0..2 * BATCH).map(|n| watch(&mut few, n, "a")).collect();
         let batches = walk(&mut few, "a", |few| {
             for (node, slot) in slots.drain(..).enumerate() {
                 assert_eq!(leave(few, slot), (node, None), "the bookmark keeps the key");
@@ -284,8 +283,8 @@ mod tests {
     fn memory_of_a_burst_goes_back() {
         let mut many: Watchers<u64, u64> = Watchers::new();
         let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), true).unwrap();
-        let slots: Vec<u64> = (0..10_000).map(&mut watch).collect();
-        assert!(many.lists.capacity() >= 10_000 && many.blocks.capacity() >= 10_000);
+        let slots: Vec<u32> = (0..10_000).map(&mut watch).collect();
+        assert!(many.lists.capacity() >= 10_000);
         for (left, slot) in slots.into_iter().enumerate() {
             assert_eq!(many.leave(slot, Some(Some(Decision::Completed))).0, left as u64);
             if left % 1_000 == 0 {
@@ -293,7 +292,7 @@ mod tests {
             }
         }
         assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::default() });
-        assert!(many.lists.capacity() <= KEPT && many.blocks.capacity() <= KEPT);
+        assert!(many.lists.capacity() <= KEPT);
         assert_eq!(many.blocks.len(), 0);
     }
 
