@@ -39,8 +39,8 @@ use super::{IfAbsentError, IfAbsentReason, Scheduled};
 /// grown moves to a table of twice the size. Threads wait for each other only at these locks, and
 /// no timer is scheduled or cancelled on the engine under one.
 ///
-/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 240 bytes besides its key and
-/// its entry in the engine (300 when the parts have just grown). The tables shrink when keys are
+/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 220 bytes besides its key and
+/// its entry in the engine (280 when the parts have just grown). The tables shrink when keys are
 /// removed.
 ///
 /// ```

@@ -31,7 +31,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// walk along a list. The only code of the user that runs under such a lock is `Eq` of keys; it
 /// must not use the purgatory. A purgatory takes 64 KiB, and about ten times that once every part
 /// has had an operation. An operation that waits takes 96 bytes, 12 bytes more for each key that it
-/// shares with many others, about 150 for a key of its own, and its timer.
+/// shares with many others, about 140 for a key of its own, and its timer.
 ///
 /// ```
 /// use std::sync::Arc;
