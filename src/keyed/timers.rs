@@ -233,7 +233,8 @@ where
         let Door { table, counts, engine, .. } = &*self.door;
         let hash = self.hash(&key);
         // Without this check, a refusal would cost scheduling and cancelling a timer.
-        if rule == Rule::IfAbsent && self.contains_key(&key) {
+        let is_it = |node: &Arc<Node<K>>| node.key == key;
+        if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
             return Err(Refused::new(IfAbsentReason::Occupied, task));
         }
         let mut node = Node::new(key, hash, counts.of(hash).clone());

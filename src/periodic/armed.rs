@@ -52,8 +52,8 @@ pub(super) enum Next {
     End(End),
 }
 
-/// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this order:
-/// the fields that many threads read lie together at the beginning.
+/// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this
+/// order: the fields that many threads read lie together at the beginning.
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
     pub(super) shared: B::Shared,

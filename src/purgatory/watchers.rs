@@ -154,7 +154,7 @@ impl<K, N: Clone> Watchers<K, N> {
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
         for List { hash, ends, .. } in &self.lists {
-            assert!(!ends.is_empty(), "a list is not empty");
+            assert!(!ends.is_empty(), "each list has a block");
             let (operations, of_list) = self.blocks.check(*hash, *ends);
             (watched, blocks) = (watched + operations, blocks + of_list);
         }
