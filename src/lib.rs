@@ -64,7 +64,7 @@ pub use engine::{
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use engine::{Metrics, MetricsPublisher};
 pub use error::{
-    BindError, BuildError, ResetError, ScheduleError, ScheduleReason, StopError, TurnError,
+    BindError, BuildError, Refused, ResetError, ScheduleError, ScheduleReason, StopError, TurnError,
 };
 #[cfg(not(any(loom, shuttle)))]
 #[doc(inline)]

@@ -27,3 +27,21 @@ macro_rules! debug {
         &$value
     };
 }
+
+/// Implements `Display` for an enum by one text per variant, which may contain the variant's
+/// fields: `display! { BindError { NoSuchShard { shard } => "there is no shard {shard}" } }`
+macro_rules! display {
+    (
+        $name:ident {
+            $($variant:ident $({ $($field:ident),* })? $(($value:ident))? => $text:literal),* $(,)?
+        }
+    ) => {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                match self {
+                    $($name::$variant $({ $($field),* })? $(($value))? => write!(f, $text),)*
+                }
+            }
+        }
+    };
+}

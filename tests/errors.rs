@@ -12,7 +12,7 @@ use tickless::dispatch::{
     Full, Pool, PoolBuilder, PoolError, ShutdownError, SubmitError, SubmitReason,
 };
 use tickless::future::{Elapsed, SleepError};
-use tickless::netty::{self, HashedWheelTimer, RejectReason, Rejected, Timeout};
+use tickless::netty::{self, HashedWheelTimer, Rejected, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, StartError, StartReason};
 use tickless::purgatory::{Operation, Purgatory, WatchError, WatchReason};
 use tickless::{
@@ -165,7 +165,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     };
     for error in through_each(every) {
         assert_eq!(error.reason(), StartReason::Stopped);
-        by_hand().every(HOUR, error.into_task()).unwrap();
+        by_hand().every(HOUR, error.into_payload()).unwrap();
     }
     let heartbeat = || {
         let unshared = unshared();
@@ -173,7 +173,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
     };
     for error in through_each(heartbeat) {
         assert_eq!(error.reason(), StartReason::ZeroPeriod);
-        error.into_task()();
+        error.into_payload()();
     }
     let retry = || {
         let unshared = unshared();
@@ -181,7 +181,7 @@ fn what_repeats_and_was_not_started_comes_back_at_the_other_end() {
         Retry::new(Backoff::new(HOUR)).run(&engine, attempt, |_| ())
     };
     for error in through_each(retry) {
-        let (attempt, _done) = error.into_task();
+        let (attempt, _done) = error.into_payload();
         assert_eq!((attempt(1), attempt(2)), (Ok(2), Err("not now")));
     }
 }
@@ -205,7 +205,7 @@ fn an_operation_that_was_not_let_in_comes_back_at_the_other_end() {
     let watch = || purgatory.try_complete_else_watch(Op(Unshared::new(7)).into(), [1], HOUR);
     for error in through_each(watch) {
         assert_eq!(error.reason(), WatchReason::Stopped);
-        assert_eq!(error.into_operation().0.get(), 7);
+        assert_eq!(error.into_payload().0.get(), 7);
     }
 }
 
@@ -223,8 +223,8 @@ fn a_timeout_that_was_rejected_comes_back_at_the_other_end() {
         old.new_timeout(run, HOUR)
     };
     for error in through_each(late) {
-        assert_eq!(error.reason(), RejectReason::Stopped);
-        new.new_timeout(error.into_task(), HOUR).unwrap();
+        assert_eq!(error.reason(), ScheduleReason::Stopped);
+        new.new_timeout(error.into_payload(), HOUR).unwrap();
     }
     assert_eq!(new.advance(2 * HOUR), Ok(3));
     assert_eq!(runs.load(Ordering::Relaxed), 3);
@@ -240,7 +240,7 @@ fn a_keyed_task_that_was_refused_runs_at_the_other_end() {
     timers.schedule_keyed("key", HOUR, || ()).unwrap();
     for error in through_each(|| timers.schedule_if_absent("key", HOUR, runs.closure())) {
         assert_eq!(error.reason(), IfAbsentReason::Occupied);
-        error.into_task().run();
+        error.into_payload().run();
     }
     let _returned = timers.engine().stop().unwrap();
     for error in through_each(|| timers.schedule_keyed("other", HOUR, runs.closure())) {

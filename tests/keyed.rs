@@ -61,15 +61,19 @@ fn scheduling_if_absent_gives_the_task_back_while_another_waits() {
     let fates = Fates::new(2);
     timers.schedule_if_absent(7, 5 * MS, run(fates.token(0))).unwrap();
     let refused = timers.schedule_if_absent(7, MS, run(fates.token(1))).unwrap_err();
-    assert!(refused.is_occupied() && format!("{refused:?}").contains("reason: Occupied"));
+    assert_eq!(refused.reason(), IfAbsentReason::Occupied);
+    assert!(format!("{refused:?}").contains("reason: Occupied"));
     assert_eq!(fates.of(1), (0, 0), "it is in the error");
     assert_eq!(engine.len(), 1);
-    refused.into_task().run();
+    refused.into_payload().run();
     engine.advance(5 * MS).unwrap();
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));
     timers.schedule_if_absent(7, MS, || ()).unwrap();
     let at = engine.now();
-    assert!(timers.schedule_if_absent(7, at, || ()).unwrap_err().is_occupied());
+    assert_eq!(
+        timers.schedule_if_absent(7, at, || ()).unwrap_err().reason(),
+        IfAbsentReason::Occupied
+    );
     timers.schedule_if_absent(8, at, || ()).unwrap();
     assert_eq!(engine.advance(Duration::ZERO).unwrap(), 1, "what is past runs at once");
 }
@@ -210,10 +214,13 @@ fn a_full_engine_leaves_everything_as_it_was() {
         other => panic!("{other:?}"),
     }
     match timers.schedule_if_absent(8, MS, run(fates.token(2))) {
-        Err(error) if error.reason() == IfAbsentReason::Full => drop(error.into_task()),
+        Err(error) if error.reason() == IfAbsentReason::Full => drop(error.into_payload()),
         other => panic!("{other:?}"),
     }
-    assert!(timers.schedule_if_absent(7, MS, || ()).unwrap_err().is_occupied());
+    assert_eq!(
+        timers.schedule_if_absent(7, MS, || ()).unwrap_err().reason(),
+        IfAbsentReason::Occupied
+    );
     assert_eq!(timers.reset(&7, MS), Err(ResetError::Full), "an earlier time takes two places");
     assert_eq!(timers.reset(&7, 600 * MS), Ok(()), "a later one does not");
     assert_eq!((fates.of(0), fates.of(1), fates.of(2)), ((0, 0), (1, 1), (0, 1)));

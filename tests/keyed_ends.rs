@@ -62,7 +62,7 @@ fn a_stopped_engine_refuses_and_gives_the_task_back() {
     }
     assert!(timers.contains_key(&7), "a refusal changes nothing");
     match timers.schedule_if_absent(8, MS, run(fates.token(1))) {
-        Err(error) if error.reason() == IfAbsentReason::Stopped => error.into_task().run(),
+        Err(error) if error.reason() == IfAbsentReason::Stopped => error.into_payload().run(),
         other => panic!("{other:?}"),
     }
     assert_eq!((fates.of(0), fates.of(1)), ((1, 1), (1, 1)));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::token::{Fates, Token};
-use tickless::keyed::{KeyedTimers, ResetError, Scheduled};
+use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, ManualClock, Task};
 
@@ -126,11 +126,11 @@ fn one_that_is_refused_because_its_key_was_taken_meanwhile_does_not_run() {
     ]);
     let task = run(rig.fates.token(0));
     let refused = rig.timers.schedule_if_absent(7, Duration::ZERO, task).unwrap_err();
-    assert!(refused.is_occupied());
+    assert_eq!(refused.reason(), IfAbsentReason::Occupied);
     rig.assert_done(2);
     turn(&rig.timers);
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
-    refused.into_task().run();
+    refused.into_payload().run();
     rig.engine.check().unwrap();
 }
 

@@ -14,7 +14,7 @@ use crate::panicky::{Key, Panics};
 use crate::planned;
 use crate::planned::{Planned, quietly};
 use crate::token::{Fates, Token};
-use tickless::keyed::{KeyedTimers, Scheduled};
+use tickless::keyed::{IfAbsentReason, KeyedTimers, Scheduled};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -47,7 +47,10 @@ fn all_are_told_apart<S: BuildHasher>(hasher: S, keys: impl Iterator<Item = u64>
         assert_eq!((timers.len(), timers.cancel(&u64::MAX)), (many + 1, false));
     }
     for key in keys.clone() {
-        assert!(timers.schedule_if_absent(key, HOUR, || ()).unwrap_err().is_occupied());
+        assert_eq!(
+            timers.schedule_if_absent(key, HOUR, || ()).unwrap_err().reason(),
+            IfAbsentReason::Occupied
+        );
         assert_eq!(timers.schedule_keyed(key, 2 * HOUR, || ()).unwrap(), Scheduled::Replaced);
         assert_eq!(timers.reset(&key, HOUR), Ok(()));
     }

@@ -256,7 +256,7 @@ fn errors_are_errors_and_need_no_payload_that_can_be_printed() {
     let engine = Builder::new().max_pending(1).build_with_handler(handler).unwrap();
     let _pending = engine.schedule(SOON, Opaque).unwrap();
     let full = engine.schedule(SOON, Opaque).unwrap_err();
-    assert_eq!(format!("{full:?}"), "ScheduleError { reason: Full, .. }");
+    assert_eq!(format!("{full:?}"), "Refused { reason: Full, .. }");
     engine.stop().unwrap();
     assert_ne!(text(&full), text(&engine.schedule(SOON, Opaque).unwrap_err()));
     assert!(text(&TurnError::InsideTask).contains("task"));

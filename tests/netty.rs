@@ -5,10 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::planned::{panic_as_planned, quietly};
-use tickless::netty::{
-    HashedWheelTimer, IntoTask, RejectReason, StartError, Timeout, TimerTask, WorkerState,
-};
-use tickless::{BuildError, GeometryError, ManualClock, StopError, TurnError};
+use tickless::netty::{HashedWheelTimer, IntoTask, StartError, Timeout, TimerTask, WorkerState};
+use tickless::{BuildError, GeometryError, ManualClock, ScheduleReason, StopError, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -156,8 +154,8 @@ fn what_exceeds_the_limit_comes_back_and_the_others_expire() {
     let task = nothing.into_task();
     let rejected = timer.new_timeout(task.clone(), Duration::ZERO).unwrap_err();
     assert!(rejected.is_full() && !rejected.is_stopped());
-    assert_eq!(rejected.to_string(), "as many timeouts as allowed are waiting (8)");
-    assert!(Arc::ptr_eq(&rejected.into_task(), &task));
+    assert_eq!(rejected.to_string(), "as many timers as allowed are pending");
+    assert!(Arc::ptr_eq(&rejected.into_payload(), &task));
     assert_eq!(Arc::strong_count(&task), 1, "and the timer has kept nothing of it");
     assert_eq!((timer.advance(Duration::ZERO), timer.pending_timeouts()), (Ok(8), 0));
     assert!(timeouts.iter().all(Timeout::is_expired));
@@ -186,10 +184,10 @@ fn a_task_that_stops_its_timer_is_told_that_it_cannot() {
     assert_eq!(timer.worker_state(), WorkerState::Shutdown);
     let task = nothing.into_task();
     match timer.new_timeout(task.clone(), Duration::ZERO) {
-        Err(error) if error.reason() == RejectReason::Stopped => {
-            assert_eq!(error.to_string(), "the timer has stopped");
+        Err(error) if error.reason() == ScheduleReason::Stopped => {
+            assert_eq!(error.to_string(), "the engine has stopped");
             assert!(error.is_stopped() && !error.is_full());
-            assert!(Arc::ptr_eq(&error.into_task(), &task));
+            assert!(Arc::ptr_eq(&error.into_payload(), &task));
         }
         other => panic!("{other:?}"),
     }

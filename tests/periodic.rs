@@ -237,7 +237,7 @@ fn no_period_no_delay_and_no_engine_are_refused_and_give_the_task_back() {
     let task = move |_: &Run| assert!(!precious.is_empty());
     let error = bench.engine.every(MS, task).unwrap_err();
     assert_eq!(error.reason(), StartReason::Stopped);
-    drop(error.into_task());
+    drop(error.into_payload());
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn an_engine_without_room_refuses_the_first_arming_and_gives_the_task_back() {
     let error = engine.every(MS, task).unwrap_err();
     assert_eq!(error.reason(), StartReason::Full);
     assert!(periodic.cancel());
-    let again = engine.every(MS, error.into_task()).unwrap();
+    let again = engine.every(MS, error.into_payload()).unwrap();
     engine.advance(MS * 5).unwrap();
     assert_eq!(again.runs(), 5, "it needs one place, time and again");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::by_hand::by_hand;
 use crate::operation::{Call, End, Op};
 use crate::waiting::wait;
-use tickless::purgatory::{Decision, Purgatory, WatchError};
+use tickless::purgatory::{Decision, Purgatory, WatchError, WatchReason};
 use tickless::{Engine, ManualClock};
 
 const MS: Duration = Duration::from_millis(1);
@@ -53,10 +53,10 @@ fn refused(purgatory: &Keyed, keys: &[u32], tries: u32) -> WatchError<Op> {
 fn an_operation_without_keys_comes_back_untried() {
     let (purgatory, _engine) = by_hand();
     let error = refused(&purgatory, &[], 0);
-    assert!(error.is_no_keys() && !error.is_full() && !error.is_stopped());
-    assert_eq!(format!("{error:?}"), "WatchError { reason: NoKeys, .. }");
+    assert_eq!(error.reason(), WatchReason::NoKeys);
+    assert_eq!(format!("{error:?}"), "Refused { reason: NoKeys, .. }");
     assert_eq!(error.to_string(), "an operation waits under at least one key");
-    assert_eq!(Arc::strong_count(&error.into_operation()), 1);
+    assert_eq!(Arc::strong_count(&error.into_payload()), 1);
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn a_full_engine_refuses_operations_until_one_that_waits_has_ended() {
     let ops = [Op::new(), Op::new()];
     let tickets = [0, 1].map(|n| wait(&purgatory, &ops[n], &[1, 2], HOUR));
     let error = refused(&purgatory, &[1, 2, 3], 1);
-    assert!(error.is_full() && !error.is_no_keys() && !error.is_stopped());
+    assert_eq!(error.reason(), WatchReason::Full);
     assert_eq!(error.to_string(), "as many timers as allowed are pending");
-    let op = error.into_operation();
+    let op = error.into_payload();
     assert_eq!(Arc::strong_count(&op), 1);
     op.allow();
     let arrival = purgatory.try_complete_else_watch(op, [1], HOUR).unwrap();
@@ -77,7 +77,7 @@ fn a_full_engine_refuses_operations_until_one_that_waits_has_ended() {
     for ticket in tickets {
         assert!(ticket.force_complete());
         wait(&purgatory, &Op::new(), &[4], HOUR);
-        assert!(refused(&purgatory, &[4], 1).is_full());
+        assert_eq!(refused(&purgatory, &[4], 1).reason(), WatchReason::Full);
     }
 }
 
@@ -91,13 +91,13 @@ fn a_purgatory_that_stopped_refuses_operations_but_such_as_complete_at_once() {
             false => assert_eq!(purgatory.stop().len(), 1),
         }
         let error = refused(&purgatory, &[1, 2], 1);
-        assert!(error.is_stopped() && !error.is_no_keys() && !error.is_full());
+        assert_eq!(error.reason(), WatchReason::Stopped);
         assert_eq!(error.to_string(), "the purgatory or its engine has stopped");
-        let op = error.into_operation();
+        let op = error.into_payload();
         assert_eq!(Arc::strong_count(&op), 1);
         op.allow();
         assert!(purgatory.try_complete_else_watch(op, [1], HOUR).unwrap().is_completed());
-        assert!(refused(&purgatory, &[], 0).is_no_keys());
+        assert_eq!(refused(&purgatory, &[], 0).reason(), WatchReason::NoKeys);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::common::scaled;
 use crate::operation::{Call, End, Op};
 use crate::random::Random;
 use crate::threads::on_threads;
-use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats};
+use tickless::purgatory::{Arrival, Decision, Delayed, Operation, Purgatory, Stats, WatchReason};
 // One that ThreadSanitizer can follow.
 use tickless::sync::Mutex;
 use tickless::{Engine, ManualClock};
@@ -206,9 +206,9 @@ fn register(
         }
         Ok(Arrival::Delayed(ticket)) => tickets.lock().unwrap().push(ticket),
         Err(error) => {
-            assert!(error.is_stopped());
+            assert_eq!(error.reason(), WatchReason::Stopped);
             told.refused.fetch_add(1, Relaxed);
-            told.back.lock().unwrap().push(error.into_operation());
+            told.back.lock().unwrap().push(error.into_payload());
         }
     }
 }

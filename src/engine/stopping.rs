@@ -43,8 +43,8 @@ pub(super) struct Inner<T: Send + 'static> {
 pub struct Stopped<T> {
     /// The payloads that were pending and will not run.
     pub returned: Vec<T>,
-    /// How many shards were still running a task when the time was over. If zero, the engine has
-    /// stopped altogether, and has dropped its handler.
+    /// How many shards were still in use when the time was over: they run a task, or their thread
+    /// has not ended yet. If zero, the engine has stopped altogether, and has dropped its handler.
     pub running: usize,
 }
 
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// As [`stop`](Engine::stop), but waits for running tasks no longer than `limit`, and returns
-    /// how many shards were still running one then.
+    /// how many shards were still in use then.
     ///
     /// The engine is stopped in either case: no further task begins. If a task is still running,
     /// the rest of its batch is returned by the next call of this or of `stop`; without such a call
@@ -106,7 +106,7 @@ impl<T: Send + 'static> Engine<T> {
     /// engine.schedule_detached(Duration::ZERO, 1)?;
     /// assert_eq!(begun.recv()?, 1);
     /// let stopped = engine.stop_within(Duration::from_millis(1))?;
-    /// assert_eq!(stopped.running, 1, "it waits for the release");
+    /// assert!(stopped.running > 0, "it waits for the release");
     /// drop(release);
     /// assert!(engine.stop()?.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,18 +1,246 @@
-//! Errors: one type per operation, which gives back what was passed in. An error with a payload is
-//! a struct of a reason and of the payload in an [`Exclusive`], and is `Sync` for every payload.
+//! Errors: one type per operation, which returns what was passed in.
 
-mod bind;
-mod build;
-mod exclusive;
-mod reset;
-mod schedule;
-mod stop;
-mod turn;
+mod refused;
 
-pub use bind::BindError;
-pub use build::BuildError;
-pub(crate) use exclusive::Exclusive;
-pub use reset::ResetError;
-pub use schedule::{ScheduleError, ScheduleReason};
-pub use stop::StopError;
-pub use turn::TurnError;
+use std::io;
+use std::time::Duration;
+
+use crate::time::{GeometryError, MAX_SHARDS};
+
+pub use refused::{Refused, ScheduleError, ScheduleReason};
+
+/// Why an engine was not built.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{BuildError, Engine};
+///
+/// match Engine::builder().tick(Duration::ZERO).build() {
+///     Err(BuildError::Tick { tick }) => assert!(tick.is_zero()),
+///     other => panic!("{other:?}"),
+/// }
+/// let error = Engine::builder().shards(0).build().expect_err("nowhere to put a timer");
+/// assert_eq!(error.to_string(), "shards must be between 1 and 1024, got 0");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick is zero, or longer than 2^64 - 1 ns (584 years).
+    Tick {
+        /// The tick that was asked for.
+        tick: Duration,
+    },
+    /// Slots and reach do not make a valid wheel.
+    Geometry(GeometryError),
+    /// No shards, or more than [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
+    Shards {
+        /// The number that was asked for.
+        shards: usize,
+    },
+    /// A limit of zero pending timers, with which nothing could be scheduled.
+    MaxPending,
+    /// The name of the reapers' threads contains a NUL, where systems end names.
+    ThreadName {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// An engine with threads of its own and a manual clock: threads cannot sleep by a clock that
+    /// is moved by hand.
+    ManualClockWithThreads,
+    /// An engine with threads of its own and a hook
+    /// ([`Builder::on_earlier`](crate::Builder::on_earlier)), which is for callers.
+    HookWithThreads,
+    /// Could not create the boottime timerfd, or the eventfd beside it: a reaper sleeps by these if
+    /// the clock counts suspended time. Only Linux has them.
+    Alarm(io::Error),
+    /// All 2^32 - 1 engine numbers of this process were given out.
+    TooManyEngines,
+    /// A reaper's thread could not be started or pinned.
+    Thread(io::Error),
+}
+
+/// Why a thread could not be bound to a shard of an engine.
+///
+/// ```
+/// use tickless::{BindError, Engine};
+///
+/// let engine = Engine::builder().shards(2).build()?;
+/// assert_eq!(engine.bind_thread(2), Err(BindError::NoSuchShard { shard: 2, shards: 2 }));
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The engine has no such shard.
+    NoSuchShard {
+        /// The shard that was asked for.
+        shard: usize,
+        /// The number of shards.
+        shards: usize,
+    },
+    /// The thread is ending and cannot remember the shard: the call comes from the drop of a
+    /// thread-local value.
+    ThreadEnds,
+    /// The engine belongs to the process that this one was forked from.
+    Forked,
+}
+
+/// Why the caller could not run a turn of an engine.
+///
+/// ```
+/// use tickless::{Driver, Engine, TurnError};
+///
+/// let engine = Engine::builder().driver(Driver::Caller).shards(2).build()?;
+/// assert_eq!(engine.turn(2), Err(TurnError::NoSuchShard { shard: 2, shards: 2 }));
+/// let engine = Engine::new()?;
+/// assert_eq!(engine.turn(0), Err(TurnError::Driven), "its threads do that");
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The engine is driven by threads of its own.
+    Driven,
+    /// A task of the engine made the call, and the turn that runs this task is not over.
+    InsideTask,
+    /// The engine has no such shard.
+    NoSuchShard {
+        /// The shard that was asked for.
+        shard: usize,
+        /// The number of shards.
+        shards: usize,
+    },
+    /// Time was to be moved, but the engine's clock is not a manual one.
+    NotManual,
+    /// The engine has stopped.
+    Stopped,
+    /// The engine belongs to the process that this one was forked from.
+    Forked,
+}
+
+/// Why a timer was not moved.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock, ResetError};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let mut save = engine.schedule(second, || println!("saved"))?;
+/// assert_eq!(save.reset(2 * second), Ok(()), "somebody types: save later");
+/// engine.advance(2 * second)?;
+/// // It was saved meanwhile, so later typing needs a timer of its own.
+/// match save.reset(second) {
+///     Ok(()) => println!("moved"),
+///     Err(ResetError::TooLate) => save = engine.schedule(second, || println!("saved again"))?,
+///     Err(error) => return Err(error.into()),
+/// }
+/// assert!(save.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// The timer has fired: its payload was handed over, or is being handed over right now.
+    TooLate,
+    /// The engine has stopped. The stop returned the payload. Or, if the stop came while the timer
+    /// was being moved, the payload is still in the handle: [`Handle::take`] then returns it, once.
+    ///
+    /// [`Handle::take`]: crate::Handle::take
+    Stopped,
+}
+
+/// Why an engine was not stopped.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Engine, StopError};
+///
+/// let engine = Engine::new()?;
+/// let (sender, answer) = mpsc::channel();
+/// let same = engine.clone();
+/// engine.schedule_detached(Duration::ZERO, move || drop(sender.send(same.stop().err())))?;
+/// assert_eq!(answer.recv()?, Some(StopError::InsideTask));
+/// assert!(engine.stop().is_ok(), "from outside it is all right");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopError {
+    /// A task of the engine made the call: stopping would wait for that very task.
+    InsideTask,
+    /// A task of another engine or pool made the call, and a task of this engine waits for the end
+    /// of that one, directly or through others: none of them would ever return.
+    Circular,
+    /// The engine belongs to the process that this one was forked from, and only that process can
+    /// stop it.
+    Forked,
+}
+
+// === impl BuildError ===
+
+display! { BuildError {
+    Tick { tick } => "tick must be above zero and at most 2^64 - 1 ns, got {tick:?}",
+    Geometry(error) => "{error}",
+    Shards { shards } => "shards must be between 1 and {MAX_SHARDS}, got {shards}",
+    MaxPending => "max_pending must be above zero",
+    ThreadName { name } => "a thread's name must be without NUL, got {name:?}",
+    ManualClockWithThreads => "an engine with a manual clock is driven by its caller",
+    HookWithThreads => "only an engine that its caller drives takes a hook",
+    Alarm(error) => "no alarm for a reaper: {error}",
+    TooManyEngines => "too many engines in this process",
+    Thread(error) => "a reaper could not be started: {error}",
+} }
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Geometry(error) => Some(error),
+            BuildError::Alarm(error) | BuildError::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<GeometryError> for BuildError {
+    fn from(error: GeometryError) -> BuildError {
+        BuildError::Geometry(error)
+    }
+}
+
+// === impl BindError, TurnError, ResetError, StopError ===
+
+display! { BindError {
+    NoSuchShard { shard, shards } => "there is no shard {shard}: the engine has {shards}",
+    ThreadEnds => "a thread that ends is not bound any more",
+    Forked => "the engine belongs to the parent process",
+} }
+
+impl std::error::Error for BindError {}
+
+display! { TurnError {
+    Driven => "the engine is driven by threads of its own",
+    InsideTask => "a task cannot run a turn of its own engine",
+    NoSuchShard { shard, shards } => "there is no shard {shard}: the engine has {shards}",
+    NotManual => "only a manual clock can be advanced",
+    Stopped => "the engine has stopped",
+    Forked => "the engine belongs to the parent process",
+} }
+
+impl std::error::Error for TurnError {}
+
+display! { ResetError {
+    TooLate => "the timer has fired already",
+    Stopped => "the engine has stopped",
+} }
+
+impl std::error::Error for ResetError {}
+
+display! { StopError {
+    InsideTask => "an engine cannot be stopped by its own task",
+    Circular => "a task of the engine waits for the caller to end",
+    Forked => "the engine belongs to the parent process",
+} }
+
+impl std::error::Error for StopError {}

@@ -9,7 +9,7 @@ use futures_core::Stream;
 
 use crate::engine::{Engine, EngineRef};
 
-use super::{MissedTickBehavior, Sleep, SleepError};
+use super::{Sleep, SleepError};
 
 /// How late, beyond the engine's tick, a tick may be polled before it counts as missed: about the
 /// time that a busy executor takes to poll a woken task.
@@ -41,6 +41,39 @@ pub struct Interval {
     missed: MissedTickBehavior,
 }
 
+/// What an [`Interval`] does after a missed tick. A tick is missed when it is
+/// polled too late, because the task was still busy with the work of the previous tick.
+///
+/// With a period of 10 ms and a task that takes 25 ms after the first tick, ticks are returned at
+/// these times, in milliseconds:
+///
+/// | tick | 1 | 2 | 3 | 4 | 5 | 6 |
+/// |---|---|---|---|---|---|---|
+/// | `Burst` | 0 | 25 | 25 | 30 | 40 | 50 |
+/// | `Delay` | 0 | 25 | 35 | 45 | 55 | 65 |
+/// | `Skip` | 0 | 25 | 30 | 40 | 50 | 60 |
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::future::MissedTickBehavior;
+///
+/// let mut heartbeat = tickless::interval(Duration::from_secs(10));
+/// assert_eq!(heartbeat.missed_tick_behavior(), MissedTickBehavior::Burst);
+/// heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MissedTickBehavior {
+    /// Ticks at once for each tick that was missed, and then continues as if none had been. There
+    /// are as many ticks as periods. The default.
+    #[default]
+    Burst,
+    /// The next tick is one period after the late tick. No two ticks are closer together than one
+    /// period.
+    Delay,
+    /// Skips the missed ticks. The next tick is at the next multiple of the period from the start.
+    Skip,
+}
+
 /// Ticks every `period` on the [global engine](Engine::global). The first tick is due at once.
 ///
 /// ```
@@ -58,7 +91,7 @@ pub struct Interval {
 /// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    Interval::from_now(EngineRef::new(Engine::global()), period)
+    Engine::global().interval(period)
 }
 
 /// Ticks every `period` on the [global engine](Engine::global). The first tick is due at `start`.
@@ -75,19 +108,50 @@ pub fn interval(period: Duration) -> Interval {
 /// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(EngineRef::new(Engine::global()), Some(start), period)
+    Engine::global().interval_at(start, period)
+}
+
+// === impl Engine: intervals ===
+
+impl Engine {
+    /// As [`interval`](crate::interval), on this engine.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let mut interval = engine.interval(Duration::from_secs(10));
+    /// let begin = engine.now();
+    /// assert_eq!(pollster::block_on(interval.tick()), begin);
+    /// engine.advance(Duration::from_secs(10))?;
+    /// assert_eq!(pollster::block_on(interval.tick()), begin + Duration::from_secs(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the period is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        let engine = EngineRef::new(self);
+        Interval::new(engine, engine.now(), period)
+    }
+
+    /// As [`interval_at`](crate::interval_at), on this engine. `start` is by the engine's clock.
+    ///
+    /// # Panics
+    /// If the period is zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(EngineRef::new(self), Some(start), period)
+    }
 }
 
 // === impl Interval ===
 
 impl Interval {
     #[track_caller]
-    pub(super) fn from_now(engine: EngineRef, period: Duration) -> Interval {
-        Interval::new(engine, engine.now(), period)
-    }
-
-    #[track_caller]
-    pub(super) fn new(engine: EngineRef, start: Option<Instant>, period: Duration) -> Interval {
+    fn new(engine: EngineRef, start: Option<Instant>, period: Duration) -> Interval {
         assert!(!period.is_zero(), "an interval needs a period");
         let grace = GRACE.saturating_add(engine.tick().unwrap_or_default());
         let missed = MissedTickBehavior::default();
@@ -151,12 +215,8 @@ impl Interval {
         // If the engine is gone, the next tick returns the error.
         let now = self.sleep.engine().now().unwrap_or(due);
         let is_missed = now.saturating_duration_since(due) > self.grace;
-        let next = if is_missed {
-            self.missed.next(due, now, self.period)
-        } else {
-            due.checked_add(self.period)
-        };
-        self.sleep.move_to(next);
+        let behavior = if is_missed { self.missed } else { MissedTickBehavior::Burst };
+        self.sleep.move_to(behavior.next(due, now, self.period));
         Poll::Ready(Ok(due))
     }
 
@@ -228,3 +288,24 @@ debug! { impl[] Interval[] {
     next = |this| this.sleep.deadline(),
     missed_tick_behavior = |this| this.missed,
 } }
+
+// === impl MissedTickBehavior ===
+
+impl MissedTickBehavior {
+    /// Returns when the next tick is due, after a tick that was due at `due` and is returned at
+    /// `now`. `None`: never.
+    fn next(self, due: Instant, now: Instant, period: Duration) -> Option<Instant> {
+        match self {
+            MissedTickBehavior::Burst => due.checked_add(period),
+            MissedTickBehavior::Delay => now.checked_add(period),
+            MissedTickBehavior::Skip => {
+                let late_ns = now.saturating_duration_since(due).as_nanos();
+                // Less than the period, which may be longer than a `u64` of nanoseconds.
+                let over_ns = late_ns % period.as_nanos();
+                let secs = (over_ns / 1_000_000_000) as u64;
+                let over = Duration::new(secs, (over_ns % 1_000_000_000) as u32);
+                now.checked_add(period - over)
+            }
+        }
+    }
+}

@@ -55,23 +55,16 @@
 //! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
 //! loses neither time nor ticks.
 
-mod engine;
-mod error;
-mod ext;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
-mod missed;
 mod sleep;
 mod timeout;
 
-pub use error::{Elapsed, SleepError};
-pub use ext::FutureExt;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
-pub use interval::{Interval, interval, interval_at};
-pub use missed::MissedTickBehavior;
-pub use sleep::{Sleep, sleep, sleep_until};
-pub use timeout::{Timeout, timeout, timeout_at};
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use sleep::{Sleep, SleepError, sleep, sleep_until};
+pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};

@@ -9,7 +9,9 @@
 //! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -19,8 +21,6 @@ use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::protocol::signal::Signal;
 use crate::sync::Arc;
-
-use super::SleepError;
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus the time that the system and the executor need to wake the task).
@@ -73,6 +73,34 @@ pub struct Sleep {
     signal: Option<Arc<Signal>>,
 }
 
+/// Why an engine cannot tell when a deadline has passed.
+///
+/// Awaiting a [`Sleep`] or a tick panics with it.
+/// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
+/// [`Interval::try_tick`](super::Interval::try_tick) return it, and a
+/// [`Timeout`](super::Timeout) returns it as the [cause](super::Elapsed::cause) of its
+/// [`Elapsed`](super::Elapsed).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Engine;
+/// use tickless::future::SleepError;
+///
+/// let engine = Engine::new()?;
+/// let mut sleep = engine.sleep(Duration::from_secs(5));
+/// engine.stop()?;
+/// assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SleepError {
+    /// The engine has as many pending timers as its `max_pending` allows. Polling again retries.
+    Full,
+    /// The engine has stopped or was dropped.
+    Stopped,
+}
+
 /// The timer's half of a signal. Rings when it is dropped.
 struct Ringer {
     signal: Option<Arc<Signal>>,
@@ -94,7 +122,7 @@ struct Ringer {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn sleep(delay: Duration) -> Sleep {
-    Sleep::after(EngineRef::new(Engine::global()), delay)
+    Engine::global().sleep(delay)
 }
 
 /// Waits until `deadline` on the [global engine](Engine::global). If the deadline has passed, the
@@ -111,16 +139,27 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(EngineRef::new(Engine::global()), Some(deadline))
+    Engine::global().sleep_until(deadline)
+}
+
+// === impl Engine: sleeps ===
+
+impl Engine {
+    /// As [`sleep`](crate::sleep), on this engine.
+    pub fn sleep(&self, delay: Duration) -> Sleep {
+        let engine = EngineRef::new(self);
+        Sleep::until(engine, engine.time_of(When::after(delay)))
+    }
+
+    /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::until(EngineRef::new(self), Some(deadline))
+    }
 }
 
 // === impl Sleep ===
 
 impl Sleep {
-    pub(super) fn after(engine: EngineRef, delay: Duration) -> Sleep {
-        Sleep::until(engine, engine.time_of(When::after(delay)))
-    }
-
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
         let (has_elapsed, is_moved) = (false, false);
         Sleep { engine, has_elapsed, is_moved, deadline, handle: None, signal: None }
@@ -305,5 +344,21 @@ impl Drop for Ringer {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+// === impl SleepError ===
+
+display! { SleepError {
+    Full => "as many timers as allowed are pending",
+    Stopped => "the engine has stopped",
+} }
+
+impl Error for SleepError {}
+
+/// The kind is `Other`.
+impl From<SleepError> for io::Error {
+    fn from(error: SleepError) -> io::Error {
+        io::Error::other(error)
     }
 }

@@ -1,16 +1,19 @@
 //! A future with a deadline.
 
+use std::error::Error;
+use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineRef};
+use crate::engine::Engine;
 
-use super::{Elapsed, Sleep};
+use super::{Sleep, SleepError};
 
 /// A future with a deadline. Created by [`timeout`], [`timeout_at`],
-/// [`FutureExt`](super::FutureExt) and [`Engine::timeout`].
+/// [`FutureExt`] and [`Engine::timeout`].
 ///
 /// Each poll polls the inner future first, and checks the deadline only if that is not ready. So a
 /// future that is ready at once needs no timer and no allocation, even if the deadline has passed.
@@ -36,6 +39,65 @@ pub struct Timeout<F> {
     sleep: Sleep,
 }
 
+/// The error of a [`Timeout`]: the deadline came before the future was ready.
+///
+/// If the engine cannot time a timeout (because it is full or has stopped), the timeout ends with
+/// this error at once, so that the future does not run without a limit. [`cause`](Elapsed::cause)
+/// tells the two cases apart.
+///
+/// ```
+/// use std::future::pending;
+/// use std::io;
+/// use std::time::Duration;
+///
+/// let answer = pollster::block_on(tickless::timeout(Duration::from_millis(3), pending::<()>()));
+/// let error = answer.unwrap_err();
+/// assert_eq!(error.cause(), None, "it was the deadline");
+/// assert_eq!(error.to_string(), "the deadline has passed");
+/// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Elapsed {
+    cause: Option<SleepError>,
+}
+
+/// Adds methods to all futures that give them a deadline.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::future::FutureExt;
+///
+/// let answer = async { 7 }.timeout(Duration::from_secs(5));
+/// assert_eq!(pollster::block_on(answer), Ok(7));
+/// ```
+pub trait FutureExt: IntoFuture + Sized {
+    /// As [`timeout`](crate::timeout).
+    ///
+    /// # Panics
+    /// As [`Engine::global`] does, if this is its first use.
+    fn timeout(self, delay: Duration) -> Timeout<Self::IntoFuture> {
+        timeout(delay, self)
+    }
+
+    /// As [`timeout_at`](crate::timeout_at).
+    ///
+    /// # Panics
+    /// As [`Engine::global`] does, if this is its first use.
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self::IntoFuture> {
+        timeout_at(deadline, self)
+    }
+
+    /// As [`timeout`](FutureExt::timeout), on `engine`.
+    fn timeout_on(self, engine: &Engine, delay: Duration) -> Timeout<Self::IntoFuture> {
+        engine.timeout(delay, self)
+    }
+
+    /// As [`timeout_at`](FutureExt::timeout_at), on `engine`. `deadline` is by that engine's clock.
+    fn timeout_at_on(self, engine: &Engine, deadline: Instant) -> Timeout<Self::IntoFuture> {
+        engine.timeout_at(deadline, self)
+    }
+}
+
 /// Limits `future` to `delay`, counted from this call, on the [global engine](Engine::global).
 ///
 /// # Errors
@@ -57,8 +119,7 @@ pub struct Timeout<F> {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = Sleep::after(EngineRef::new(Engine::global()), delay);
-    Timeout::new(future.into_future(), sleep)
+    Engine::global().timeout(delay, future)
 }
 
 /// Limits `future` to the time until `deadline`, as [`timeout`] does.
@@ -81,17 +142,36 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = Sleep::until(EngineRef::new(Engine::global()), Some(deadline));
-    Timeout::new(future.into_future(), sleep)
+    Engine::global().timeout_at(deadline, future)
 }
+
+// === impl Engine: timeouts ===
+
+impl Engine {
+    /// As [`timeout`](crate::timeout), on this engine.
+    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
+        let sleep = self.sleep(delay);
+        Timeout { inner: future.into_future(), sleep }
+    }
+
+    /// As [`timeout_at`](crate::timeout_at), on this engine. `deadline` is by the engine's clock.
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        let sleep = self.sleep_until(deadline);
+        Timeout { inner: future.into_future(), sleep }
+    }
+}
+
+// === impl FutureExt ===
+
+impl<F: IntoFuture> FutureExt for F {}
 
 // === impl Timeout ===
 
 impl<F> Timeout<F> {
-    pub(super) fn new(inner: F, sleep: Sleep) -> Timeout<F> {
-        Timeout { inner, sleep }
-    }
-
     /// Returns a reference to the inner future.
     pub fn get_ref(&self) -> &F {
         &self.inner
@@ -124,11 +204,53 @@ impl<F: Future> Future for Timeout<F> {
             this.sleep.cancel();
             return Poll::Ready(Ok(output));
         }
-        this.sleep.poll_elapsed(cx).map(|ended| {
-            Err(match ended {
-                Ok(()) => Elapsed::DEADLINE,
-                Err(error) => Elapsed::because(error),
-            })
+        this.sleep.poll_elapsed(cx).map(|ended| Err(Elapsed { cause: ended.err() }))
+    }
+}
+
+// === impl Elapsed ===
+
+impl Elapsed {
+    /// Returns `None` if the deadline has passed, or else why the engine could not time it.
+    ///
+    /// ```
+    /// use std::future::pending;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::future::SleepError;
+    ///
+    /// let engine = Engine::builder().max_pending(1).build()?;
+    /// let _takes_the_room = engine.schedule(Duration::from_secs(60), || ())?;
+    /// let answer = pollster::block_on(engine.timeout(Duration::from_secs(5), pending::<()>()));
+    /// assert_eq!(answer.unwrap_err().cause(), Some(SleepError::Full));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cause(&self) -> Option<SleepError> {
+        self.cause
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.cause {
+            None => "the deadline has passed",
+            Some(_) => "the deadline could not be timed",
         })
+    }
+}
+
+impl Error for Elapsed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as &(dyn Error + 'static))
+    }
+}
+
+/// The kind is `TimedOut` if the deadline has passed, or else `Other`.
+impl From<Elapsed> for io::Error {
+    fn from(error: Elapsed) -> io::Error {
+        match error.cause {
+            None => io::Error::new(io::ErrorKind::TimedOut, error),
+            Some(_) => io::Error::other(error),
+        }
     }
 }

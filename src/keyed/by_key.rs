@@ -1,14 +1,16 @@
 //! The operations on waiting timers, by key.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, When};
+use crate::protocol::generations::Armed;
+use crate::sync::Arc;
 
-use super::node::ByKey;
+use super::node::{Node, Ticket};
+use super::table::Waiting;
 use super::{KeyedTimers, ResetError};
 
 // === impl KeyedTimers ===
@@ -64,9 +66,10 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (task, remains) = self.door().take(key)?.call_off();
+        let is_it = |node: &Arc<Node<K>>| *node.key.borrow() == *key;
+        let (task, node) = self.door.table.take(self.hash(key), is_it, |_| true)?.call_off();
         let mut panics = Panics::none();
-        remains.let_go(&mut panics);
+        panics.drop(node);
         Some(panics.go_on_or(task))
     }
 
@@ -98,7 +101,41 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.door().reset(key, when.into())
+        let (when, engine) = (when.into(), &self.door.engine);
+        // Not under the lock: this may create the thread's cache of the engine.
+        let deadline = engine.tick_of(when);
+        loop {
+            let postpone = |waiting: &mut Waiting<K>| match waiting.handle.postpone(deadline) {
+                true => None,
+                false => Some((waiting.node.clone(), waiting.generations.issue())),
+            };
+            let (node, generation) = match self.find(key, postpone) {
+                None => return Err(ResetError::Absent),
+                Some(None) => {
+                    engine.count_reset();
+                    return Ok(());
+                }
+                Some(Some(anew)) => anew,
+            };
+            // The new time is earlier, or the engine has taken the timer out and its task has not
+            // started. Schedule another timer, whose ticket then counts instead.
+            let ticket = Ticket::new(node.clone(), generation);
+            let mut handle = match engine.schedule(when, move || ticket.fire()) {
+                Ok(handle) => handle,
+                Err(error) if error.is_full() => return Err(ResetError::Full),
+                Err(_) => return Err(ResetError::Stopped),
+            };
+            let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
+            let rearm = |waiting: &mut Waiting<K>| waiting.rearm(generation, &mut handle);
+            let armed = self.door.table.find(node.hash, is_it, rearm);
+            // The timer that is not needed: the old one, or the new one.
+            handle.cancel();
+            if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
+                return Ok(());
+            }
+            // It is due again already, or the timer was taken out: try again with the timer that
+            // waits under the key now, if any.
+        }
     }
 
     /// Returns `true` if a timer waits under `key`. That may change right after the call. O(1).
@@ -110,7 +147,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.door().table().contains(&ByKey { key, hash: self.door().hash(key) })
+        self.find(key, |_| ()).is_some()
     }
 
     /// Returns the deadline of the timer that waits under `key`, rounded up to the tick. `None` if
@@ -123,23 +160,29 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let door = self.door();
-        let tick = door.table().deadline(&ByKey { key, hash: door.hash(key) })?;
-        door.engine().instant_of(tick)
+        let tick = self.find(key, |waiting| waiting.handle.tick())?;
+        self.door.engine.instant_of(tick)
+    }
+
+    /// Calls `look` with the timer that waits under `key`, under its lock.
+    fn find<Q, R>(&self, key: &Q, look: impl FnOnce(&mut Waiting<K>) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.door.table.find(self.hash(key), |node| *node.key.borrow() == *key, look)
     }
 }
 
-impl<K, S> KeyedTimers<K, S>
-where
-    K: Eq + Send + Sync + 'static,
-{
-    /// Returns the number of waiting timers, as the sum of 64 counters. It is exact if no timer is
-    /// being added or removed.
+impl<K, S> KeyedTimers<K, S> {
+    /// Returns the number of waiting timers. It is exact if no timer is being added or removed.
+    /// O(1), but not cheap: adds up 256 parts, each under its lock.
     pub fn len(&self) -> usize {
-        self.door().waiting()
+        self.door.table.len()
     }
 
-    /// Returns `true` if no timer waits. As exact as [`len`](KeyedTimers::len).
+    /// Returns `true` if no timer waits. As exact as [`len`](KeyedTimers::len), and
+    /// costs as much.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -150,7 +193,7 @@ where
     /// replaced meanwhile may or may not be. The keys are collected first (O(n), one reference to
     /// each), so `look` may use the timers.
     pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for node in self.door().table().nodes() {
+        for node in self.door.table.nodes() {
             look(&node.key);
         }
     }
@@ -178,7 +221,7 @@ where
     pub fn retain(&self, mut keep: impl FnMut(&K) -> bool) -> usize {
         let mut panics = Panics::none();
         let is_meant = |key: &K| !keep(key);
-        let cancelled = self.door().call_off_where(is_meant, &mut panics);
+        let cancelled = self.door.call_off_where(is_meant, &mut panics);
         panics.go_on();
         cancelled
     }
@@ -198,15 +241,8 @@ where
     /// The engine counts a timer as `fired` when it hands the timer over, even if the timer is
     /// cancelled or replaced here before its task starts.
     pub fn engine(&self) -> &Engine {
-        self.door().engine()
+        &self.door.engine
     }
 }
 
-impl<K, S> fmt::Debug for KeyedTimers<K, S>
-where
-    K: Eq + Send + Sync + 'static,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedTimers").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, S] KeyedTimers[K, S] { len = |this| this.len() } }

@@ -1,9 +1,7 @@
 //! The results of scheduling or resetting a timer under a key.
 
-use std::fmt;
-
 use crate::dispatch::Task;
-use crate::error::{Exclusive, ScheduleError};
+use crate::error::Refused;
 
 /// Whether a new timer has replaced another.
 ///
@@ -38,17 +36,14 @@ pub enum Scheduled {
 /// timers.schedule_if_absent("key", second, || println!("first"))?;
 /// let refused = timers.schedule_if_absent("key", second, || println!("second")).unwrap_err();
 /// match refused.reason() {
-///     IfAbsentReason::Occupied => refused.into_task().run(),
+///     IfAbsentReason::Occupied => refused.into_payload().run(),
 ///     other => panic!("{other}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// [`KeyedTimers::schedule_if_absent`]: super::KeyedTimers::schedule_if_absent
-pub struct IfAbsentError {
-    reason: IfAbsentReason,
-    task: Exclusive<Task>,
-}
+pub type IfAbsentError = Refused<IfAbsentReason, Task>;
 
 /// Why [`KeyedTimers::schedule_if_absent`] did not schedule a timer.
 ///
@@ -104,67 +99,16 @@ pub enum ResetError {
     Stopped,
 }
 
-// === impl IfAbsentError ===
+display! { IfAbsentReason {
+    Occupied => "another timer is waiting under the key",
+    Full => "as many timers as allowed are pending",
+    Stopped => "the engine has stopped",
+} }
 
-impl IfAbsentError {
-    pub(super) fn occupied(task: Task) -> IfAbsentError {
-        IfAbsentError { reason: IfAbsentReason::Occupied, task: Exclusive::new(task) }
-    }
-
-    /// The engine has refused the timer.
-    pub(super) fn of(error: ScheduleError<Task>) -> IfAbsentError {
-        let reason = if error.is_full() { IfAbsentReason::Full } else { IfAbsentReason::Stopped };
-        IfAbsentError { reason, task: Exclusive::new(error.into_payload()) }
-    }
-
-    /// Returns why the timer was not scheduled.
-    pub fn reason(&self) -> IfAbsentReason {
-        self.reason
-    }
-
-    /// Returns the task.
-    pub fn into_task(self) -> Task {
-        self.task.into_inner()
-    }
-
-    /// Returns `true` if another timer was waiting under the key.
-    pub fn is_occupied(&self) -> bool {
-        self.reason == IfAbsentReason::Occupied
-    }
-}
-
-debug! { impl[] IfAbsentError[] { reason = |this| this.reason } }
-
-impl fmt::Display for IfAbsentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl std::error::Error for IfAbsentError {}
-
-// === impl IfAbsentReason ===
-
-impl fmt::Display for IfAbsentReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            IfAbsentReason::Occupied => "another timer is waiting under the key",
-            IfAbsentReason::Full => "as many timers as allowed are pending",
-            IfAbsentReason::Stopped => "the engine has stopped",
-        })
-    }
-}
-
-// === impl ResetError ===
-
-impl fmt::Display for ResetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ResetError::Absent => "no timer waits under the key",
-            ResetError::Full => "as many timers as allowed are pending",
-            ResetError::Stopped => "the engine has stopped",
-        })
-    }
-}
+display! { ResetError {
+    Absent => "no timer waits under the key",
+    Full => "as many timers as allowed are pending",
+    Stopped => "the engine has stopped",
+} }
 
 impl std::error::Error for ResetError {}

@@ -52,13 +52,10 @@
 //! panic in `Hash` or `Eq` goes through the call, and leaves everything as it was.
 
 mod by_key;
-mod door;
 mod error;
 mod node;
 mod table;
-mod ticket;
 mod timers;
-mod waiting;
 
 pub use error::{IfAbsentError, IfAbsentReason, ResetError, Scheduled};
 pub use timers::KeyedTimers;

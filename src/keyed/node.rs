@@ -1,115 +1,92 @@
-//! The node of a keyed timer: its key, the key's hash, its gate, and a reference to the table.
+//! The node of a keyed timer (its key, the key's hash, its gate, a reference to the table), and its
+//! tickets: the engine's payload, without the closure.
+//!
+//! The thread that runs a ticket checks in the table whether the ticket still counts for its node.
+//! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
+//! timer out already, or if the ticket waits in a queue to be run.
 //!
 //! *Owner*: shared by reference count, between the table and the tickets that the engine holds. The
 //! closure is not in the node, so that a reference to a node keeps no closure alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.
-//! - A node that is under its key has a *name*: the address of the node whose key the table keeps
-//!   (its own, or that of an earlier timer that it replaced). The name finds the node again without
-//!   `Eq`, which therefore never runs on a reaper.
+//! - A ticket arrives at the gate of its node at most once (KEYED).
+//! - If a ticket is dropped without firing (an engine has stopped, and its returned tasks are
+//!   dropped), its timer is taken out of the table, so that its key becomes free.
 //!
-//! *Tested by*: `tests/keyed_keys.rs`.
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_keys.rs`, `tests/keyed_ends.rs`,
+//! `tests/keyed_races.rs`.
 
-use std::borrow::Borrow;
-
+use crate::dispatch::Panics;
 use crate::protocol::gate::Gate;
-use crate::sync::{Arc, AtomicUsize, CountShard, Ordering};
+use crate::sync::{Arc, CountShard, thread};
 
-use super::table::Table;
+use super::table::{Table, Waiting};
 
 /// A key and the state that belongs to it.
 pub(super) struct Node<K> {
     pub(super) key: K,
     pub(super) hash: u64,
     pub(super) gate: Gate,
-    name: AtomicUsize,
-    count: CountShard<Counted<K>>,
+    table: CountShard<Arc<Table<K>>>,
 }
 
-/// One of several reference-counted pointers to the table, with the number of waiting timers that
-/// are counted there.
-pub(super) struct Counted<K> {
-    pub(super) table: Arc<Table<K>>,
-    waiting: AtomicUsize,
-}
-
-/// The node whose key the table keeps while a timer waits under it.
-pub(super) struct Named<K>(pub(super) Arc<Node<K>>);
-
-/// A search for an equal key.
-pub(super) struct ByKey<'a, Q: ?Sized> {
-    pub(super) key: &'a Q,
-    pub(super) hash: u64,
+/// The engine's end of a keyed timer. There is one for each time it was scheduled there.
+pub(super) struct Ticket<K> {
+    /// `None` after it was handed in.
+    node: Option<Arc<Node<K>>>,
+    /// The number of this ticket among the node's.
+    generation: u64,
 }
 
 // === impl Node ===
 
 impl<K> Node<K> {
-    pub(super) fn new(key: K, hash: u64, count: CountShard<Counted<K>>) -> Arc<Node<K>> {
-        let (gate, name) = (Gate::new(), AtomicUsize::new(0));
-        Arc::new(Node { key, hash, gate, name, count })
-    }
-
-    pub(super) fn table(&self) -> &Table<K> {
-        &self.count.table
-    }
-
-    /// Names the node, which is being entered under `named`. Called under the lock of the key.
-    pub(super) fn name_after(&self, named: &Named<K>) {
-        // ORDER: Relaxed - written and read under the lock of the key.
-        self.name.store(named.address(), Ordering::Relaxed);
-    }
-
-    /// Whether `named` is the node's name. (The node may have been taken out since.) Called under
-    /// the lock of the key.
-    pub(super) fn is_under(&self, named: &Named<K>) -> bool {
-        // ORDER: Relaxed - written and read under the lock of the key.
-        self.name.load(Ordering::Relaxed) == named.address()
-    }
-
-    /// Counts the node, which is being entered. Called under the lock of the key, so that no thread
-    /// can take it out before it was counted.
-    pub(super) fn count_in(&self) {
-        // ORDER: Relaxed - a counter, which orders nothing.
-        self.count.waiting.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts that the node was taken out.
-    pub(super) fn count_out(&self) {
-        // ORDER: Relaxed - a counter, which orders nothing.
-        self.count.waiting.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn new(key: K, hash: u64, table: CountShard<Arc<Table<K>>>) -> Arc<Node<K>> {
+        Arc::new(Node { key, hash, gate: Gate::new(), table })
     }
 }
 
-debug! { impl[K] Node[K] { gate = |this| this.gate } }
+// === impl Ticket ===
 
-// === impl Counted ===
-
-impl<K> Counted<K> {
-    pub(super) fn new(table: Arc<Table<K>>) -> Counted<K> {
-        Counted { table, waiting: AtomicUsize::new(0) }
+impl<K> Ticket<K> {
+    pub(super) fn new(node: Arc<Node<K>>, generation: u64) -> Ticket<K> {
+        Ticket { node: Some(node), generation }
     }
 
-    pub(super) fn waiting(&self) -> usize {
-        // ORDER: Relaxed - a counter, which orders nothing.
-        self.waiting.load(Ordering::Relaxed)
+    /// The timer is due: runs its closure, if this ticket counts.
+    pub(super) fn fire(mut self) {
+        let Some(waiting) = self.hand_in() else { return };
+        let (task, node) = waiting.expire();
+        let mut panics = Panics::none();
+        panics.run(|| task.run());
+        // The key is dropped after that, and never while the closure's panic unwinds: a second
+        // panic would abort the process.
+        panics.drop(node);
+        panics.go_on();
+    }
+
+    /// Takes the timer out of the table, if this ticket counts.
+    fn hand_in(&mut self) -> Option<Waiting<K>> {
+        let node = self.node.take()?;
+        // The usual case when a ticket is dropped: its timer was cancelled.
+        if node.gate.is_over() || !node.gate.arrive() {
+            return None;
+        }
+        let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
+        let is_due = |waiting: &mut Waiting<K>| waiting.generations.is_due(self.generation);
+        node.table.take(node.hash, is_it, is_due)
     }
 }
 
-// === impl Named ===
-
-impl<K> Named<K> {
-    fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-}
-
-// === impl ByKey ===
-
-impl<Q: Eq + ?Sized> ByKey<'_, Q> {
-    /// Whether `named` has this key, by the `Eq` of keys.
-    pub(super) fn is<K: Borrow<Q>>(&self, named: &Named<K>) -> bool {
-        named.0.hash == self.hash && *named.0.key.borrow() == *self.key
+impl<K> Drop for Ticket<K> {
+    fn drop(&mut self) {
+        let Some(waiting) = self.hand_in() else { return };
+        let mut panics = Panics::none();
+        waiting.discard(&mut panics);
+        // Not while another panic unwinds: a second would abort the process.
+        if !thread::panicking() {
+            panics.go_on();
+        }
     }
 }

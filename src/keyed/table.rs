@@ -14,24 +14,25 @@
 //!
 //! *Invariants*
 //! - Under such a lock, `Eq` of keys is the only code of the user that runs, and only in a call of
-//!   the user's own (see `node`). Nothing is scheduled, cancelled or dropped there.
-//! - A node is named and counted, and its gate is opened, under the lock under which it is entered.
+//!   the user's own. Nothing is scheduled, cancelled or dropped there. A ticket finds its timer
+//!   again by the address of its node, so `Eq` never runs on a reaper.
+//! - The gate of a node is opened under the lock under which it is entered.
+//! - The thread that took a timer out calls `expire`, `call_off` or `discard`, which end everything
+//!   but the closure.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/keyed_races.rs`,
 //! `tests/keyed_foreign.rs`.
 
-use std::borrow::Borrow;
 use std::mem;
 
 use hashbrown::HashTable;
 
-use crate::dispatch::Task;
+use crate::dispatch::{Panics, Task};
 use crate::engine::{CancelOnDrop, Handle};
-use crate::sync::{Arc, CachePadded, Mutex, MutexGuard, spread};
-use crate::time::Tick;
+use crate::protocol::generations::{Armed, Generations};
+use crate::sync::{Arc, CachePadded, Mutex, MutexGuard};
 
-use super::node::{ByKey, Named, Node};
-use super::waiting::{Rearmed, Taken, Waiting};
+use super::node::Node;
 
 /// The number of parts.
 const PARTS: usize = 256;
@@ -41,20 +42,21 @@ const KEPT: usize = 16;
 
 /// The waiting timers.
 pub(super) struct Table<K> {
-    parts: Box<[CachePadded<Mutex<Part<K>>>]>,
+    parts: Box<[Part<K>]>,
 }
 
 /// The timers under some of the keys: those whose hashes share some bits.
-struct Part<K> {
-    entries: HashTable<Entry<K>>,
-}
+type Part<K> = CachePadded<Mutex<HashTable<Waiting<K>>>>;
 
-/// A timer under its key.
-struct Entry<K> {
-    /// The key's hash after `spread`.
+/// A timer that waits under its key. It is changed only under the lock of the key, so none of it is
+/// atomic.
+pub(super) struct Waiting<K> {
+    /// That of the node, so that a table that grows reads no node.
     hash: u64,
-    named: Named<K>,
-    waiting: Waiting<K>,
+    pub(super) node: Arc<Node<K>>,
+    pub(super) handle: Handle,
+    task: Task,
+    pub(super) generations: Generations,
 }
 
 /// What a new timer does if another waits under its key.
@@ -68,41 +70,22 @@ pub(super) enum Rule {
 
 /// The result of entering a new timer.
 pub(super) enum Entered<K> {
-    /// It waits, and no other did.
-    New,
-    /// It waits in place of another, which the caller must call off.
-    Instead(Waiting<K>),
+    /// It waits, in place of another if there was one, which the caller must discard.
+    Waits(Option<Waiting<K>>),
     /// It was refused, because another waits. Contains the closure.
     Occupied(Task),
     /// It was due already, and the caller must schedule it again.
     Early(Arc<Node<K>>, Task),
 }
 
-/// The result of moving a timer.
-pub(super) enum Move<K> {
-    /// It was moved.
-    Done,
-    /// It needs another timer of the engine, with this ticket.
-    Anew(Arc<Node<K>>, u64),
-}
-
 // === impl Table ===
 
 impl<K> Table<K> {
     pub(super) fn new() -> Table<K> {
-        let part = || CachePadded::new(Mutex::new(Part { entries: HashTable::new() }));
+        let part = || CachePadded::new(Mutex::new(HashTable::new()));
         Table { parts: (0..PARTS).map(|_| part()).collect() }
     }
 
-    /// Locks the part of a hash. Returns it with the hash as its table uses it.
-    fn part(&self, hash: u64) -> (MutexGuard<'_, Part<K>>, u64) {
-        // The table uses the lowest and the highest bits, so the part is chosen by others.
-        let hash = spread(hash);
-        (lock(&self.parts[(hash >> 32) as usize % PARTS]), hash)
-    }
-}
-
-impl<K: Eq + Send + Sync + 'static> Table<K> {
     /// Enters a timer that is scheduled on the engine.
     ///
     /// # Panics
@@ -113,100 +96,63 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
         timer: CancelOnDrop,
         task: Task,
         rule: Rule,
-    ) -> Entered<K> {
+    ) -> Entered<K>
+    where
+        K: Eq,
+    {
         // The arguments that are not used are dropped after the lock is released.
-        let waiting = |node, task| Waiting::new(node, timer.into_handle(), task);
-        let (mut part, hash) = self.part(node.hash);
-        match part.find(hash, |named| named.0.key == node.key) {
-            Some(_) if rule == Rule::IfAbsent => Entered::Occupied(task),
-            _ if !node.gate.open() => Entered::Early(node, task),
-            Some(place) => {
-                // It is counted where the other was: equal keys have equal hashes.
-                node.name_after(&place.named);
-                Entered::Instead(mem::replace(&mut place.waiting, waiting(node, task)))
-            }
-            None => {
-                let named = Named(node.clone());
-                node.name_after(&named);
-                node.count_in();
-                part.insert(Entry { hash, named, waiting: waiting(node, task) });
-                Entered::New
-            }
+        let hash = node.hash;
+        let mut part = lock(self.part(hash));
+        let other = part.find_mut(hash, |other| other.hash == hash && other.node.key == node.key);
+        if other.is_some() && rule == Rule::IfAbsent {
+            return Entered::Occupied(task);
         }
-    }
-
-    /// Takes out the timer that waits under a key.
-    pub(super) fn take<Q>(&self, key: &ByKey<'_, Q>) -> Option<Taken<K>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let (mut part, hash) = self.part(key.hash);
-        part.take(hash, |named| key.is(named), |_| true)
-    }
-
-    /// Takes a timer out, if ticket `generation` of `node` counts.
-    pub(super) fn take_generation(&self, node: &Arc<Node<K>>, generation: u64) -> Option<Taken<K>> {
-        let (mut part, hash) = self.part(node.hash);
-        part.take(hash, |named| node.is_under(named), |waiting| waiting.is_due(node, generation))
-    }
-
-    /// Takes a timer out, if it waits.
-    pub(super) fn take_node(&self, node: &Arc<Node<K>>) -> Option<Taken<K>> {
-        let (mut part, hash) = self.part(node.hash);
-        let is_it = |waiting: &mut Waiting<K>| Arc::ptr_eq(&waiting.node, node);
-        part.take(hash, |named| node.is_under(named), is_it)
-    }
-
-    /// Moves the timer that waits under a key, or returns what it needs for that. `None`: no timer
-    /// waits there.
-    pub(super) fn postpone<Q>(&self, key: &ByKey<'_, Q>, deadline: Tick) -> Option<Move<K>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let (mut part, hash) = self.part(key.hash);
-        let Entry { waiting, .. } = part.find(hash, |named| key.is(named))?;
-        Some(if waiting.handle.postpone(deadline) {
-            Move::Done
-        } else {
-            Move::Anew(waiting.node.clone(), waiting.issue())
+        if !node.gate.open() {
+            return Entered::Early(node, task);
+        }
+        let (handle, generations) = (timer.into_handle(), Generations::default());
+        let waiting = Waiting { hash, node, handle, task, generations };
+        Entered::Waits(match other {
+            Some(other) => Some(mem::replace(other, waiting)),
+            None => {
+                part.insert_unique(hash, waiting, |waiting| waiting.hash);
+                None
+            }
         })
     }
 
-    /// Lets ticket `generation` of `node` count from now on. `Err`: the timer no longer waits.
-    pub(super) fn rearm(
+    /// Calls `look` with the timer of this hash whose node fits `is_it`. `None`: no such timer
+    /// waits.
+    pub(super) fn find<R>(
         &self,
-        node: &Arc<Node<K>>,
-        generation: u64,
-        handle: Handle,
-    ) -> Result<Rearmed, Handle> {
-        let (mut part, hash) = self.part(node.hash);
-        match part.find(hash, |named| node.is_under(named)) {
-            Some(Entry { waiting, .. }) if Arc::ptr_eq(&waiting.node, node) => {
-                Ok(waiting.rearm(generation, handle))
-            }
-            _ => Err(handle),
+        hash: u64,
+        is_it: impl Fn(&Arc<Node<K>>) -> bool,
+        look: impl FnOnce(&mut Waiting<K>) -> R,
+    ) -> Option<R> {
+        let mut part = lock(self.part(hash));
+        part.find_mut(hash, |other| other.hash == hash && is_it(&other.node)).map(look)
+    }
+
+    /// Takes out the timer of this hash whose node fits `is_it`, if `may` allows it.
+    pub(super) fn take(
+        &self,
+        hash: u64,
+        is_it: impl Fn(&Arc<Node<K>>) -> bool,
+        may: impl FnOnce(&mut Waiting<K>) -> bool,
+    ) -> Option<Waiting<K>> {
+        let mut part = lock(self.part(hash));
+        let is_it = |other: &Waiting<K>| other.hash == hash && is_it(&other.node);
+        let mut place = part.find_entry(hash, is_it).ok()?;
+        if !may(place.get_mut()) {
+            return None;
         }
-    }
-
-    /// Returns the deadline of the timer that waits under a key. `None`: no timer waits there.
-    pub(super) fn deadline<Q>(&self, key: &ByKey<'_, Q>) -> Option<Tick>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let (mut part, hash) = self.part(key.hash);
-        part.find(hash, |named| key.is(named)).map(|entry| entry.waiting.handle.tick())
-    }
-
-    pub(super) fn contains<Q>(&self, key: &ByKey<'_, Q>) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let (mut part, hash) = self.part(key.hash);
-        part.find(hash, |named| key.is(named)).is_some()
+        let (waiting, _) = place.remove();
+        // Release memory after a burst.
+        let (len, capacity) = (part.len(), part.capacity());
+        if capacity > KEPT && len < capacity / 8 {
+            part.shrink_to(2 * len, |waiting| waiting.hash);
+        }
+        Some(waiting)
     }
 
     /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
@@ -214,54 +160,59 @@ impl<K: Eq + Send + Sync + 'static> Table<K> {
     pub(super) fn nodes(&self) -> Vec<Arc<Node<K>>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
-            nodes.extend(lock(part).entries.iter().map(|entry| entry.waiting.node.clone()));
+            nodes.extend(lock(part).iter().map(|waiting| waiting.node.clone()));
         }
         nodes
     }
+
+    /// Returns the number of waiting timers.
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(|part| lock(part).len()).sum()
+    }
+
+    fn part(&self, hash: u64) -> &Part<K> {
+        // A part's table uses the lowest and the highest bits, so the part is chosen by others.
+        &self.parts[(hash >> 32) as usize % PARTS]
+    }
 }
 
-debug! { impl[K] Table[K] {} }
-
 /// Locks a part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
-fn lock<K>(part: &Mutex<Part<K>>) -> MutexGuard<'_, Part<K>> {
+fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
     part.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-// === impl Part ===
+// === impl Waiting ===
 
-impl<K> Part<K> {
-    /// Finds the entry with this hash whose name fits `is_it`.
-    fn find(&mut self, hash: u64, is_it: impl Fn(&Named<K>) -> bool) -> Option<&mut Entry<K>> {
-        self.entries.find_mut(hash, |entry| entry.hash == hash && is_it(&entry.named))
-    }
-
-    fn insert(&mut self, entry: Entry<K>) {
-        self.entries.insert_unique(entry.hash, entry, |entry| entry.hash);
-    }
-
-    /// Takes out the entry with this hash whose name fits `is_it`, if `may` allows it.
-    fn take(
-        &mut self,
-        hash: u64,
-        is_it: impl Fn(&Named<K>) -> bool,
-        may: impl FnOnce(&mut Waiting<K>) -> bool,
-    ) -> Option<Taken<K>> {
-        let is_it = |entry: &Entry<K>| entry.hash == hash && is_it(&entry.named);
-        let mut place = self.entries.find_entry(hash, is_it).ok()?;
-        if !may(&mut place.get_mut().waiting) {
-            return None;
+impl<K> Waiting<K> {
+    /// Lets ticket `generation` count from now on, with `handle` of its timer, unless it comes too
+    /// late or too early for that. Leaves the handle of the timer that is not needed in `handle`.
+    pub(super) fn rearm(&mut self, generation: u64, handle: &mut Handle) -> Armed {
+        let armed = self.generations.arm(generation);
+        if armed == Armed::Counts {
+            mem::swap(&mut self.handle, handle);
         }
-        let (Entry { named, waiting, .. }, _) = place.remove();
-        waiting.node.count_out();
-        self.shrink();
-        Some(Taken { named, waiting })
+        armed
     }
 
-    /// Releases memory after a burst.
-    fn shrink(&mut self) {
-        let (len, capacity) = (self.entries.len(), self.entries.capacity());
-        if capacity > KEPT && len < capacity / 8 {
-            self.entries.shrink_to(2 * len, |entry| entry.hash);
-        }
+    /// The timer is due: returns its closure.
+    pub(super) fn expire(self) -> (Task, Arc<Node<K>>) {
+        self.node.gate.end();
+        (self.task, self.node)
+    }
+
+    /// Cancels the timer and returns its closure. The caller drops the node, which may drop the key
+    /// and so is code of the user.
+    pub(super) fn call_off(self) -> (Task, Arc<Node<K>>) {
+        self.node.gate.end();
+        // If it is too late for this, the thread that runs the ticket finds that it does not count.
+        self.handle.cancel();
+        (self.task, self.node)
+    }
+
+    /// Cancels the timer, and drops its closure and its key.
+    pub(super) fn discard(self, panics: &mut Panics) {
+        let (task, node) = self.call_off();
+        panics.drop(task);
+        panics.drop(node);
     }
 }

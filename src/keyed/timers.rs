@@ -1,15 +1,26 @@
-//! `KeyedTimers`: construction and scheduling.
+//! `KeyedTimers`: construction and scheduling. The operations on waiting timers are in `by_key`.
+//!
+//! *Owner*: the clones of the timers, by reference count.
+//!
+//! *Invariants*
+//! - A timer is scheduled first and then entered (see `protocol/gate.rs`). It is taken out of the
+//!   table first and then cancelled on the engine. So no timer is scheduled or cancelled on the
+//!   engine under a lock.
+//! - A door owns the table, the table owns nodes, and nodes own the table (not the door). So a
+//!   waiting timer keeps no engine alive, and the door's drop calls off the timers that wait.
+//!
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use crate::dispatch::{IntoPayload, Panics, Task};
+use crate::dispatch::{IntoPayload, Panics, Task, contained};
 use crate::engine::{Engine, When};
-use crate::error::{BuildError, ScheduleError};
-use crate::sync::Arc;
+use crate::error::{BuildError, Refused, ScheduleError};
+use crate::sync::{Arc, ShardedCount, spread};
 
-use super::door::{Door, Refusal};
-use super::table::Rule;
-use super::{IfAbsentError, Scheduled};
+use super::node::{Node, Ticket};
+use super::table::{Entered, Rule, Table, Waiting};
+use super::{IfAbsentError, IfAbsentReason, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).
 ///
@@ -28,8 +39,8 @@ use super::{IfAbsentError, Scheduled};
 /// grown moves to a table of twice the size. Threads wait for each other only at these locks, and
 /// no timer is scheduled or cancelled on the engine under one.
 ///
-/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 240 bytes besides its key and
-/// its entry in the engine (300 when the parts have just grown). The tables shrink when keys are
+/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 220 bytes besides its key and
+/// its entry in the engine (280 when the parts have just grown). The tables shrink when keys are
 /// removed.
 ///
 /// ```
@@ -44,11 +55,17 @@ use super::{IfAbsentError, Scheduled};
 /// assert!(idle.cancel(&connection), "it said goodbye");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedTimers<K, S = RandomState>
-where
-    K: Eq + Send + Sync + 'static,
-{
-    door: Arc<Door<K, S>>,
+pub struct KeyedTimers<K, S = RandomState> {
+    pub(super) door: Arc<Door<K, S>>,
+}
+
+/// The state that clones of the timers share.
+pub(super) struct Door<K, S> {
+    pub(super) table: Arc<Table<K>>,
+    /// Each node owns the table through one of these counts.
+    counts: ShardedCount<Arc<Table<K>>>,
+    pub(super) engine: Engine,
+    hasher: S,
 }
 
 // === impl KeyedTimers ===
@@ -113,7 +130,9 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> KeyedTimers<K, S> {
-        KeyedTimers { door: Arc::new(Door::new(engine.clone(), hasher)) }
+        let table = Arc::new(Table::new());
+        let counts = ShardedCount::new(|| table.clone());
+        KeyedTimers { door: Arc::new(Door { table, counts, engine: engine.clone(), hasher }) }
     }
 
     /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
@@ -149,7 +168,19 @@ where
         when: impl Into<When>,
         task: impl IntoPayload<Task>,
     ) -> Result<Scheduled, ScheduleError<Task>> {
-        self.replace(key, when.into(), task.into_payload())
+        match self.put(key, when.into(), task.into_payload(), Rule::Replace) {
+            Ok(None) => Ok(Scheduled::New),
+            Ok(Some(replaced)) => {
+                let mut panics = Panics::none();
+                replaced.discard(&mut panics);
+                panics.go_on();
+                Ok(Scheduled::Replaced)
+            }
+            Err(refused) if refused.reason() == IfAbsentReason::Full => {
+                Err(ScheduleError::full(refused.into_payload()))
+            }
+            Err(refused) => Err(ScheduleError::stopped(refused.into_payload())),
+        }
     }
 
     /// Runs `task` at `when`, unless another timer waits under `key`.
@@ -167,7 +198,7 @@ where
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickless::keyed::KeyedTimers;
+    /// use tickless::keyed::{IfAbsentReason, KeyedTimers};
     ///
     /// let timers = KeyedTimers::new()?;
     /// // One flush per file, however often the file is written.
@@ -175,7 +206,7 @@ where
     ///     let flush = || println!("flushing");
     ///     match timers.schedule_if_absent("log", Duration::from_millis(100), flush) {
     ///         Ok(()) => println!("a flush is due in a moment"),
-    ///         Err(error) if error.is_occupied() => println!("it is due already"),
+    ///         Err(error) if error.reason() == IfAbsentReason::Occupied => println!("it is due"),
     ///         Err(error) => return Err(error.into()),
     ///     }
     /// }
@@ -188,47 +219,89 @@ where
         when: impl Into<When>,
         task: impl IntoPayload<Task>,
     ) -> Result<(), IfAbsentError> {
-        self.add(key, when.into(), task.into_payload())
+        self.put(key, when.into(), task.into_payload(), Rule::IfAbsent).map(drop)
     }
 
-    fn replace(&self, key: K, when: When, task: Task) -> Result<Scheduled, ScheduleError<Task>> {
-        match self.door.put(key, when, task, Rule::Replace) {
-            Ok(None) => Ok(Scheduled::New),
-            Ok(Some((task, remains))) => {
-                let mut panics = Panics::none();
-                remains.let_go(&mut panics);
-                panics.drop(task);
-                panics.go_on();
-                Ok(Scheduled::Replaced)
-            }
-            Err(Refusal::Engine(error)) => Err(error),
-            Err(Refusal::Occupied(_)) => unreachable!("what replaces is not refused for that"),
+    /// Schedules a timer and enters it under a key. Returns the timer that it has replaced.
+    fn put(
+        &self,
+        key: K,
+        mut when: When,
+        mut task: Task,
+        rule: Rule,
+    ) -> Result<Option<Waiting<K>>, IfAbsentError> {
+        let Door { table, counts, engine, .. } = &*self.door;
+        let hash = self.hash(&key);
+        // Without this check, a refusal would cost scheduling and cancelling a timer.
+        let is_it = |node: &Arc<Node<K>>| node.key == key;
+        if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
+            return Err(Refused::new(IfAbsentReason::Occupied, task));
+        }
+        let mut node = Node::new(key, hash, counts.of(hash).clone());
+        loop {
+            let ticket = Ticket::new(node.clone(), 0);
+            let timer = match engine.schedule(when, move || ticket.fire()) {
+                Ok(handle) => handle.cancel_on_drop(),
+                Err(error) if error.is_full() => {
+                    return Err(Refused::new(IfAbsentReason::Full, task));
+                }
+                Err(_) => return Err(Refused::new(IfAbsentReason::Stopped, task)),
+            };
+            (node, task) = match table.enter(node, timer, task, rule) {
+                Entered::Waits(replaced) => return Ok(replaced),
+                Entered::Occupied(task) => {
+                    return Err(Refused::new(IfAbsentReason::Occupied, task));
+                }
+                Entered::Early(node, task) => (node, task),
+            };
+            // It was due before it was entered.
+            node.gate.shut();
+            when = When::NOW;
         }
     }
 
-    fn add(&self, key: K, when: When, task: Task) -> Result<(), IfAbsentError> {
-        match self.door.put(key, when, task, Rule::IfAbsent) {
-            Ok(_) => Ok(()),
-            Err(Refusal::Occupied(task)) => Err(IfAbsentError::occupied(task)),
-            Err(Refusal::Engine(error)) => Err(IfAbsentError::of(error)),
-        }
+    /// Returns the hash of a key, as the table uses it.
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        spread(self.door.hasher.hash_one(key))
     }
 }
 
-impl<K, S> KeyedTimers<K, S>
-where
-    K: Eq + Send + Sync + 'static,
-{
-    pub(super) fn door(&self) -> &Door<K, S> {
-        &self.door
-    }
-}
-
-impl<K, S> Clone for KeyedTimers<K, S>
-where
-    K: Eq + Send + Sync + 'static,
-{
+impl<K, S> Clone for KeyedTimers<K, S> {
     fn clone(&self) -> KeyedTimers<K, S> {
         KeyedTimers { door: self.door.clone() }
+    }
+}
+
+// === impl Door ===
+
+impl<K, S> Door<K, S> {
+    /// Calls off each waiting timer for which `is_meant` is true, and drops it outside all locks.
+    /// A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
+    pub(super) fn call_off_where(
+        &self,
+        mut is_meant: impl FnMut(&K) -> bool,
+        panics: &mut Panics,
+    ) -> usize {
+        let mut called_off = 0;
+        for node in self.table.nodes() {
+            if is_meant(&node.key) {
+                let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
+                if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
+                    called_off += 1;
+                    waiting.discard(panics);
+                }
+            }
+            panics.drop(node);
+        }
+        called_off
+    }
+}
+
+impl<K, S> Drop for Door<K, S> {
+    fn drop(&mut self) {
+        // A panic from dropping a waiting timer ends here.
+        let mut panics = Panics::none();
+        self.call_off_where(|_| true, &mut panics);
+        contained(|| panics.go_on());
     }
 }

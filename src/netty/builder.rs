@@ -28,7 +28,6 @@ use super::{Expired, HashedWheelTimer};
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     engine: engine::Builder,
-    max_pending: Option<u64>,
     dispatcher: Option<Dispatcher>,
 }
 
@@ -46,7 +45,6 @@ impl Builder {
     pub fn new() -> Builder {
         let builder = Builder {
             engine: engine::Builder::new().shards(1).thread_name("hashed-wheel"),
-            max_pending: None,
             dispatcher: None,
         };
         builder.tick_duration(TICK).ticks_per_wheel(TICKS_PER_WHEEL)
@@ -98,7 +96,7 @@ impl Builder {
         self
     }
 
-    /// The maximum number of waiting timeouts; more are [rejected](super::RejectReason::Full).
+    /// The maximum number of waiting timeouts; more are [rejected](super::Rejected).
     /// Default: no limit. `build` refuses zero.
     ///
     /// The limit is never exceeded, and a timeout that expires or is cancelled makes room at once.
@@ -117,7 +115,6 @@ impl Builder {
     /// ```
     pub fn max_pending_timeouts(mut self, max: u64) -> Builder {
         self.engine = self.engine.max_pending(max);
-        self.max_pending = Some(max);
         self
     }
 
@@ -228,7 +225,7 @@ impl Builder {
                 expire_all(batch, &run);
             }),
         }?;
-        Ok(HashedWheelTimer::on(engine, self.max_pending))
+        Ok(HashedWheelTimer::on(engine))
     }
 }
 

@@ -4,6 +4,27 @@
 //! payload ([`Pending`]). A timeout knows its timer by number, so a waiting timeout keeps no engine
 //! alive, and creating one touches no reference count that all threads share.
 //!
+//! ```text
+//!              cancel, stop, or the end of the timer
+//!   waiting ──────────────────────────────────────────► cancelled
+//!      └──────────────────────────────────────────────► expired
+//!              the reaper, when it comes to the timeout
+//! ```
+//!
+//! *Who decides*: a race between cancelling and firing involves two words. The engine's (the state
+//! word of the entry) decides which side gets the payload, which is one reference to the timeout
+//! and the timer's place in the wheel. The timeout's own word decides what the user is told and
+//! whether the task runs. They cannot contradict each other, because the result of the engine's
+//! word decides nothing else:
+//!
+//! - Cancelled here, then cancelled in the engine: the place is free at once, the usual case.
+//! - Cancelled here, while the engine was handing the timeout over or stopping: the engine no
+//!   longer counts it, and the receiver of the reference finds the timeout cancelled and drops it.
+//! - Expired here: the engine has handed it over, and no caller will cancel it there.
+//!
+//! So a task can cancel a timeout that the reaper has already taken out in the same batch, which
+//! the engine's word alone could not guarantee.
+//!
 //! *Invariants*
 //! - Only the engine has a waiting timeout before `new_timeout` returns it: the reaper decides its
 //!   end before it passes it to a task or a dispatcher, and `stop` before it returns it. So the
@@ -13,14 +34,16 @@
 //! - A reference leaves the engine decided: dropping an undecided `Pending` (as an engine that ends
 //!   does) cancels the timeout.
 //!
+//! *Orderings*: no memory is published through the timeout's word, so it is no handshake and has no
+//! model.
+//!
 //! *Tested by*: `tests/netty.rs`, `tests/netty_faults.rs`, `tests/netty_races.rs`.
 
 use std::fmt;
 
 use crate::engine::Handle;
-use crate::sync::{Arc, UnsafeCell};
+use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
-use super::fate::{End, Fate};
 use super::{HashedWheelTimer, TimerTask};
 
 /// The caller's handle of a timeout: cancel or inspect it.
@@ -73,12 +96,25 @@ pub struct Expired {
 }
 
 struct Inner {
-    fate: Fate,
+    /// `WAITING`, or an [`End`].
+    fate: AtomicU32,
     /// The number of the timer's engine.
     timer: u32,
     /// Stored once by `new_timeout`, taken by the winner of `cancel`.
     handle: UnsafeCell<Option<Handle<Pending>>>,
     task: Arc<dyn TimerTask>,
+}
+
+const WAITING: u32 = 0;
+
+/// How a timeout ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum End {
+    /// Its task will never run.
+    Cancelled = 1,
+    /// Its task runs, or has run, or was given to a dispatcher.
+    Expired = 2,
 }
 
 /// The engine's reference to a timeout. Cancels the timeout if it is dropped undecided.
@@ -93,7 +129,7 @@ unsafe impl Sync for Inner {}
 impl Timeout {
     /// A waiting timeout, without a handle yet.
     pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> Timeout {
-        let (fate, handle) = (Fate::new(), UnsafeCell::new(None));
+        let (fate, handle) = (AtomicU32::new(WAITING), UnsafeCell::new(None));
         Timeout { inner: Arc::new(Inner { fate, timer, handle, task }) }
     }
 
@@ -140,13 +176,13 @@ impl Timeout {
     /// Whether the delay has passed and the timer has reached the task: it runs, has run, or was
     /// given to the dispatcher. Returns `true` inside the task.
     pub fn is_expired(&self) -> bool {
-        self.inner.fate.end() == Some(End::Expired)
+        self.inner.end() == Some(End::Expired)
     }
 
     /// Whether the timeout was cancelled: by [`cancel`](Timeout::cancel), by
     /// [`stop`](HashedWheelTimer::stop), or because its timer was dropped. Its task will never run.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.fate.end() == Some(End::Cancelled)
+        self.inner.end() == Some(End::Cancelled)
     }
 
     /// Cancels the timeout. Returns `true` to one caller: the task will never run. `false`: the
@@ -173,7 +209,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(&self) -> bool {
-        if !self.inner.fate.decide(End::Cancelled) {
+        if !self.inner.decide(End::Cancelled) {
             return false;
         }
         // SAFETY: this thread won, and no other takes the handle (see the file's invariants).
@@ -198,12 +234,33 @@ impl Eq for Timeout {}
 
 impl fmt::Debug for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.inner.fate.end() {
+        let state = match self.inner.end() {
             None => "Waiting",
             Some(End::Cancelled) => "Cancelled",
             Some(End::Expired) => "Expired",
         };
         f.debug_tuple("Timeout").field(&format_args!("{state}")).finish()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Decides the end, unless it is decided. Returns `true` once in the life of the timeout.
+    fn decide(&self, end: End) -> bool {
+        let (waiting, end) = (WAITING, end as u32);
+        // ORDER: AcqRel - a thread that reads the end also sees what the decider did before.
+        self.fate.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// How the timeout ended; `None`: it has not.
+    fn end(&self) -> Option<End> {
+        // ORDER: Acquire - as in `decide`.
+        match self.fate.load(Ordering::Acquire) {
+            WAITING => None,
+            end if end == End::Cancelled as u32 => Some(End::Cancelled),
+            _ => Some(End::Expired),
+        }
     }
 }
 
@@ -259,16 +316,31 @@ impl Pending {
     /// The timeout, if this call decides that it ends as `end`.
     fn end_as(mut self, end: End) -> Option<Timeout> {
         let inner = self.0.take()?;
-        inner.fate.decide(end).then_some(Timeout { inner })
+        inner.decide(end).then_some(Timeout { inner })
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
-            inner.fate.decide(End::Cancelled);
+            inner.decide(End::Cancelled);
         }
     }
 }
 
-debug! { impl[] Pending[] {} }
+#[cfg(test)]
+mod tests {
+    use super::super::IntoTask;
+    use super::*;
+
+    #[test]
+    fn the_first_to_decide_is_told_so_and_it_stays_decided() {
+        for (first, second) in [(End::Cancelled, End::Expired), (End::Expired, End::Cancelled)] {
+            let fate = Timeout::new((|_: &Timeout| ()).into_task(), 0).inner;
+            assert_eq!(fate.end(), None);
+            assert!(fate.decide(first));
+            assert!(!fate.decide(second) && !fate.decide(first));
+            assert_eq!(fate.end(), Some(first));
+        }
+    }
+}

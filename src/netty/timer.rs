@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::dispatch::contained;
 use crate::engine::{Engine, Registry, Stats};
-use crate::error::{BuildError, ScheduleError, StopError, TurnError};
-use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::error::{BuildError, StopError, TurnError};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 use super::timeout::Pending;
-use super::{Builder, IntoTask, RejectReason, Rejected, StartError, Timeout};
+use super::{Builder, IntoTask, Rejected, Timeout};
 
 /// A timer with the API of Netty's and Dubbo's hashed wheel timer.
 ///
@@ -36,9 +36,7 @@ pub struct HashedWheelTimer {
 /// State shared by the clones of a timer.
 struct Door {
     engine: Engine<Pending>,
-    /// A [`WorkerState`]. It only grows.
-    stage: AtomicU32,
-    max_pending: Option<u64>,
+    is_started: AtomicBool,
 }
 
 /// All timers, by their engines' numbers.
@@ -67,6 +65,23 @@ pub enum WorkerState {
     Shutdown,
 }
 
+/// The error of starting a timer.
+///
+/// ```
+/// use tickless::netty::{HashedWheelTimer, StartError};
+///
+/// let timer = HashedWheelTimer::new()?;
+/// timer.stop()?;
+/// assert_eq!(timer.start(), Err(StartError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The timer has stopped, and cannot be started again.
+    Stopped,
+}
+
 // === impl HashedWheelTimer ===
 
 impl HashedWheelTimer {
@@ -83,9 +98,8 @@ impl HashedWheelTimer {
         Builder::new()
     }
 
-    pub(super) fn on(engine: Engine<Pending>, max_pending: Option<u64>) -> HashedWheelTimer {
-        let stage = AtomicU32::new(WorkerState::Init as u32);
-        let door = Arc::new(Door { engine, stage, max_pending });
+    pub(super) fn on(engine: Engine<Pending>) -> HashedWheelTimer {
+        let door = Arc::new(Door { engine, is_started: AtomicBool::new(false) });
         TIMERS.enter(door.engine.number(), &door);
         HashedWheelTimer { door }
     }
@@ -119,18 +133,15 @@ impl HashedWheelTimer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
-        let task = task.into_task();
-        if !self.door.begin() {
-            return Err(Rejected::new(RejectReason::Stopped, task));
-        }
-        let timeout = Timeout::new(task, self.door.engine.number());
+        self.door.begin();
+        let timeout = Timeout::new(task.into_task(), self.door.engine.number());
         match self.door.engine.schedule(delay, timeout.pending()) {
             Ok(handle) => {
                 // SAFETY: this thread created the timeout, and only the engine has it as well.
                 unsafe { timeout.keep(handle) };
                 Ok(timeout)
             }
-            Err(error) => Err(self.door.rejected(&timeout, &error)),
+            Err(error) => Err(error.map(|_pending| timeout.task().clone())),
         }
     }
 
@@ -143,7 +154,13 @@ impl HashedWheelTimer {
 
     /// The state of the timer: see [`WorkerState`]. It only goes forward.
     pub fn worker_state(&self) -> WorkerState {
-        self.door.stage()
+        // ORDER: Relaxed - a label, which only goes from `false` to `true`.
+        let is_started = self.door.is_started.load(Ordering::Relaxed);
+        match (self.door.engine.is_stopped(), is_started) {
+            (true, _) => WorkerState::Shutdown,
+            (false, true) => WorkerState::Started,
+            (false, false) => WorkerState::Init,
+        }
     }
 
     /// Marks the timer as started, as its first timeout does. The timer's thread exists from the
@@ -152,7 +169,8 @@ impl HashedWheelTimer {
     /// # Errors
     /// The timer has stopped.
     pub fn start(&self) -> Result<(), StartError> {
-        if self.door.begin() { Ok(()) } else { Err(StartError::Stopped) }
+        self.door.begin();
+        if self.door.engine.is_stopped() { Err(StartError::Stopped) } else { Ok(()) }
     }
 
     /// Stops the timer: no more timeouts are created, and the waiting ones are cancelled and
@@ -178,7 +196,6 @@ impl HashedWheelTimer {
     /// ```
     pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
         let pending = self.door.engine.stop()?;
-        self.door.end();
         let mut stopped = Vec::with_capacity(pending.len());
         for pending in pending {
             // A timeout that was cancelled meanwhile is dropped here, perhaps with its task.
@@ -234,46 +251,12 @@ debug! { impl[] HashedWheelTimer[] {
 // === impl Door ===
 
 impl Door {
-    fn stage(&self) -> WorkerState {
-        // ORDER: Relaxed - a label; the engine decides which timeouts are accepted and which are
-        // returned. The stage only grows, so a caller that was rejected, or has stopped the timer,
-        // does not see it go back.
-        match self.stage.load(Ordering::Relaxed) {
-            stage if stage == WorkerState::Init as u32 => WorkerState::Init,
-            stage if stage == WorkerState::Started as u32 => WorkerState::Started,
-            _ => WorkerState::Shutdown,
-        }
-    }
-
-    /// Marks the timer as started. `false`: it has stopped.
-    fn begin(&self) -> bool {
-        match self.stage() {
-            WorkerState::Init => {
-                let started = WorkerState::Started as u32;
-                // ORDER: Relaxed - as in `stage`.
-                let before = self.stage.fetch_max(started, Ordering::Relaxed);
-                before <= started
-            }
-            WorkerState::Started => true,
-            WorkerState::Shutdown => false,
-        }
-    }
-
-    /// Marks the timer as stopped: a caller has found its engine stopped.
-    fn end(&self) {
-        // ORDER: Relaxed - as in `stage`.
-        self.stage.fetch_max(WorkerState::Shutdown as u32, Ordering::Relaxed);
-    }
-
-    /// The error for a timeout that the engine rejected. `error` has the engine's reference to it.
-    fn rejected(&self, timeout: &Timeout, error: &ScheduleError<Pending>) -> Rejected {
-        let task = timeout.task().clone();
-        match self.max_pending {
-            Some(max) if error.is_full() => Rejected::new(RejectReason::Full { max }, task),
-            _ => {
-                self.end();
-                Rejected::new(RejectReason::Stopped, task)
-            }
+    /// Marks the timer as started.
+    fn begin(&self) {
+        // ORDER: Relaxed - as in `worker_state`. Read first, so that threads share the cache line.
+        if !self.is_started.load(Ordering::Relaxed) {
+            // ORDER: Relaxed - as above.
+            self.is_started.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -284,4 +267,8 @@ impl Drop for Door {
     }
 }
 
-debug! { impl[] Door[] { engine = |this| this.engine } }
+// === impl StartError ===
+
+display! { StartError { Stopped => "a timer that has stopped cannot be started" } }
+
+impl std::error::Error for StartError {}

@@ -38,7 +38,7 @@ pub(super) trait Body: Sized + Send + 'static {
     fn next(&mut self, armed: &Armed<Self>) -> Next;
 
     /// The thing is over. No other method is called after this.
-    fn over(self, end: End, shared: &Self::Shared);
+    fn over(self, end: End, armed: &Armed<Self>);
 }
 
 /// The next event that a thing waits for.
@@ -52,17 +52,24 @@ pub(super) enum Next {
     End(End),
 }
 
-/// A body, its word, and what both need. `repr(C)` keeps this order: the fields that many threads
-/// read lie together at the beginning.
+/// A thing that repeats: its body, and what does not depend on the body. `repr(C)` keeps this
+/// order: the fields that many threads read lie together at the beginning.
 #[repr(C)]
 pub(super) struct Armed<B: Body> {
-    word: HoldWord<End>,
     pub(super) shared: B::Shared,
+    pub(super) core: Core,
+    kept: UnsafeCell<Kept<B>>,
+}
+
+/// The state of a thing that any thread may read, whatever its body is.
+pub(super) struct Core {
+    pub(super) word: HoldWord<End>,
+    /// What the body counts for its handles: missed runs, or attempts.
+    tally: AtomicU64,
     /// The due time of the timer that was armed last.
     due_ns: AtomicU64,
-    engine: EngineRef,
-    clock: Clock,
-    kept: UnsafeCell<Kept<B>>,
+    pub(super) engine: EngineRef,
+    pub(super) clock: Clock,
 }
 
 /// State of the holder.
@@ -77,24 +84,8 @@ struct Kept<B> {
 struct Arming<B: Body>(Option<Arc<Armed<B>>>);
 
 /// An armed thing with its body type erased.
-pub(super) trait Arms<S>: Send + Sync {
-    /// The state that any thread may read.
-    fn shared(&self) -> &S;
-
-    /// The engine's clock.
-    fn clock(&self) -> &Clock;
-
-    /// The engine.
-    fn engine(&self) -> EngineRef;
-
-    /// The due time of the timer that was armed last.
-    fn due_ns(&self) -> u64;
-
-    /// How it ended, if it has.
-    fn end(&self) -> Option<End>;
-
-    /// How many events came and found it free.
-    fn count(&self) -> u64;
+pub(super) trait Repeating: Send + Sync {
+    fn core(&self) -> &Core;
 
     /// Cancels. Returns `true` to one caller; no further event is served.
     fn cancel(&self) -> bool;
@@ -102,6 +93,11 @@ pub(super) trait Arms<S>: Send + Sync {
     /// The awaited event has come: serves it on this thread, or leaves it to the current holder.
     /// Returns `false` if the thing is over; what was brought then stays with the caller.
     fn come(self: Arc<Self>) -> bool;
+}
+
+/// An armed thing with its body type erased, and with state that any thread may read.
+pub(super) trait Arms<S>: Repeating {
+    fn shared(&self) -> &S;
 }
 
 // SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from holder to
@@ -118,14 +114,15 @@ impl<B: Body> Armed<B> {
         body: B,
         shared: B::Shared,
     ) -> Result<Arc<Armed<B>>, (End, B)> {
-        let armed = Arc::new(Armed {
+        let core = Core {
             word: HoldWord::new_held(),
+            tally: AtomicU64::new(0),
+            due_ns: AtomicU64::new(at_ns),
             engine: EngineRef::new(engine),
             clock: engine.clock().clone(),
-            due_ns: AtomicU64::new(at_ns),
-            shared,
-            kept: UnsafeCell::new(Kept { handle: None, body: Some(body) }),
-        });
+        };
+        let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
+        let armed = Arc::new(Armed { shared, core, kept });
         match armed.wait_until(at_ns) {
             Released::Finish { how, .. } => {
                 Err((how, armed.take().1.expect("nobody else has seen it")))
@@ -144,7 +141,7 @@ impl<B: Body> Armed<B> {
             if let Err(over) = self.arm(at_ns) {
                 return over;
             }
-            match self.word.release() {
+            match self.core.word.release() {
                 Released::Again => {}
                 released => return released,
             }
@@ -154,13 +151,13 @@ impl<B: Body> Armed<B> {
     /// Called by the holder: schedules the timer. On failure, the thing is over.
     fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), Released<End>> {
         // ORDER: Relaxed - for observation only; the holder is ordered by the word.
-        self.due_ns.store(at_ns, Ordering::Relaxed);
+        self.core.due_ns.store(at_ns, Ordering::Relaxed);
         let arming = Arming(Some(self.clone()));
-        let handle = match self.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
+        let handle = match self.core.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
             Ok(handle) => handle,
             Err(error) => {
                 // Conclude before the error drops the task: that drop would decide `Stopped`.
-                return Err(self.word.conclude(match error.is_full() {
+                return Err(self.core.word.conclude(match error.is_full() {
                     true => End::Full,
                     false => End::Stopped,
                 }));
@@ -193,14 +190,14 @@ impl<B: Body> Armed<B> {
     /// Called by the holder: asks the body for the next event, then releases the hold. If the body
     /// panics here, the thing is over.
     fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released<End> {
-        if self.word.end().is_some() {
-            return self.word.release();
+        if self.core.word.end().is_some() {
+            return self.core.word.release();
         }
         let next = panics.run(|| self.with_body(|body| body.next(self)));
         match next.unwrap_or(Next::End(End::Panicked)) {
             Next::At(at_ns) => self.wait_until(at_ns),
-            Next::Answer => self.word.release(),
-            Next::End(end) => self.word.conclude(end),
+            Next::Answer => self.core.word.release(),
+            Next::End(end) => self.core.word.conclude(end),
         }
     }
 
@@ -212,7 +209,7 @@ impl<B: Body> Armed<B> {
             handle.cancel();
         }
         if let Some(body) = body {
-            body.over(end, &self.shared);
+            body.over(end, self);
         }
     }
 
@@ -233,7 +230,7 @@ impl<B: Body> Armed<B> {
     }
 
     fn decide(&self, end: End) -> bool {
-        match self.word.decide(end, || false) {
+        match self.core.word.decide(end, || false) {
             Decided::Finish => {
                 self.finish(end);
                 true
@@ -248,26 +245,11 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     fn shared(&self) -> &B::Shared {
         &self.shared
     }
+}
 
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    fn engine(&self) -> EngineRef {
-        self.engine
-    }
-
-    fn due_ns(&self) -> u64 {
-        // ORDER: Relaxed - as at the store.
-        self.due_ns.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) -> Option<End> {
-        self.word.end()
-    }
-
-    fn count(&self) -> u64 {
-        self.word.count()
+impl<B: Body> Repeating for Armed<B> {
+    fn core(&self) -> &Core {
+        &self.core
     }
 
     fn cancel(&self) -> bool {
@@ -276,7 +258,7 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
 
     fn come(self: Arc<Self>) -> bool {
         // An answer from inside an attempt counts like any other, so no hold is "own".
-        match self.word.come(|| false) {
+        match self.core.word.come(|| false) {
             Came::Hold => {
                 self.serve();
                 true
@@ -287,7 +269,27 @@ impl<B: Body> Arms<B::Shared> for Armed<B> {
     }
 }
 
-debug! { impl[B: Body] Armed[B] { word = |this| this.word } }
+// === impl Core ===
+
+impl Core {
+    /// Returns the due time of the timer that was armed last.
+    pub(super) fn due_ns(&self) -> u64 {
+        // ORDER: Relaxed - as at the store.
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the body has counted.
+    pub(super) fn tally(&self) -> u64 {
+        // ORDER: Relaxed - as in `add_to_tally`.
+        self.tally.load(Ordering::Relaxed)
+    }
+
+    /// Adds to what the body counts, and returns the sum.
+    pub(super) fn add_to_tally(&self, n: u64) -> u64 {
+        // ORDER: Relaxed - a count for observation; its only writer is the holder.
+        self.tally.fetch_add(n, Ordering::Relaxed) + n
+    }
+}
 
 // === impl Arming ===
 

@@ -11,7 +11,7 @@
 
 use crate::dispatch::Task;
 use crate::engine::Handle;
-use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicBool, Ordering, UnsafeCell};
 
 use super::armed::Arms;
 
@@ -48,11 +48,7 @@ use super::armed::Arms;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "an attempt that is dropped has failed"]
-pub struct Attempt<T, E>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-{
+pub struct Attempt<T, E> {
     /// `Some` until the attempt is answered.
     retry: Option<Arc<dyn Arms<Answers<T, E>>>>,
     number: u32,
@@ -67,11 +63,7 @@ struct Limit {
 
 /// Fails an attempt that takes too long. It does so when it is dropped: the timer's task drops it,
 /// and so does an engine that ends.
-struct Expiry<T, E>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-{
+struct Expiry<T, E> {
     retry: Arc<dyn Arms<Answers<T, E>>>,
     claim: Arc<Claim>,
 }
@@ -87,12 +79,8 @@ pub(super) enum Answer<T, E> {
     Hopeless(E),
 }
 
-/// State shared by a retry and its attempts.
-pub(super) struct Answers<T, E> {
-    /// How many attempts have begun.
-    pub(super) attempts: AtomicU32,
-    answer: UnsafeCell<Option<Answer<T, E>>>,
-}
+/// The place for an answer, which a retry and its attempts share.
+pub(super) struct Answers<T, E>(UnsafeCell<Option<Answer<T, E>>>);
 
 // SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from the attempt
 // to the holder (see the file's invariants).
@@ -100,23 +88,26 @@ unsafe impl<T: Send, E: Send> Sync for Answers<T, E> {}
 
 // === impl Attempt ===
 
-impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
-    pub(super) fn new(retry: Arc<dyn Arms<Answers<T, E>>>, number: u32) -> Attempt<T, E> {
-        Attempt { retry: Some(retry), number, limit: None }
-    }
-
-    /// An attempt that fails unless it is answered by `until_ns`. `None`: there was no room for its
-    /// timer, and it has failed already.
-    pub(super) fn limited(
+impl<T, E> Attempt<T, E> {
+    /// An attempt that fails unless it is answered by `until_ns`, if that is given. `None`: there
+    /// was no room for its timer, and it has failed already.
+    pub(super) fn new(
         retry: Arc<dyn Arms<Answers<T, E>>>,
         number: u32,
-        until_ns: u64,
-    ) -> Option<Attempt<T, E>> {
+        until_ns: Option<u64>,
+    ) -> Option<Attempt<T, E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let Some(until_ns) = until_ns else {
+            return Some(Attempt { retry: Some(retry), number, limit: None });
+        };
         let claim = Arc::new(Claim(AtomicBool::new(false)));
         let expiry = Expiry { retry: retry.clone(), claim: claim.clone() };
         // On an error, the task is dropped with the error, and that fails the attempt.
         let task = Task::new(move || drop(expiry));
-        let handle = retry.engine().schedule_at_ns(until_ns, task).ok()?;
+        let handle = retry.core().engine.schedule_at_ns(until_ns, task).ok()?;
         Some(Attempt { retry: Some(retry), number, limit: Some(Limit { claim, handle }) })
     }
 
@@ -146,7 +137,7 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     /// ```
     pub fn is_over(&self) -> bool {
         let is_too_late = self.limit.as_ref().is_some_and(|limit| limit.claim.is_made());
-        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.end().is_some())
+        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.core().word.end().is_some())
     }
 
     /// Reports success, which ends the retry. If this is called after `start`'s attempt closure has
@@ -189,17 +180,17 @@ impl<T: Send + 'static, E: Send + 'static> Attempt<T, E> {
     }
 }
 
-impl<T: Send + 'static, E: Send + 'static> Drop for Attempt<T, E> {
+impl<T, E> Drop for Attempt<T, E> {
     fn drop(&mut self) {
         self.answer(Answer::Failed(None));
     }
 }
 
-debug! { impl[T: Send + 'static, E: Send + 'static] Attempt[T, E] { number = |this| this.number } }
+debug! { impl[T, E] Attempt[T, E] { number = |this| this.number } }
 
 // === impl Expiry ===
 
-impl<T: Send + 'static, E: Send + 'static> Drop for Expiry<T, E> {
+impl<T, E> Drop for Expiry<T, E> {
     fn drop(&mut self) {
         if self.claim.make() {
             // SAFETY: this side has the claim, so nothing else answers the attempt.
@@ -240,20 +231,14 @@ impl Claim {
 
 impl<T, E> Answers<T, E> {
     pub(super) fn new() -> Answers<T, E> {
-        Answers { attempts: AtomicU32::new(0), answer: UnsafeCell::new(None) }
-    }
-
-    /// How many attempts have begun.
-    pub(super) fn attempts(&self) -> u32 {
-        // ORDER: Relaxed - a count for observation; its only writer is the holder.
-        self.attempts.load(Ordering::Relaxed)
+        Answers(UnsafeCell::new(None))
     }
 
     /// # Safety
     /// The caller is the side that answers, and its answer has not come yet.
     unsafe fn put(&self, answer: Answer<T, E>) {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
-        self.answer.with_mut(|cell| unsafe { *cell = Some(answer) });
+        self.0.with_mut(|cell| unsafe { *cell = Some(answer) });
     }
 
     /// # Safety
@@ -261,6 +246,6 @@ impl<T, E> Answers<T, E> {
     /// that is over.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
-        self.answer.with_mut(|cell| unsafe { (*cell).take() })
+        self.0.with_mut(|cell| unsafe { (*cell).take() })
     }
 }

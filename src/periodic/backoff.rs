@@ -62,10 +62,8 @@ pub enum Jitter {
 /// ```
 #[derive(Clone)]
 pub struct Delays {
+    backoff: Backoff,
     next: Duration,
-    factor: f64,
-    max: Duration,
-    jitter: Jitter,
     random: Random,
 }
 
@@ -118,10 +116,8 @@ impl Backoff {
     /// The pauses, starting with the first: an iterator that never ends.
     pub fn delays(&self) -> Delays {
         Delays {
+            backoff: self.clone(),
             next: self.initial.min(self.max),
-            factor: self.factor,
-            max: self.max,
-            jitter: self.jitter,
             // Each `RandomState` has keys of its own.
             random: Random(self.seed.unwrap_or_else(|| RandomState::new().hash_one(0))),
         }
@@ -142,7 +138,7 @@ impl IntoIterator for Backoff {
 
 impl Delays {
     fn spread(&mut self, delay: Duration) -> Duration {
-        let certain = match self.jitter {
+        let certain = match self.backoff.jitter {
             Jitter::None => return delay,
             Jitter::Full => Duration::ZERO,
             Jitter::Equal => delay / 2,
@@ -158,9 +154,10 @@ impl Iterator for Delays {
 
     fn next(&mut self) -> Option<Duration> {
         let delay = self.next;
-        let longer = delay.as_secs_f64() * self.factor;
+        let Backoff { factor, max, .. } = self.backoff;
+        let longer = Duration::try_from_secs_f64(delay.as_secs_f64() * factor);
         // A pause that does not fit a `Duration` is longer than any limit.
-        self.next = Duration::try_from_secs_f64(longer).unwrap_or(self.max).clamp(delay, self.max);
+        self.next = longer.unwrap_or(max).clamp(delay, max);
         Some(self.spread(delay))
     }
 

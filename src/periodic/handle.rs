@@ -1,16 +1,14 @@
-//! The caller's handle of a periodic, and the body that runs the task.
+//! A periodic: the caller's handle, one run as its task sees it, and the body that runs the task.
 
-use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::dispatch::Panics;
-use crate::engine::Engine;
-use crate::engine::{Cancel, CancelOnDrop};
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::engine::{Cancel, CancelOnDrop, Engine};
+use crate::sync::Arc;
 
-use super::armed::{Armed, Arms, Body, Next};
+use super::armed::{Armed, Body, Next, Repeating};
 use super::schedule::Plan;
-use super::{End, Run, StartError};
+use super::{End, StartError};
 
 /// The caller's handle of a periodic: cancel or inspect it.
 ///
@@ -35,12 +33,35 @@ use super::{End, Run, StartError};
 /// ```
 #[derive(Clone)]
 pub struct Periodic {
-    armed: Arc<dyn Arms<Counters>>,
+    armed: Arc<dyn Repeating>,
 }
 
-/// State that any thread may read.
-pub(super) struct Counters {
-    pub(super) missed: AtomicU64,
+/// One run of a periodic, as its task sees it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{Run, Schedule};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let mut left = 3;
+/// let countdown = move |run: &Run| {
+///     println!("{left}, {:?} late, {} missed", run.lateness(), run.missed());
+///     left -= 1;
+///     if left == 0 {
+///         run.cancel();
+///     }
+/// };
+/// let second = Duration::from_secs(1);
+/// let periodic = Schedule::fixed_rate(second).start(&engine, countdown)?;
+/// engine.advance(10 * second)?;
+/// assert_eq!(periodic.runs(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Run {
+    armed: Arc<dyn Repeating>,
+    number: u64,
+    due_ns: u64,
 }
 
 /// A task and its schedule.
@@ -86,12 +107,12 @@ impl Periodic {
 
     /// Why the periodic is over; `None` if it is not.
     pub fn end(&self) -> Option<End> {
-        self.armed.end()
+        self.armed.core().word.end()
     }
 
     /// How many runs have begun.
     pub fn runs(&self) -> u64 {
-        self.armed.count()
+        self.armed.core().word.count()
     }
 
     /// How many runs of a fixed rate have been skipped so far, because the run before was still
@@ -111,15 +132,15 @@ impl Periodic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn missed(&self) -> u64 {
-        // ORDER: Relaxed - a count for observation.
-        self.armed.shared().missed.load(Ordering::Relaxed)
+        self.armed.core().tally()
     }
 
     /// When the next run is due. While a run is under way, this is when that run was due. `None`:
     /// the periodic is over, or the next run is never due.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let due_ns = Some(self.armed.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
-        self.armed.clock().instant_at(due_ns)
+        let core = self.armed.core();
+        let due_ns = Some(core.due_ns()).filter(|&ns| ns < u64::MAX && self.is_running())?;
+        core.clock.instant_at(due_ns)
     }
 
     /// Turns the handle into one that cancels the periodic when it is dropped.
@@ -134,16 +155,73 @@ impl Cancel for Periodic {
     }
 }
 
-impl fmt::Debug for Periodic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (end, runs, missed) = (self.end(), self.runs(), self.missed());
-        f.debug_struct("Periodic")
-            .field("end", &end)
-            .field("runs", &runs)
-            .field("missed", &missed)
-            .finish_non_exhaustive()
+debug! { impl[] Periodic[] {
+    end = |this| this.end(),
+    runs = |this| this.runs(),
+    missed = |this| this.missed(),
+} }
+
+// === impl Run ===
+
+impl Run {
+    /// The number of this run; the first is 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When this run was due, to the nanosecond. At a fixed rate this is a whole number of periods
+    /// after the first run.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{Run, Schedule};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let (begin, period) = (engine.now(), Duration::from_micros(1500));
+    /// let task = move |run: &Run| {
+    ///     assert_eq!(run.deadline(), begin + period * run.number() as u32);
+    /// };
+    /// Schedule::fixed_rate(period).start(&engine, task)?;
+    /// engine.advance(1000 * period)?;
+    /// assert_eq!(engine.stats().panicked, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.armed.core().clock.instant_at(self.due_ns).unwrap_or_else(Instant::now)
+    }
+
+    /// How long ago this run was due, by the engine's clock: up to a tick, plus the time that the
+    /// system and other tasks took. The value grows while the run goes on.
+    pub fn lateness(&self) -> Duration {
+        Duration::from_nanos(self.armed.core().clock.now_ns().saturating_sub(self.due_ns))
+    }
+
+    /// How many runs of a fixed rate have been skipped so far:
+    /// [`Periodic::missed`].
+    pub fn missed(&self) -> u64 {
+        self.armed.core().tally()
+    }
+
+    /// Makes this the last run: [`Periodic::cancel`] from inside. The task
+    /// is dropped when this run has ended.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # use tickless::periodic::{Run, Schedule};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let once = |run: &Run| assert!(run.cancel());
+    /// let periodic = Schedule::fixed_rate(Duration::from_secs(1)).start(&engine, once)?;
+    /// engine.advance(Duration::from_secs(10))?;
+    /// assert_eq!(periodic.runs(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.armed.cancel()
     }
 }
+
+debug! { impl[] Run[] { number = |this| this.number } }
 
 // === impl PeriodicBody ===
 
@@ -155,8 +233,7 @@ impl<F: FnMut(&Run) + Send + 'static> PeriodicBody<F> {
         plan: Plan,
         task: F,
     ) -> Result<Periodic, StartError<F>> {
-        let counters = Counters { missed: AtomicU64::new(0) };
-        match Armed::start(engine, first_ns, PeriodicBody { plan, task }, counters) {
+        match Armed::start(engine, first_ns, PeriodicBody { plan, task }, ()) {
             Ok(armed) => Ok(Periodic { armed }),
             Err((end, body)) => Err(StartError::of(end, body.task)),
         }
@@ -164,27 +241,25 @@ impl<F: FnMut(&Run) + Send + 'static> PeriodicBody<F> {
 }
 
 impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
-    type Shared = Counters;
+    type Shared = ();
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
-        (self.task)(&Run::new(armed.clone()));
+        let (number, due_ns) = (armed.core.word.count(), armed.core.due_ns());
+        (self.task)(&Run { armed: armed.clone(), number, due_ns });
     }
 
     fn next(&mut self, armed: &Armed<Self>) -> Next {
-        let Some((next_ns, missed)) = self.plan.next(armed.due_ns(), armed.clock()) else {
+        let Some((next_ns, missed)) = self.plan.next(armed.core.due_ns(), &armed.core.clock) else {
             return Next::End(End::Finished);
         };
-        // ORDER: Relaxed - a count for observation.
-        armed.shared.missed.fetch_add(missed, Ordering::Relaxed);
+        armed.core.add_to_tally(missed);
         Next::At(next_ns)
     }
 
-    fn over(self, _end: End, _counters: &Counters) {
+    fn over(self, _end: End, _armed: &Armed<Self>) {
         let mut panics = Panics::none();
         panics.drop(self.task);
         panics.drop(self.plan);
         panics.go_on();
     }
 }
-
-debug! { impl[F] PeriodicBody[F] { plan = |this| this.plan } }

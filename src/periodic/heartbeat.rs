@@ -10,10 +10,10 @@
 //!
 //! *Tested by*: `tests/heartbeat.rs`, `loom-tests/tests/heartbeat.rs`.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::engine::{Engine, EngineRef};
+use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
@@ -101,7 +101,7 @@ impl Heartbeat {
     {
         let timeout_ns = saturating_ns(timeout);
         if timeout_ns == 0 {
-            return Err(StartError::new(StartReason::ZeroPeriod, on_silence));
+            return Err(Refused::new(StartReason::ZeroPeriod, on_silence));
         }
         let now_ns = engine.clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
@@ -110,8 +110,7 @@ impl Heartbeat {
         match Armed::start(engine, first_ns, body, beats) {
             Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine) }),
             Err((end, body)) => {
-                let on_silence = body.on_silence.expect("it has not been called");
-                Err(StartError::of(end, on_silence))
+                Err(StartError::of(end, body.on_silence.expect("it has not been called")))
             }
         }
     }
@@ -175,7 +174,7 @@ impl Heartbeat {
     /// Why the heartbeat is over; `None` if it is not. [`End::Finished`] once the closure has been
     /// called.
     pub fn end(&self) -> Option<End> {
-        self.armed.end()
+        self.armed.core().word.end()
     }
 
     /// The time that may pass after a beat.
@@ -190,12 +189,10 @@ impl Drop for Heartbeat {
     }
 }
 
-impl fmt::Debug for Heartbeat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (end, timeout) = (self.end(), self.timeout());
-        f.debug_struct("Heartbeat").field("end", &end).field("timeout", &timeout).finish()
-    }
-}
+debug! { impl[] Heartbeat[] {
+    end = |this| this.end(),
+    timeout = |this| this.timeout(),
+} }
 
 // === impl HeartbeatBody ===
 
@@ -204,7 +201,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
 
     fn fire(&mut self, armed: &Arc<Armed<Self>>) {
         let Beats { pulse, timeout_ns } = &armed.shared;
-        self.next = match pulse.expire(armed.clock().now_ns(), *timeout_ns) {
+        self.next = match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
             Verdict::Until(next_ns) => Next::At(next_ns),
             Verdict::Silent => Next::End(End::Finished),
             Verdict::Over => Next::End(End::Cancelled),
@@ -218,10 +215,8 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
         self.next
     }
 
-    fn over(self, _end: End, beats: &Beats) {
+    fn over(self, _end: End, armed: &Armed<Self>) {
         // If the engine ended the heartbeat, later beats must return `false`.
-        beats.pulse.stop();
+        armed.shared.pulse.stop();
     }
 }
-
-debug! { impl[F] HeartbeatBody[F] { next = |this| this.next } }

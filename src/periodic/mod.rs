@@ -46,19 +46,15 @@
 //!   tasks elsewhere.
 
 // `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. The
-// periodic is in `schedule`, `handle`, `run` and `every`; the retry in `backoff`, `retry`,
-// `retrying`, `trying`, `attempt` and `outcome`; the heartbeat in `heartbeat`.
+// periodic is in `schedule` and `handle`; the retry in `backoff`, `retry`, `trying` and `attempt`;
+// the heartbeat in `heartbeat`.
 mod armed;
 mod attempt;
 mod backoff;
 mod error;
-mod every;
 mod handle;
 mod heartbeat;
-mod outcome;
 mod retry;
-mod retrying;
-mod run;
 mod schedule;
 mod trying;
 
@@ -66,10 +62,7 @@ pub use crate::protocol::End;
 pub use attempt::Attempt;
 pub use backoff::{Backoff, Delays, Jitter};
 pub use error::{StartError, StartReason};
-pub use handle::Periodic;
+pub use handle::{Periodic, Run};
 pub use heartbeat::Heartbeat;
-pub use outcome::Outcome;
-pub use retry::Retry;
-pub use retrying::Retrying;
-pub use run::Run;
+pub use retry::{Outcome, Retry, Retrying};
 pub use schedule::Schedule;

@@ -1,12 +1,14 @@
-//! Attempts until one succeeds, with pauses in between.
+//! Attempts until one succeeds, with pauses in between: the retry, its handle and its outcome.
 
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Cancel, CancelOnDrop, Engine};
+use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use super::trying::{AtOnce, Later, Limits, Make, Trying};
-use super::{Attempt, Backoff, Outcome, Retrying, StartError};
+use super::armed::Repeating;
+use super::trying::{Limits, Trying};
+use super::{Attempt, Backoff, End, StartError};
 
 /// Makes attempts, with a pause after each failure, until one succeeds or a limit is reached.
 ///
@@ -34,6 +36,79 @@ pub struct Retry<P = Backoff> {
     most: u32,
     within: Duration,
     timeout: Option<Duration>,
+}
+
+/// The caller's handle of a retry that is under way: cancel or inspect it.
+///
+/// Clones are cheap and refer to the same retry. If every clone is dropped, the retry goes on;
+/// [`cancel_on_drop`](Retrying::cancel_on_drop) changes that.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{Backoff, Retry};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let second = Duration::from_secs(1);
+/// let attempt = |_| Err::<(), _>("no route");
+/// let retrying = Retry::new(Backoff::new(second)).run(&engine, attempt, drop)?;
+/// engine.advance(4 * second)?;
+/// assert_eq!(retrying.attempts(), 3, "at 0, 1 and 3 seconds");
+/// assert!(retrying.cancel());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Retrying {
+    pub(super) armed: Arc<dyn Repeating>,
+}
+
+/// The outcome of a retry, passed to its last closure (`done`).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+/// use tickless::periodic::{Backoff, Outcome, Retry};
+///
+/// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+/// let retry = Retry::new(Backoff::new(Duration::from_secs(1))).attempts(3);
+/// retry.run(
+///     &engine,
+///     |number| if number < 3 { Err("busy") } else { Ok("connected") },
+///     |outcome| match outcome {
+///         Outcome::Succeeded { value, attempts } => println!("{value} at attempt {attempts}"),
+///         Outcome::GaveUp { error, attempts } => println!("{error:?} after {attempts} attempts"),
+///         other => println!("{other:?}"),
+///     },
+/// )?;
+/// engine.advance(Duration::from_secs(10))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome<T, E> {
+    /// An attempt succeeded.
+    Succeeded {
+        /// The value that it brought.
+        value: T,
+        /// The number of attempts made.
+        attempts: u32,
+    },
+    /// The last attempt failed, and the limits allowed no other.
+    GaveUp {
+        /// The error of the last attempt; `None`: the attempt was dropped without an answer, or
+        /// timed out.
+        error: Option<E>,
+        /// The number of attempts made.
+        attempts: u32,
+    },
+    /// The retry was over before it succeeded or gave up.
+    Ended {
+        /// The reason: it was cancelled, its engine had stopped or was full, or the iterator over
+        /// pauses panicked.
+        end: End,
+        /// The number of attempts that had begun.
+        attempts: u32,
+    },
 }
 
 // === impl Retry ===
@@ -126,8 +201,11 @@ where
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
         self.timeout = None;
-        let started = self.begin(engine, AtOnce(attempt), done);
-        started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
+        let make = |attempt: &mut A, this: Attempt<T, E>| match attempt(this.number()) {
+            Ok(value) => this.succeed(value),
+            Err(error) => this.fail(error),
+        };
+        self.begin(engine, attempt, make, done)
     }
 
     /// Like [`run`](Retry::run), for attempts that end later: `attempt` starts one, and its
@@ -167,20 +245,20 @@ where
         A: FnMut(Attempt<T, E>) + Send + 'static,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
-        let started = self.begin(engine, Later(attempt), done);
-        started.map_err(|error| error.map(|(attempt, done)| (attempt.0, done)))
+        self.begin(engine, attempt, |attempt, this| attempt(this), done)
     }
 
     fn begin<T, E, A, D>(
         self,
         engine: &Engine,
         attempt: A,
+        make: fn(&mut A, Attempt<T, E>),
         done: D,
     ) -> Result<Retrying, StartError<(A, D)>>
     where
         T: Send + 'static,
         E: Send + 'static,
-        A: Make<T, E>,
+        A: Send + 'static,
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
         let now_ns = engine.clock().now_ns();
@@ -189,6 +267,89 @@ where
             until_ns: now_ns.saturating_add(saturating_ns(self.within)),
             timeout_ns: self.timeout.map(saturating_ns),
         };
-        Trying::new(attempt, done, self.pauses.into_iter(), limits).start(engine, now_ns)
+        let pauses = self.pauses.into_iter();
+        let armed = Trying::start(engine, now_ns, attempt, make, done, pauses, limits)?;
+        Ok(Retrying { armed })
+    }
+}
+
+// === impl Retrying ===
+
+impl Retrying {
+    /// Cancels the retry. Returns `true` to one caller: no further attempt begins, and the outcome
+    /// is [`Outcome::Ended`], whatever an attempt under way brings. `done`
+    /// was called here, on this thread. If an attempt is just being started or answered, `done` is
+    /// called when that returns instead, and this call does not wait for it. `false`: the retry was
+    /// over before.
+    ///
+    /// # Panics
+    /// Propagates a panic of `done`, after everything else is done.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::{Backoff, Retry};
+    /// # let engine = Engine::new()?;
+    /// let attempt = |_| Err::<(), _>("no route");
+    /// let retry = Retry::new(Backoff::new(Duration::from_secs(9)));
+    /// let retrying = retry.run(&engine, attempt, drop)?;
+    /// assert!(retrying.cancel());
+    /// assert!(!retrying.cancel(), "it was cancelled before");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.armed.cancel()
+    }
+
+    /// Whether the retry is not over yet.
+    pub fn is_running(&self) -> bool {
+        self.end().is_none()
+    }
+
+    /// Why the retry is over; `None` if it is not. [`End::Finished`]: it succeeded or gave up.
+    pub fn end(&self) -> Option<End> {
+        self.armed.core().word.end()
+    }
+
+    /// How many attempts have begun.
+    pub fn attempts(&self) -> u32 {
+        self.armed.core().tally() as u32
+    }
+
+    /// Turns the handle into one that cancels the retry when it is dropped.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Retrying> {
+        CancelOnDrop::new(self)
+    }
+}
+
+impl Cancel for Retrying {
+    fn cancel(self) {
+        Retrying::cancel(&self);
+    }
+}
+
+debug! { impl[] Retrying[] {
+    end = |this| this.end(),
+    attempts = |this| this.attempts(),
+} }
+
+// === impl Outcome ===
+
+impl<T, E> Outcome<T, E> {
+    /// The value of the successful attempt, if there was one.
+    pub fn success(self) -> Option<T> {
+        match self {
+            Outcome::Succeeded { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The number of attempts that had begun.
+    pub fn attempts(&self) -> u32 {
+        match self {
+            Outcome::Succeeded { attempts, .. }
+            | Outcome::GaveUp { attempts, .. }
+            | Outcome::Ended { attempts, .. } => *attempts,
+        }
     }
 }

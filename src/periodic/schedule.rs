@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineRef, When};
+use crate::error::Refused;
 use crate::time::{Clock, saturating_ns};
 
-use super::handle::{Periodic, PeriodicBody};
-use super::{Run, StartError, StartReason};
+use super::handle::PeriodicBody;
+use super::{Periodic, Run, StartError, StartReason};
 
 /// The times at which a task runs. A schedule is built first, and then [started](Schedule::start)
 /// on an engine.
@@ -51,6 +52,33 @@ pub(super) enum Skips {
     /// The present as well: the period is shorter than a tick, so the present is the tick of that
     /// run.
     PastAndPresent,
+}
+
+// === impl Engine: periodics ===
+
+impl Engine {
+    /// Runs `task` every `period`: [`Schedule::fixed_rate`], [started](Schedule::start).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::{Engine, ManualClock};
+    /// # let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let periodic = engine.every(second, |run| println!("run {}", run.number()))?;
+    /// engine.advance(5 * second)?;
+    /// assert_eq!(periodic.runs(), 5);
+    /// assert!(periodic.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The period is zero, or the engine is full or has stopped. The error returns the task.
+    pub fn every<F>(&self, period: Duration, task: F) -> Result<Periodic, StartError<F>>
+    where
+        F: FnMut(&Run) + Send + 'static,
+    {
+        Schedule::fixed_rate(period).start(self, task)
+    }
 }
 
 // === impl Schedule ===
@@ -199,7 +227,7 @@ impl Schedule {
     {
         let Schedule { mut plan, first } = self;
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
-            return Err(StartError::new(StartReason::ZeroPeriod, task));
+            return Err(Refused::new(StartReason::ZeroPeriod, task));
         }
         let clock = engine.clock();
         let now_ns = clock.now_ns();
@@ -210,7 +238,7 @@ impl Schedule {
         plan.fit(EngineRef::new(engine).tick());
         match first_ns {
             Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
-            None => Err(StartError::new(StartReason::NoRun, task)),
+            None => Err(Refused::new(StartReason::NoRun, task)),
         }
     }
 
@@ -265,5 +293,3 @@ impl Plan {
         }
     }
 }
-
-debug! { impl[] Plan[] {} }

@@ -4,28 +4,18 @@ use std::time::Duration;
 
 use crate::dispatch::Panics;
 use crate::engine::Engine;
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use super::armed::{Armed, Arms, Body, Next};
+use super::armed::{Armed, Body, Next, Repeating};
 use super::attempt::{Answer, Answers};
-use super::retrying::State;
-use super::{Attempt, End, Outcome, Retrying, StartError};
-
-/// Makes an attempt.
-pub(super) trait Make<T: Send + 'static, E: Send + 'static>: Send + 'static {
-    fn make(&mut self, attempt: Attempt<T, E>);
-}
-
-/// Makes attempts with a closure that returns the answer.
-pub(super) struct AtOnce<A>(pub(super) A);
-
-/// Makes attempts with a closure that starts them; the answer comes later.
-pub(super) struct Later<A>(pub(super) A);
+use super::{Attempt, End, Outcome, StartError};
 
 /// The closures of a retry and its progress.
 pub(super) struct Trying<T, E, A, D, P> {
     attempt: A,
+    /// Makes an attempt with `attempt`, which answers it or starts what answers it later.
+    make: fn(&mut A, Attempt<T, E>),
     done: D,
     pauses: P,
     limits: Limits,
@@ -52,24 +42,24 @@ impl<T, E, A, D, P> Trying<T, E, A, D, P>
 where
     T: Send + 'static,
     E: Send + 'static,
-    A: Make<T, E>,
+    A: Send + 'static,
     D: FnOnce(Outcome<T, E>) + Send + 'static,
     P: Iterator<Item = Duration> + Send + 'static,
 {
-    /// A retry that has not begun.
-    pub(super) fn new(attempt: A, done: D, pauses: P, limits: Limits) -> Self {
-        let (is_asking, next) = (false, Next::Answer);
-        Trying { attempt, done, pauses, limits, is_asking, next, outcome: None }
-    }
-
-    /// Starts the retry; its first attempt is made at `first_ns`.
+    /// Starts a retry; its first attempt is made at `first_ns`.
     pub(super) fn start(
-        self,
         engine: &Engine,
         first_ns: u64,
-    ) -> Result<Retrying, StartError<(A, D)>> {
-        match Armed::start(engine, first_ns, self, Answers::new()) {
-            Ok(armed) => Ok(Retrying::of(armed)),
+        attempt: A,
+        make: fn(&mut A, Attempt<T, E>),
+        done: D,
+        pauses: P,
+        limits: Limits,
+    ) -> Result<Arc<dyn Repeating>, StartError<(A, D)>> {
+        let (is_asking, next, outcome) = (false, Next::Answer, None);
+        let body = Trying { attempt, make, done, pauses, limits, is_asking, next, outcome };
+        match Armed::start(engine, first_ns, body, Answers::new()) {
+            Ok(armed) => Ok(armed),
             Err((end, body)) => Err(StartError::of(end, (body.attempt, body.done))),
         }
     }
@@ -79,17 +69,11 @@ where
         // Set before the attempt, which may panic.
         self.is_asking = true;
         self.next = Next::Answer;
-        // ORDER: Relaxed - a count for observation.
-        let number = armed.shared.attempts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let attempt = match self.limits.timeout_ns {
-            None => Some(Attempt::new(armed.clone(), number)),
-            Some(timeout_ns) => {
-                let until_ns = armed.clock().now_ns().saturating_add(timeout_ns);
-                Attempt::limited(armed.clone(), number, until_ns)
-            }
-        };
-        if let Some(attempt) = attempt {
-            self.attempt.make(attempt);
+        let number = armed.core.add_to_tally(1) as u32;
+        let in_time = |timeout_ns| armed.core.clock.now_ns().saturating_add(timeout_ns);
+        let until_ns = self.limits.timeout_ns.map(in_time);
+        if let Some(attempt) = Attempt::new(armed.clone(), number, until_ns) {
+            (self.make)(&mut self.attempt, attempt);
         }
     }
 
@@ -98,13 +82,13 @@ where
         self.is_asking = false;
         // Replaced below, unless the iterator over pauses panics.
         self.next = Next::End(End::Panicked);
-        let attempts = armed.shared.attempts();
+        let attempts = armed.core.tally() as u32;
         let outcome = match answer {
             Some(Answer::Succeeded(value)) => Outcome::Succeeded { value, attempts },
             Some(Answer::Hopeless(error)) => Outcome::GaveUp { error: Some(error), attempts },
             Some(Answer::Failed(error)) => {
                 let pause = self.pauses.next().filter(|_| attempts < self.limits.most);
-                let now_ns = armed.clock().now_ns();
+                let now_ns = armed.core.clock.now_ns();
                 let next_ns = pause.map(|pause| now_ns.saturating_add(saturating_ns(pause)));
                 if let Some(next_ns) = next_ns.filter(|&next_ns| next_ns <= self.limits.until_ns) {
                     self.next = Next::At(next_ns);
@@ -123,7 +107,7 @@ impl<T, E, A, D, P> Body for Trying<T, E, A, D, P>
 where
     T: Send + 'static,
     E: Send + 'static,
-    A: Make<T, E>,
+    A: Send + 'static,
     D: FnOnce(Outcome<T, E>) + Send + 'static,
     P: Iterator<Item = Duration> + Send + 'static,
 {
@@ -142,11 +126,11 @@ where
         self.next
     }
 
-    fn over(self, end: End, answers: &Answers<T, E>) {
+    fn over(self, end: End, armed: &Armed<Self>) {
         // The outcome of an attempt counts unless the retry was cancelled meanwhile.
         let Trying { attempt, done, pauses, outcome, .. } = self;
         let mut panics = Panics::none();
-        let ended = Outcome::Ended { end, attempts: answers.attempts() };
+        let ended = Outcome::Ended { end, attempts: armed.core.tally() as u32 };
         panics.run(|| match outcome {
             Some(outcome) if end == End::Finished => done(outcome),
             _ => done(ended),
@@ -154,55 +138,5 @@ where
         panics.drop(attempt);
         panics.drop(pauses);
         panics.go_on();
-    }
-}
-
-impl<T, E, A, D, P> State for Armed<Trying<T, E, A, D, P>>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-    A: Make<T, E>,
-    D: FnOnce(Outcome<T, E>) + Send + 'static,
-    P: Iterator<Item = Duration> + Send + 'static,
-{
-    fn cancel(&self) -> bool {
-        Arms::cancel(self)
-    }
-
-    fn end(&self) -> Option<End> {
-        Arms::end(self)
-    }
-
-    fn attempts(&self) -> u32 {
-        self.shared.attempts()
-    }
-}
-
-debug! { impl[T, E, A, D, P] Trying[T, E, A, D, P] { next = |this| this.next } }
-
-// === impl AtOnce and Later ===
-
-impl<T, E, A> Make<T, E> for AtOnce<A>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-    A: FnMut(u32) -> Result<T, E> + Send + 'static,
-{
-    fn make(&mut self, attempt: Attempt<T, E>) {
-        match (self.0)(attempt.number()) {
-            Ok(value) => attempt.succeed(value),
-            Err(error) => attempt.fail(error),
-        }
-    }
-}
-
-impl<T, E, A> Make<T, E> for Later<A>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-    A: FnMut(Attempt<T, E>) + Send + 'static,
-{
-    fn make(&mut self, attempt: Attempt<T, E>) {
-        (self.0)(attempt);
     }
 }

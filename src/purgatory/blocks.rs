@@ -9,12 +9,10 @@
 //!
 //! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: each block is in one list, between its ends; the numbers of the blocks grow along
-//! a list; a block has an operation or a pin; only the last block of a list gets new operations.
+//! *Invariants*: each block is in one list, between its ends; the sequence numbers grow along a
+//! list; a block has an operation or a pin; only the last block of a list gets new operations.
 //!
 //! *Tested by*: the unit tests in `src/purgatory/watchers.rs`.
-
-use std::mem;
 
 use super::chunks::Chunks;
 
@@ -30,11 +28,17 @@ pub(super) const BATCH: usize = 4 * ROOM;
 /// All blocks of a part. `N` stands for an operation.
 pub(super) struct Blocks<N> {
     blocks: Chunks<Block<N>>,
+    /// The sequence number of the next block.
+    next: u64,
 }
 
 struct Block<N> {
+    /// The slot with the number `n` is the one at `n % ROOM` of block `n / ROOM`.
     slots: [Option<N>; ROOM],
-    list: u32,
+    /// The hash of the list's key.
+    hash: u64,
+    /// The block's place in the sequence of all blocks of the part.
+    sequence: u64,
     before: u32,
     after: u32,
     /// The number of walks that continue here.
@@ -43,17 +47,22 @@ struct Block<N> {
     filled: u8,
     /// The number of slots in use.
     live: u8,
-    /// The block's place in the sequence of blocks of its list.
-    number: u64,
 }
 
-/// The ends of a list.
+/// The ends of a list: the numbers of its first and its last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     first: u32,
     last: u32,
-    /// The number of the next block.
-    next_number: u64,
+}
+
+/// A block that left its list, and the blocks that were before and after it.
+pub(super) struct Freed {
+    /// The hash of the list's key.
+    pub(super) hash: u64,
+    number: u32,
+    before: u32,
+    after: u32,
 }
 
 /// The position of a walk along a list.
@@ -66,7 +75,7 @@ pub(super) struct Bookmark {
 /// Where a list ended when a walk began: the block, and its used slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Until {
-    number: u64,
+    sequence: u64,
     filled: u8,
 }
 
@@ -74,29 +83,19 @@ struct Until {
 
 impl<N: Clone> Blocks<N> {
     pub(super) const fn new() -> Blocks<N> {
-        Blocks { blocks: Chunks::new() }
-    }
-
-    /// The number of the list that a slot belongs to.
-    pub(super) fn list_of(&self, slot: u32) -> u32 {
-        self.blocks[slot / ROOM as u32].list
-    }
-
-    /// The number of the list that a bookmark belongs to.
-    pub(super) fn list_of_mark(&self, mark: &Bookmark) -> u32 {
-        self.blocks[mark.block].list
+        Blocks { blocks: Chunks::new(), next: 0 }
     }
 
     /// All operations, once for each slot.
     pub(super) fn nodes(&self) -> Vec<N> {
-        self.blocks.iter().flat_map(|(_, block)| block.slots.iter().flatten().cloned()).collect()
+        self.blocks.iter().flat_map(|block| block.slots.iter().flatten().cloned()).collect()
     }
 
-    /// Adds an operation at the end of the list with that number, and returns its slot.
-    pub(super) fn push(&mut self, list: u32, ends: &mut Ends, node: N) -> u32 {
+    /// Adds an operation at the end of the list of a key, and returns its slot.
+    pub(super) fn push(&mut self, hash: u64, ends: &mut Ends, node: N) -> u32 {
         let has_room = |last: &Block<N>| usize::from(last.filled) < ROOM;
         if ends.last == NONE || !has_room(&self.blocks[ends.last]) {
-            self.append(list, ends);
+            self.append(hash, ends);
         }
         let last = &mut self.blocks[ends.last];
         let offset = last.filled;
@@ -106,47 +105,44 @@ impl<N: Clone> Blocks<N> {
         ends.last * ROOM as u32 + u32::from(offset)
     }
 
-    /// Removes the operation in a slot from its list.
-    pub(super) fn take(&mut self, ends: &mut Ends, slot: u32) -> N {
+    /// Removes the operation in a slot. Also returns its block if that left the list.
+    pub(super) fn take(&mut self, slot: u32) -> (N, Option<Freed>) {
         let (number, offset) = (slot / ROOM as u32, slot as usize % ROOM);
         let block = &mut self.blocks[number];
         let node = block.slots[offset].take().expect("an operation leaves once");
         block.live -= 1;
-        self.free_if_empty(ends, number);
-        node
+        (node, self.free_if_empty(number))
     }
 
     /// Begins a walk along a list: collects the first operations, at most a batch. If there are
     /// more, the bookmark says where.
     pub(super) fn begin(&mut self, ends: Ends, batch: &mut Vec<N>) -> Option<Bookmark> {
-        let last = &self.blocks[ends.last];
-        let until = Until { number: last.number, filled: last.filled };
-        self.collect(ends.first, until, batch)
+        let Block { sequence, filled, .. } = self.blocks[ends.last];
+        self.collect(ends.first, Until { sequence, filled }, batch)
     }
 
-    /// Continues at a bookmark, and moves it.
+    /// Continues at a bookmark, and moves it. Also returns the bookmark's block if that left the
+    /// list.
     pub(super) fn go_on(
         &mut self,
-        ends: &mut Ends,
         mark: Bookmark,
         batch: &mut Vec<N>,
-    ) -> Option<Bookmark> {
+    ) -> (Option<Bookmark>, Option<Freed>) {
         let next = self.collect(mark.block, mark.until, batch);
-        self.close_book(ends, mark);
-        next
+        (next, self.close_book(mark))
     }
 
-    /// Removes a bookmark.
-    pub(super) fn close_book(&mut self, ends: &mut Ends, mark: Bookmark) {
+    /// Removes a bookmark. Returns its block if that left the list.
+    pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<Freed> {
         self.blocks[mark.block].pins -= 1;
-        self.free_if_empty(ends, mark.block);
+        self.free_if_empty(mark.block)
     }
 
     /// Clones the operations from a block on, and pins the first block that does not fit the batch.
     fn collect(&mut self, mut number: u32, until: Until, batch: &mut Vec<N>) -> Option<Bookmark> {
         while number != NONE {
             let block = &mut self.blocks[number];
-            let here = Until { number: block.number, filled: 0 };
+            let here = Until { sequence: block.sequence, filled: 0 };
             if here >= until {
                 break;
             }
@@ -154,7 +150,7 @@ impl<N: Clone> Blocks<N> {
                 block.pins += 1;
                 return Some(Bookmark { block: number, until });
             }
-            let is_cut = block.number == until.number;
+            let is_cut = block.sequence == until.sequence;
             let end = if is_cut { usize::from(until.filled) } else { ROOM };
             batch.extend(block.slots[..end].iter().flatten().cloned());
             number = block.after;
@@ -164,61 +160,55 @@ impl<N: Clone> Blocks<N> {
 
     /// Appends an empty block, which the caller fills at once.
     #[inline(never)]
-    fn append(&mut self, list: u32, ends: &mut Ends) {
-        let block = Block {
-            slots: [const { None }; ROOM],
-            list,
-            before: ends.last,
-            after: NONE,
-            pins: 0,
-            filled: 0,
-            live: 0,
-            number: ends.next_number,
-        };
-        ends.next_number += 1;
+    fn append(&mut self, hash: u64, ends: &mut Ends) {
+        let slots = [const { None }; ROOM];
+        let (before, after, sequence) = (ends.last, NONE, self.next);
+        let (pins, filled, live) = (0, 0, 0);
+        let block = Block { slots, hash, sequence, before, after, pins, filled, live };
+        self.next += 1;
         let number = self.blocks.insert(block);
         assert!(number < NONE / ROOM as u32, "over 4,000,000,000 watchers");
-        match mem::replace(&mut ends.last, number) {
+        ends.last = number;
+        match before {
             NONE => ends.first = number,
             before => self.blocks[before].after = number,
         }
     }
 
     #[inline]
-    fn free_if_empty(&mut self, ends: &mut Ends, number: u32) {
-        let Block { live, pins, before, after, .. } = self.blocks[number];
+    fn free_if_empty(&mut self, number: u32) -> Option<Freed> {
+        let Block { live, pins, before, after, hash, .. } = self.blocks[number];
         if live > 0 || pins > 0 {
-            return;
+            return None;
         }
-        match before {
-            NONE => ends.first = after,
-            before => self.blocks[before].after = after,
+        if before != NONE {
+            self.blocks[before].after = after;
         }
-        match after {
-            NONE => ends.last = before,
-            after => self.blocks[after].before = before,
+        if after != NONE {
+            self.blocks[after].before = before;
         }
         self.blocks.remove(number);
+        Some(Freed { hash, number, before, after })
     }
 
     /// Checks the invariants of a list, and returns how many operations and blocks it has.
-    pub(super) fn check(&self, list: u32, ends: Ends) -> (usize, usize) {
+    pub(super) fn check(&self, hash: u64, ends: Ends) -> (usize, usize) {
         let (mut before, mut number, mut least) = (NONE, ends.first, 0);
         let (mut operations, mut blocks) = (0, 0);
         while number != NONE {
             let block = &self.blocks[number];
             let live = block.slots.iter().flatten().count();
-            assert_eq!((block.list, block.before), (list, before), "the links of block {number}");
-            assert!((least..ends.next_number).contains(&block.number), "numbers grow");
+            assert_eq!((block.hash, block.before), (hash, before), "the links of block {number}");
+            assert!((least..self.next).contains(&block.sequence), "numbers grow");
             assert_eq!(usize::from(block.live), live, "what is live is counted");
             assert!(live > 0 || block.pins > 0, "a block is empty and nobody stands there");
             assert!(block.slots[usize::from(block.filled)..].iter().all(Option::is_none));
             assert!(usize::from(block.filled) == ROOM || block.after == NONE);
-            least = block.number + 1;
+            least = block.sequence + 1;
             (operations, blocks) = (operations + live, blocks + 1);
             (before, number) = (number, block.after);
         }
-        assert_eq!(ends.last, before, "list {list} ends where it says");
+        assert_eq!(ends.last, before, "the list ends where it says");
         (operations, blocks)
     }
 
@@ -233,10 +223,34 @@ impl<N: Clone> Blocks<N> {
 impl Ends {
     /// The ends of an empty list.
     pub(super) const fn new() -> Ends {
-        Ends { first: NONE, last: NONE, next_number: 0 }
+        Ends { first: NONE, last: NONE }
     }
 
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
+    }
+
+    /// Whether a block was at an end when it left.
+    pub(super) fn has(self, freed: &Freed) -> bool {
+        self.first == freed.number || self.last == freed.number
+    }
+
+    /// Forgets a block that was at an end.
+    pub(super) fn forget(&mut self, freed: &Freed) {
+        if self.first == freed.number {
+            self.first = freed.after;
+        }
+        if self.last == freed.number {
+            self.last = freed.before;
+        }
+    }
+}
+
+// === impl Freed ===
+
+impl Freed {
+    /// Whether other blocks were on both sides, so that the ends of the list stay.
+    pub(super) fn was_inside(&self) -> bool {
+        self.before != NONE && self.after != NONE
     }
 }

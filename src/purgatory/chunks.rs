@@ -2,18 +2,14 @@
 //!
 //! *Owner*: the thread that holds the lock of the part.
 //!
-//! *Invariants*: the chunks with room are in one list, which begins at `open`. An empty chunk is
-//! the only one with room; it is kept, so that a thing that comes and goes does not allocate a
-//! chunk each time.
+//! *Invariants*: the numbers of the chunks with room are in `open`. An empty chunk is the only one
+//! with room; it is kept, so that a thing that comes and goes does not allocate a chunk each time.
 //!
 //! *Tested by*: the unit tests below, and all of the purgatory.
 
 use std::array;
-use std::mem;
+use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
-
-/// No chunk.
-const NONE: u32 = u32::MAX;
 
 /// The number of things in a chunk.
 const ROOM: usize = 16;
@@ -24,8 +20,8 @@ pub(super) struct Chunks<T> {
     chunks: Vec<Option<Box<Chunk<T>>>>,
     /// Free numbers of chunks.
     free: Vec<u32>,
-    /// The first chunk with room.
-    open: u32,
+    /// The chunks with room.
+    open: BTreeSet<u32>,
     len: usize,
 }
 
@@ -33,9 +29,6 @@ struct Chunk<T> {
     things: [Option<T>; ROOM],
     /// One bit for each place that is taken.
     taken: u16,
-    /// The chunks with room before and after this one, if this one has room.
-    before: u32,
-    after: u32,
 }
 
 const _: () = assert!(ROOM == u16::BITS as usize, "a place is a bit");
@@ -44,7 +37,7 @@ const _: () = assert!(ROOM == u16::BITS as usize, "a place is a bit");
 
 impl<T> Chunks<T> {
     pub(super) const fn new() -> Chunks<T> {
-        Chunks { chunks: Vec::new(), free: Vec::new(), open: NONE, len: 0 }
+        Chunks { chunks: Vec::new(), free: Vec::new(), open: BTreeSet::new(), len: 0 }
     }
 
     /// How many things there are.
@@ -57,16 +50,16 @@ impl<T> Chunks<T> {
     /// # Panics
     /// There are about 4 billion things already.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
-        if self.open == NONE {
-            self.add_chunk();
-        }
-        let number = self.open;
+        let number = match self.open.first() {
+            Some(number) => *number,
+            None => self.add_chunk(),
+        };
         let chunk = self.chunk(number);
         let place = chunk.taken.trailing_ones();
         chunk.things[place as usize] = Some(thing);
         chunk.taken |= 1 << place;
         if chunk.taken == u16::MAX {
-            self.close(number);
+            self.open.remove(&number);
         }
         self.len += 1;
         number * ROOM as u32 + place
@@ -81,71 +74,38 @@ impl<T> Chunks<T> {
         chunk.taken &= !(1 << place);
         let is_empty = chunk.taken == 0;
         if was_full {
-            self.open(number);
+            self.open.insert(number);
         }
         self.len -= 1;
-        if is_empty && (self.open != number || self.chunk(number).after != NONE) {
-            self.close(number);
+        if is_empty && self.open.len() > 1 {
+            self.open.remove(&number);
             self.chunks[number as usize] = None;
             self.free.push(number);
         }
         if self.len == 0 && self.chunks.len() > 1 {
-            // No number is in use any more, so the chunk that is kept may get another.
-            self.chunks = vec![self.chunks[self.open as usize].take()];
-            (self.free, self.open) = (Vec::new(), 0);
+            // No number is in use any more, so the numbers and their tables start anew.
+            *self = Chunks::new();
         }
         thing
     }
 
-    /// All things with their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let chunks = self.chunks.iter().enumerate();
-        chunks.flat_map(|(number, chunk)| {
-            let things = chunk.iter().flat_map(|chunk| chunk.things.iter().enumerate());
-            things.filter_map(move |(place, thing)| {
-                Some(((number * ROOM + place) as u32, thing.as_ref()?))
-            })
-        })
+    /// All things.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten().flat_map(|chunk| chunk.things.iter().flatten())
     }
 
-    /// Adds a chunk, which is then the only one with room.
+    /// Adds a chunk, which is then the only one with room, and returns its number.
     #[inline(never)]
-    fn add_chunk(&mut self) {
+    fn add_chunk(&mut self) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            assert!(self.chunks.len() < u32::MAX as usize / ROOM, "over 4,000,000,000 of them");
+            self.chunks.push(None);
+            self.chunks.len() as u32 - 1
+        });
         let things = array::from_fn(|_| None);
-        let chunk = Some(Box::new(Chunk { things, taken: 0, before: NONE, after: NONE }));
-        match self.free.pop() {
-            Some(number) => {
-                self.chunks[number as usize] = chunk;
-                self.open = number;
-            }
-            None => {
-                assert!(self.chunks.len() < NONE as usize / ROOM, "over 4,000,000,000 of them");
-                self.open = self.chunks.len() as u32;
-                self.chunks.push(chunk);
-            }
-        }
-    }
-
-    /// Puts a chunk that has room at the head of the list.
-    fn open(&mut self, number: u32) {
-        let after = mem::replace(&mut self.open, number);
-        if after != NONE {
-            self.chunk(after).before = number;
-        }
-        let chunk = self.chunk(number);
-        (chunk.before, chunk.after) = (NONE, after);
-    }
-
-    /// Removes a chunk from the list of those with room.
-    fn close(&mut self, number: u32) {
-        let Chunk { before, after, .. } = *self.chunk(number);
-        match before {
-            NONE => self.open = after,
-            before => self.chunk(before).after = after,
-        }
-        if after != NONE {
-            self.chunk(after).before = before;
-        }
+        self.chunks[number as usize] = Some(Box::new(Chunk { things, taken: 0 }));
+        self.open.insert(number);
+        number
     }
 
     fn chunk(&mut self, number: u32) -> &mut Chunk<T> {
@@ -191,9 +151,9 @@ mod tests {
         for (thing, number) in numbers.iter().enumerate().filter(|(thing, _)| thing % 3 == 0) {
             assert_eq!(chunks.remove(*number), thing);
         }
-        let left: Vec<usize> = chunks.iter().map(|(_, thing)| *thing).collect();
+        let left: Vec<usize> = chunks.iter().copied().collect();
         assert_eq!(left, (0..1_000).filter(|thing| thing % 3 != 0).collect::<Vec<_>>());
-        assert!(chunks.iter().all(|(number, thing)| numbers[*thing] == number));
+        assert!(left.iter().all(|thing| chunks[numbers[*thing]] == *thing));
         assert_eq!(chunks.len(), left.len());
     }
 
@@ -227,7 +187,7 @@ mod tests {
         for number in numbers.iter().step_by(10 * ROOM) {
             chunks.remove(*number);
         }
-        assert_eq!((chunks.len(), chunks.capacity(), chunks.chunks.len()), (0, ROOM, 1));
+        assert_eq!((chunks.len(), chunks.capacity(), chunks.chunks.len()), (0, 0, 0));
         let number = chunks.insert(7);
         assert_eq!(chunks.remove(number), 7);
     }

@@ -1,17 +1,14 @@
-//! The purgatory itself, and the registration of operations. The calls that end operations are in
-//! `ends`, those that only read in `view`.
+//! The purgatory itself, and the registration of operations. All other calls are in `ends`.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
 
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, When};
-use crate::error::BuildError;
+use crate::error::{BuildError, Refused};
 use crate::sync::{Arc, ShardedCount};
 
-use super::expiry::Expiry;
-use super::node::{COMPLETED, Hold, Lists, Node};
+use super::node::{COMPLETED, Expiry, Hold, Lists, Node};
 use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 
 /// Operations wait here under keys until they complete or time out: see the
@@ -34,7 +31,7 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// walk along a list. The only code of the user that runs under such a lock is `Eq` of keys; it
 /// must not use the purgatory. A purgatory takes 64 KiB, and about ten times that once every part
 /// has had an operation. An operation that waits takes 96 bytes, 12 bytes more for each key that it
-/// shares with many others, about 150 for a key of its own, and its timer.
+/// shares with many others, about 140 for a key of its own, and its timer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,20 +65,12 @@ use super::{Arrival, Delayed, Operation, WatchError, WatchReason, ends};
 /// assert_eq!(purgatory.check_and_complete("orders-0"), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Purgatory<K, O, S = RandomState>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+pub struct Purgatory<K, O: Operation, S = RandomState> {
     pub(super) inner: Arc<Inner<K, O, S>>,
 }
 
 /// State shared by the clones of a purgatory.
-pub(super) struct Inner<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+pub(super) struct Inner<K, O: Operation, S> {
     pub(super) lists: Arc<Lists<K, O>>,
     /// Each operation keeps the lists alive by one of these counts.
     counts: ShardedCount<Arc<Lists<K, O>>>,
@@ -223,7 +212,7 @@ where
         let Inner { lists, counts, engine, hasher } = &*self.inner;
         let mut keys = keys.into_iter();
         let Some(first) = keys.next() else {
-            return Err(WatchError::new(WatchReason::NoKeys, operation));
+            return Err(Refused::new(WatchReason::NoKeys, operation));
         };
         let mut completes = false;
         lists.contained(|| completes = operation.try_complete());
@@ -265,34 +254,17 @@ where
     }
 }
 
-impl<K, O, S> Clone for Purgatory<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation, S> Clone for Purgatory<K, O, S> {
     fn clone(&self) -> Purgatory<K, O, S> {
         Purgatory { inner: self.inner.clone() }
     }
 }
 
-impl<K, O, S> fmt::Debug for Purgatory<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = self.inner.lists.stats();
-        f.debug_struct("Purgatory").field("len", &stats.delayed).finish_non_exhaustive()
-    }
-}
+debug! { impl[K, O: Operation, S] Purgatory[K, O, S] { len = |this| this.len() } }
 
 // === impl Inner ===
 
-impl<K, O, S> Drop for Inner<K, O, S>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation, S> Drop for Inner<K, O, S> {
     fn drop(&mut self) {
         for operation in ends::cancel_all(&self.lists, self.lists.close().into_iter()) {
             self.lists.contained(|| drop(operation));
@@ -301,17 +273,13 @@ where
 }
 
 /// Returns an operation that cannot be accepted, unless its end was decided meanwhile.
-fn refuse<K, O>(
+fn refuse<K, O: Operation>(
     hold: Hold<'_, K, O>,
     node: &Arc<Node<K, O>>,
     reason: WatchReason,
-) -> Result<Arrival<K, O>, WatchError<O>>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+) -> Result<Arrival<K, O>, WatchError<O>> {
     match hold.give_up() {
-        true => Err(WatchError::new(reason, node.operation().clone())),
+        true => Err(Refused::new(reason, node.operation().clone())),
         false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

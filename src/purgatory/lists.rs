@@ -18,9 +18,8 @@ use crate::dispatch::contained;
 use crate::sync::{CachePadded, Counter, Mutex, Ordering};
 
 use super::Decision;
-use super::Stats;
 use super::blocks::{BATCH, Bookmark};
-use super::places::{Place, Places};
+use super::node::Places;
 use super::watchers::Watchers;
 
 /// The number of parts that keys are spread over.
@@ -32,6 +31,60 @@ type Part<K, N> = CachePadded<Mutex<Watchers<K, N>>>;
 pub(super) struct WatchLists<K, N> {
     parts: Box<[Part<K, N>]>,
     panicked: Counter,
+}
+
+/// Statistics of a purgatory since it was created. They cover operations that waited; operations
+/// that complete immediately, before they wait, are not included.
+///
+/// While other threads use the purgatory, the numbers of one reading may be inconsistent with one
+/// another by a few operations.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::purgatory::{Operation, Purgatory};
+///
+/// struct Fetch;
+/// impl Operation for Fetch {
+///     fn try_complete(&self) -> bool {
+///         false
+///     }
+///     fn on_complete(&self) {}
+/// }
+///
+/// let purgatory = Purgatory::new()?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [1, 2], Duration::from_secs(30))?;
+/// purgatory.try_complete_else_watch(Fetch.into(), [2], Duration::from_secs(30))?;
+/// let stats = purgatory.stats();
+/// assert_eq!((stats.delayed, stats.watched, stats.keys), (2, 3, 2));
+/// purgatory.stop();
+/// assert_eq!(purgatory.stats().cancelled, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The number of operations that wait.
+    pub delayed: usize,
+    /// The same, with each operation counted once for each of its keys.
+    pub watched: usize,
+    /// The number of keys under which an operation waits.
+    pub keys: usize,
+    /// Operations that completed, by themselves or by force.
+    pub completed: u64,
+    /// Operations that timed out.
+    pub expired: u64,
+    /// Operations that were cancelled or returned by `stop`.
+    pub cancelled: u64,
+    /// Panics of callbacks, and of drops of keys and operations. (Drops with the task of a timer
+    /// that fires are counted by the engine.)
+    pub panicked: u64,
+}
+
+/// Where an operation waits under one of its keys: a part, and a slot there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) part: u32,
+    pub(super) slot: u32,
 }
 
 /// Iterates over the operations that waited under one key when the walk began, in the order in
@@ -110,7 +163,7 @@ impl<K, N: Clone> WatchLists<K, N> {
         let panicked = self.panicked.load(Ordering::Relaxed);
         (0..PARTS)
             .map(|part| self.lock(part).counts())
-            .fold(Stats { panicked, ..Stats::NONE }, Stats::plus)
+            .fold(Stats { panicked, ..Stats::default() }, Stats::plus)
     }
 
     /// Checks every invariant. O(n).
@@ -120,18 +173,30 @@ impl<K, N: Clone> WatchLists<K, N> {
 
     /// Ignores poisoning: a key's `Eq` that panics leaves the part as it was.
     fn lock(&self, part: usize) -> impl DerefMut<Target = Watchers<K, N>> {
-        match self.parts[part].lock() {
-            Ok(part) => part,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.parts[part].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
-
-debug! { impl[K, N] WatchLists[K, N] { panicked = |this| this.panicked } }
 
 /// The part of a hash. Its bits are not those that a part's table uses: the lowest and the highest.
 fn part_of(hash: u64) -> usize {
     (hash >> 32) as usize % PARTS
+}
+
+// === impl Stats ===
+
+impl Stats {
+    /// The sums.
+    fn plus(self, other: Stats) -> Stats {
+        Stats {
+            delayed: self.delayed + other.delayed,
+            watched: self.watched + other.watched,
+            keys: self.keys + other.keys,
+            completed: self.completed + other.completed,
+            expired: self.expired + other.expired,
+            cancelled: self.cancelled + other.cancelled,
+            panicked: self.panicked + other.panicked,
+        }
+    }
 }
 
 // === impl Walk ===
@@ -193,6 +258,6 @@ mod tests {
         drop(walk);
         all.iter().for_each(|places| lists.leave(places, None));
         lists.check();
-        assert_eq!(lists.stats(), Stats::NONE);
+        assert_eq!(lists.stats(), Stats::default());
     }
 }

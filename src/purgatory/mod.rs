@@ -53,29 +53,21 @@
 //! ```
 
 // `operation` is the trait that users implement. `door` is the purgatory itself, `ends` the calls
-// that end operations, `view` the calls that read it, `delayed` a ticket. `node` is an operation
-// with its word (in `crate::protocol`), `expiry` its timer's task. `lists`, `watchers`, `blocks`
-// and `chunks` keep the operations under their keys.
+// that end or read operations, `arrival` the results of a registration. `node` is an operation with
+// its word (in `crate::protocol`) and its timer's task. `lists`, `watchers`, `blocks` and
+// `chunks` keep the operations under their keys.
 mod arrival;
 mod blocks;
 mod chunks;
-mod delayed;
 mod door;
 mod ends;
-mod error;
-mod expiry;
 mod lists;
 mod node;
 mod operation;
-mod places;
-mod stats;
-mod view;
 mod watchers;
 
 pub use crate::protocol::Decision;
-pub use arrival::Arrival;
-pub use delayed::Delayed;
+pub use arrival::{Arrival, Delayed, WatchError, WatchReason};
 pub use door::Purgatory;
-pub use error::{WatchError, WatchReason};
+pub use lists::Stats;
 pub use operation::Operation;
-pub use stats::Stats;

@@ -1,4 +1,5 @@
-//! One operation in the purgatory: its word, and the state that its holder keeps beside the word.
+//! One operation in the purgatory: its word, the state that its holder keeps beside the word, and
+//! the task of its timer.
 //!
 //! *Owner*: shared by reference count: the lists of its keys, its timer, its tickets, and calls
 //! under way. When the operation ends, the lists and the timer drop their references, so that only
@@ -7,16 +8,15 @@
 //! *Invariant*: only a [`Hold`] touches the state beside the word, and there is at most one (HOLD).
 //!
 //! *Tested by*: `tests/purgatory.rs`, `tests/purgatory_races.rs`; the word by
-//! `loom-tests/tests/hold.rs`.
+//! `loom-tests/tests/hold.rs`; the timer's task by `tests/doors_dropped.rs`.
 
 use std::mem;
 
-use crate::engine::Handle;
+use crate::engine::{EngineRef, Handle};
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
 use crate::sync::{Arc, CountShard, Nesting, UnsafeCell};
 
-use super::lists::WatchLists;
-use super::places::Places;
+use super::lists::{Place, WatchLists};
 use super::{Decision, Operation};
 
 /// The lists of nodes.
@@ -30,11 +30,22 @@ pub(super) struct Node<K, O> {
     count: CountShard<Arc<Lists<K, O>>>,
 }
 
+/// The number of places that need no allocation.
+const FEW: usize = 3;
+
 /// State that only the holder touches.
 #[derive(Default)]
 struct Kept {
     places: Places,
     timer: Option<Handle>,
+}
+
+/// All places of an operation, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    count: u32,
+    few: [Place; FEW],
+    more: Vec<Place>,
 }
 
 /// The holder's own try completed the operation.
@@ -43,12 +54,21 @@ pub(super) const COMPLETED: Released<Decision> =
 
 /// The hold of a node. Dropping it gives the operation up: a key or its hash panicked during the
 /// registration.
-pub(super) struct Hold<'a, K, O>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+pub(super) struct Hold<'a, K, O: Operation> {
     node: &'a Arc<Node<K, O>>,
+}
+
+/// The task that expires an operation: the engine's reference to it.
+///
+/// If a task is dropped at its time or later, it expires its operation as if it were run: a
+/// dispatcher that drops a task for lack of room must not leave an operation waiting for ever. If a
+/// task is dropped before its time, its engine has stopped. Its operation then waits on, without a
+/// timeout: checks, tickets and [`Purgatory::stop`](super::Purgatory::stop) still find it.
+pub(super) struct Expiry<K, O: Operation> {
+    /// `None`: it has run.
+    node: Option<Arc<Node<K, O>>>,
+    due_ns: u64,
+    engine: EngineRef,
 }
 
 thread_local! {
@@ -63,11 +83,7 @@ unsafe impl<K: Send, O: Send + Sync> Sync for Node<K, O> {}
 
 // === impl Node ===
 
-impl<K, O> Node<K, O>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation> Node<K, O> {
     /// A node that is [held](Hold::of_new) by its creator.
     pub(super) fn new_held(
         operation: Arc<O>,
@@ -132,11 +148,7 @@ debug! { impl[K, O] Node[K, O] { word = |this| this.word } }
 
 // === impl Hold ===
 
-impl<'a, K, O> Hold<'a, K, O>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<'a, K, O: Operation> Hold<'a, K, O> {
     /// The hold of a new node, which no other thread can reach yet.
     pub(super) fn of_new(node: &'a Arc<Node<K, O>>) -> Hold<'a, K, O> {
         Hold { node }
@@ -217,12 +229,72 @@ where
     }
 }
 
-impl<K, O> Drop for Hold<'_, K, O>
-where
-    K: Send + 'static,
-    O: Operation,
-{
+impl<K, O: Operation> Drop for Hold<'_, K, O> {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+// === impl Expiry ===
+
+impl<K, O: Operation> Expiry<K, O> {
+    /// The expiry of an operation at `due_ns` on the engine's clock.
+    pub(super) fn new(node: Arc<Node<K, O>>, due_ns: u64, engine: EngineRef) -> Expiry<K, O> {
+        Expiry { node: Some(node), due_ns, engine }
+    }
+
+    /// The timeout has come.
+    pub(super) fn come(mut self) {
+        if let Some(node) = self.node.take() {
+            node.decide(Decision::Expired);
+        }
+    }
+}
+
+impl<K, O: Operation> Drop for Expiry<K, O> {
+    fn drop(&mut self) {
+        let Some(node) = self.node.take() else { return };
+        // In the usual case of a dropped task, its operation has ended already.
+        if node.decision().is_none() && self.engine.has_reached(self.due_ns) {
+            node.decide(Decision::Expired);
+        }
+    }
+}
+
+// === impl Places ===
+
+impl Places {
+    pub(super) fn push(&mut self, place: Place) {
+        match self.few.get_mut(self.count as usize) {
+            Some(free) => *free = place,
+            None => self.more.push(place),
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
+        let few = &self.few[..FEW.min(self.count as usize)];
+        few.iter().chain(&self.more).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_come_in_the_order_in_which_they_were_added() {
+        for count in 0..3 * FEW as u32 {
+            let mut places = Places::default();
+            assert!(places.is_empty());
+            let all: Vec<Place> = (0..count).map(|slot| Place { part: slot % 2, slot }).collect();
+            all.iter().for_each(|place| places.push(*place));
+            assert_eq!(places.iter().collect::<Vec<_>>(), all);
+            assert_eq!(places.is_empty(), count == 0);
+        }
     }
 }

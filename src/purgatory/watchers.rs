@@ -16,20 +16,17 @@
 use std::borrow::Borrow;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
-use super::Decision;
-use super::Stats;
-use super::blocks::{Blocks, Bookmark, Ends};
-use super::chunks::Chunks;
+use super::blocks::{Blocks, Bookmark, Ends, Freed};
+use super::{Decision, Stats};
 
 /// The table is not shrunk below this number of lists.
 const KEPT: usize = 64;
 
 /// Keys, and the operations under them. `N` stands for an operation.
 pub(super) struct Watchers<K, N> {
-    /// The numbers of the lists, by the hashes of their keys.
-    table: HashTable<u32>,
-    lists: Chunks<List<K>>,
+    lists: HashTable<List<K>>,
     blocks: Blocks<N>,
     /// Sums over all lists.
     counts: Stats,
@@ -45,12 +42,11 @@ struct List<K> {
 // === impl Watchers ===
 
 impl<K, N: Clone> Watchers<K, N> {
-    pub(super) const fn new() -> Watchers<K, N> {
+    pub(super) fn new() -> Watchers<K, N> {
         Watchers {
-            table: HashTable::new(),
-            lists: Chunks::new(),
+            lists: HashTable::new(),
             blocks: Blocks::new(),
-            counts: Stats::NONE,
+            counts: Stats::default(),
             is_closed: false,
         }
     }
@@ -70,15 +66,16 @@ impl<K, N: Clone> Watchers<K, N> {
         if self.is_closed {
             return None;
         }
-        let known = key.as_ref().and_then(|key| self.find(hash, key));
-        let number = match known {
-            Some(number) => number,
-            None => self.insert_key(key.take()?, hash),
+        let is_it = |list: &List<K>| list.hash == hash && key.as_ref() == Some(&list.key);
+        let list = match self.lists.entry(hash, is_it, |list| list.hash) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(List { key: key.take()?, hash, ends: Ends::new() }).into_mut()
+            }
         };
         self.counts.watched += 1;
         self.counts.delayed += usize::from(is_first);
-        let List { ends, .. } = &mut self.lists[number];
-        Some(self.blocks.push(number, ends, node))
+        Some(self.blocks.push(hash, &mut list.ends, node))
     }
 
     /// Removes the operation in a slot. `end` is given for the operation's first slot: how the
@@ -92,10 +89,8 @@ impl<K, N: Clone> Watchers<K, N> {
             Some(Decision::Cancelled) => self.counts.cancelled += 1,
             None => {}
         }
-        let number = self.blocks.list_of(slot);
-        let List { ends, .. } = &mut self.lists[number];
-        let node = self.blocks.take(ends, slot);
-        (node, self.remove_if_empty(number))
+        let (node, freed) = self.blocks.take(slot);
+        (node, freed.and_then(|freed| self.forget(&freed)))
     }
 
     /// Begins a walk along a key's list: collects the first operations, at most a batch. The
@@ -105,8 +100,8 @@ impl<K, N: Clone> Watchers<K, N> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let number = self.find(hash, key)?;
-        self.blocks.begin(self.lists[number].ends, batch)
+        let is_it = |list: &List<K>| list.hash == hash && list.key.borrow() == key;
+        self.blocks.begin(self.lists.find(hash, is_it)?.ends, batch)
     }
 
     /// Continues at `mark`. Returns the key if its list is empty now.
@@ -115,16 +110,14 @@ impl<K, N: Clone> Watchers<K, N> {
         mark: Bookmark,
         batch: &mut Vec<N>,
     ) -> (Option<Bookmark>, Option<K>) {
-        let number = self.blocks.list_of_mark(&mark);
-        let next = self.blocks.go_on(&mut self.lists[number].ends, mark, batch);
-        (next, self.remove_if_empty(number))
+        let (next, freed) = self.blocks.go_on(mark, batch);
+        (next, freed.and_then(|freed| self.forget(&freed)))
     }
 
     /// Removes a bookmark. Returns the key if its list is empty now.
     pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
-        let number = self.blocks.list_of_mark(&mark);
-        self.blocks.close_book(&mut self.lists[number].ends, mark);
-        self.remove_if_empty(number)
+        let freed = self.blocks.close_book(mark)?;
+        self.forget(&freed)
     }
 
     /// Closes the part to new operations, and returns those that wait, once for each key.
@@ -137,61 +130,39 @@ impl<K, N: Clone> Watchers<K, N> {
         Stats { keys: self.lists.len(), ..self.counts }
     }
 
-    fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let is_it = |&list: &u32| {
-            let list = &self.lists[list];
-            list.hash == hash && list.key.borrow() == key
-        };
-        self.table.find(hash, is_it).copied()
-    }
-
-    #[inline(never)]
-    fn insert_key(&mut self, key: K, hash: u64) -> u32 {
-        let list = self.lists.insert(List { key, hash, ends: Ends::new() });
-        let lists = &self.lists;
-        self.table.insert_unique(hash, list, |&list| lists[list].hash);
-        list
-    }
-
-    fn remove_if_empty(&mut self, number: u32) -> Option<K> {
-        self.lists[number].ends.is_empty().then(|| self.remove_key(number))
-    }
-
-    #[inline(never)]
-    fn remove_key(&mut self, number: u32) -> K {
-        let List { key, hash, .. } = self.lists.remove(number);
-        let entry = self.table.find_entry(hash, |&other| other == number);
-        entry.expect("every list is in the table").remove();
-        let (len, capacity) = (self.table.len(), self.table.capacity());
-        if capacity > KEPT && len < capacity / 8 {
-            let lists = &self.lists;
-            self.table.shrink_to(2 * len, |&list| lists[list].hash);
+    /// Completes the removal of a block from its list. Returns the list's key if the list is empty
+    /// now, and was removed.
+    fn forget(&mut self, freed: &Freed) -> Option<K> {
+        if freed.was_inside() {
+            return None;
         }
-        key
+        let place = self.lists.find_entry(freed.hash, |list| list.ends.has(freed));
+        let mut place = place.ok().expect("the list of each block is in the table");
+        place.get_mut().ends.forget(freed);
+        if !place.get().ends.is_empty() {
+            return None;
+        }
+        let (List { key, .. }, _) = place.remove();
+        let (len, capacity) = (self.lists.len(), self.lists.capacity());
+        if capacity > KEPT && len < capacity / 8 {
+            self.lists.shrink_to(2 * len, |list| list.hash);
+        }
+        Some(key)
     }
 
     /// Checks every invariant. O(n).
     pub(super) fn check(&self) {
         let (mut watched, mut blocks) = (0, 0);
-        for (number, list) in self.lists.iter() {
-            assert!(!list.ends.is_empty(), "list {number} is not empty");
-            let is_listed = self.table.find(list.hash, |&other| other == number).is_some();
-            assert!(is_listed, "list {number} is in the table");
-            let (operations, of_list) = self.blocks.check(number, list.ends);
+        for List { hash, ends, .. } in &self.lists {
+            assert!(!ends.is_empty(), "each list has a block");
+            let (operations, of_list) = self.blocks.check(*hash, *ends);
             (watched, blocks) = (watched + operations, blocks + of_list);
         }
         assert_eq!(blocks, self.blocks.len(), "each block is in a list");
-        assert_eq!(self.lists.len(), self.table.len(), "the table has no more than the lists");
         assert_eq!(watched, self.counts.watched, "the count is the sum");
         assert!(self.counts.delayed <= watched, "who waits is watched");
     }
 }
-
-debug! { impl[K, N] Watchers[K, N] { counts = |this| this.counts } }
 
 #[cfg(test)]
 mod tests {
@@ -252,7 +223,7 @@ mod tests {
         let slots = [1, 2].map(|node| watch(&mut few, node, "a"));
         assert_eq!(leave(&mut few, slots[0]), (1, None));
         assert_eq!(leave(&mut few, slots[1]), (2, Some("a")));
-        assert_eq!(few.counts(), Stats::NONE);
+        assert_eq!(few.counts(), Stats::default());
         few.check();
     }
 
@@ -283,7 +254,7 @@ mod tests {
             }
         });
         assert_eq!(batches.concat(), (0..BATCH).collect::<Vec<_>>());
-        assert_eq!(few.counts(), Stats::NONE, "the bookmark was the last under the key");
+        assert_eq!(few.counts(), Stats::default(), "the bookmark was the last under the key");
     }
 
     #[test]
@@ -313,15 +284,15 @@ mod tests {
         let mut many: Watchers<u64, u64> = Watchers::new();
         let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), true).unwrap();
         let slots: Vec<u32> = (0..10_000).map(&mut watch).collect();
-        assert!(many.table.capacity() >= 10_000);
+        assert!(many.lists.capacity() >= 10_000);
         for (left, slot) in slots.into_iter().enumerate() {
             assert_eq!(many.leave(slot, Some(Some(Decision::Completed))).0, left as u64);
             if left % 1_000 == 0 {
                 many.check();
             }
         }
-        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::NONE });
-        assert!(many.table.capacity() <= KEPT && many.lists.capacity() <= KEPT);
+        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::default() });
+        assert!(many.lists.capacity() <= KEPT);
         assert_eq!(many.blocks.len(), 0);
     }
 

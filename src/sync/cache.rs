@@ -53,11 +53,6 @@ impl<V> ShardedCount<V> {
     pub fn of(&self, hash: u64) -> &CountShard<V> {
         &self.0[(spread(hash) % SHARDS as u64) as usize]
     }
-
-    /// All shards.
-    pub fn iter(&self) -> impl Iterator<Item = &CountShard<V>> {
-        self.0.iter()
-    }
 }
 
 debug! { impl[V] ShardedCount[V] {} }

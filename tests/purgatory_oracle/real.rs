@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory};
+use tickless::purgatory::{Arrival, Decision, Delayed, Purgatory, WatchReason};
 use tickless::{Engine, ManualClock};
 
 use super::case::{Act, Arrived, Line, Spec, World, due, take_deed};
@@ -141,9 +141,9 @@ impl World for Real {
                 self.0.ops.lock().unwrap()[number].1 = Some(ticket);
                 Arrived::Delayed
             }
-            Err(error) if error.is_no_keys() => Arrived::NoKeys,
+            Err(error) if error.reason() == WatchReason::NoKeys => Arrived::NoKeys,
             Err(error) => {
-                assert!(error.is_stopped());
+                assert_eq!(error.reason(), WatchReason::Stopped);
                 Arrived::Stopped
             }
         }

@@ -1,9 +1,10 @@
 //! The errors of a pool.
 
-use std::fmt;
 use std::io;
 
-use crate::error::Exclusive;
+use crate::error::Refused;
+
+use super::builder::MAX_THREADS;
 
 /// The error of [`PoolBuilder::build`](super::PoolBuilder::build): why a pool was not built.
 ///
@@ -46,10 +47,7 @@ pub enum PoolError {
 /// assert_eq!(refused.into_payload(), "too late");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct SubmitError<T> {
-    reason: SubmitReason,
-    payload: Exclusive<T>,
-}
+pub type SubmitError<T> = Refused<SubmitReason, T>;
 
 /// Why a pool did not take a payload.
 ///
@@ -100,21 +98,12 @@ pub enum ShutdownError {
 
 // === impl PoolError ===
 
-impl fmt::Display for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PoolError::Threads { threads } => {
-                let max = super::PoolBuilder::MAX_THREADS;
-                write!(f, "threads must be between 1 and {max}, got {threads}")
-            }
-            PoolError::QueueBound => f.write_str("queue_bound must be above zero"),
-            PoolError::ThreadName { name } => {
-                write!(f, "a thread's name must be without NUL, got {name:?}")
-            }
-            PoolError::Thread(error) => write!(f, "a worker could not be started: {error}"),
-        }
-    }
-}
+display! { PoolError {
+    Threads { threads } => "threads must be between 1 and {MAX_THREADS}, got {threads}",
+    QueueBound => "queue_bound must be above zero",
+    ThreadName { name } => "a thread's name must be without NUL, got {name:?}",
+    Thread(error) => "a worker could not be started: {error}",
+} }
 
 impl std::error::Error for PoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
@@ -125,56 +114,18 @@ impl std::error::Error for PoolError {
     }
 }
 
-// === impl SubmitError ===
-
-impl<T> SubmitError<T> {
-    pub(super) fn new(reason: SubmitReason, payload: T) -> SubmitError<T> {
-        SubmitError { reason, payload: Exclusive::new(payload) }
-    }
-
-    /// Returns why the pool did not take the payload.
-    pub fn reason(&self) -> SubmitReason {
-        self.reason
-    }
-
-    /// Returns the payload.
-    pub fn into_payload(self) -> T {
-        self.payload.into_inner()
-    }
-}
-
-debug! { impl[T] SubmitError[T] { reason = |this| this.reason } }
-
-impl<T> fmt::Display for SubmitError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl<T> std::error::Error for SubmitError<T> {}
-
 // === impl SubmitReason ===
 
-impl fmt::Display for SubmitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubmitReason::Full => "the pool's queue is full",
-            SubmitReason::ShutDown => "the pool was shut down",
-        })
-    }
-}
+display! { SubmitReason {
+    Full => "the pool's queue is full",
+    ShutDown => "the pool was shut down",
+} }
 
 // === impl ShutdownError ===
 
-impl fmt::Display for ShutdownError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ShutdownError::InsideTask => f.write_str("a pool cannot be shut down by its own task"),
-            ShutdownError::Circular => {
-                f.write_str("a task of the pool waits for the caller to end")
-            }
-        }
-    }
-}
+display! { ShutdownError {
+    InsideTask => "a pool cannot be shut down by its own task",
+    Circular => "a task of the pool waits for the caller to end",
+} }
 
 impl std::error::Error for ShutdownError {}

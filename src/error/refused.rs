@@ -1,0 +1,131 @@
+//! Errors that return what was refused, with the reason.
+//!
+//! *Owner*: the owner of the error. A shared reference gives no access to the payload.
+//!
+//! *Invariants*: no function makes a `&T` from a `&Refused<R, T>`, and no trait that would is
+//! implemented.
+//!
+//! *Orderings*: none; nothing of `T` is read through a shared reference.
+//!
+//! *Tested by*: `tests/errors.rs`, which shares every error that carries a payload.
+
+use std::error::Error;
+use std::fmt;
+
+/// An error that returns what an operation has refused: a reason, and the payload.
+///
+/// With `?` it converts into `Box<dyn Error + Send + Sync>` and the like, whatever the payload is:
+/// it is `Sync` although payloads need not be.
+///
+/// [`ScheduleError`] and the errors of the other modules with payloads are names of it.
+pub struct Refused<R, T> {
+    reason: R,
+    payload: T,
+}
+
+/// Why a timer was not scheduled, together with its payload.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ScheduleReason};
+///
+/// let engine = Engine::new()?;
+/// engine.stop()?;
+/// let refused = engine.schedule(Duration::from_secs(1), || println!("late")).unwrap_err();
+/// match refused.reason() {
+///     ScheduleReason::Stopped => refused.into_payload().run(),
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+pub type ScheduleError<T> = Refused<ScheduleReason, T>;
+
+/// Why a timer was not scheduled.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ScheduleReason};
+///
+/// let engine = Engine::builder().max_pending(1).build()?;
+/// let first = engine.schedule(Duration::from_secs(60), || println!("due"))?;
+/// let refused = engine.schedule(Duration::from_secs(60), || println!("due too"));
+/// assert_eq!(refused.unwrap_err().reason(), ScheduleReason::Full);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ScheduleReason {
+    /// As many timers are pending as `max_pending` allows.
+    Full,
+    /// The engine has stopped.
+    Stopped,
+}
+
+// SAFETY: a shared reference gives no access to the payload, so sharing it between threads shares
+// nothing. It moves to another thread only where the error is `Send`, for which `T` has to be.
+unsafe impl<R: Sync, T> Sync for Refused<R, T> {}
+
+// === impl Refused ===
+
+impl<R: Copy, T> Refused<R, T> {
+    #[inline]
+    pub(crate) fn new(reason: R, payload: T) -> Refused<R, T> {
+        Refused { reason, payload }
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> R {
+        self.reason
+    }
+
+    /// Returns the payload.
+    pub fn into_payload(self) -> T {
+        self.payload
+    }
+
+    /// Maps the payload with `f`, and keeps the reason.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<R, U> {
+        Refused::new(self.reason, f(self.payload))
+    }
+}
+
+debug! { impl[R: fmt::Debug, T] Refused[R, T] { reason = |this| this.reason } }
+
+impl<R: fmt::Display, T> fmt::Display for Refused<R, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<R: fmt::Debug + fmt::Display, T> Error for Refused<R, T> {}
+
+// === impl ScheduleError ===
+
+impl<T> ScheduleError<T> {
+    #[inline]
+    pub(crate) fn full(payload: T) -> ScheduleError<T> {
+        Refused::new(ScheduleReason::Full, payload)
+    }
+
+    #[inline]
+    pub(crate) fn stopped(payload: T) -> ScheduleError<T> {
+        Refused::new(ScheduleReason::Stopped, payload)
+    }
+
+    /// Whether the engine was full. There is room again once timers have fired or were cancelled.
+    pub fn is_full(&self) -> bool {
+        self.reason == ScheduleReason::Full
+    }
+
+    /// Whether the engine had stopped, which is for good.
+    pub fn is_stopped(&self) -> bool {
+        self.reason == ScheduleReason::Stopped
+    }
+}
+
+// === impl ScheduleReason ===
+
+display! { ScheduleReason {
+    Full => "as many timers as allowed are pending",
+    Stopped => "the engine has stopped",
+} }
