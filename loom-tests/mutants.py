@@ -640,8 +640,8 @@ MUTANTS = {
         [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.is_held() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
-    "the background work under way is forgotten": ("shard", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
-    "the rounds at hand are forgotten": ("shard", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
+    "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
+    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
     # The fence would acquire as well.
     "close without Acquire": (
         "stop",
@@ -703,7 +703,7 @@ MUTANTS = {
         [(SHARD, [(ANNOUNCE, "        if bucket.notices[0].busy.load(Ordering::Acquire) {\n"
                              "            while !bucket.is_armed_for(place.expiration) {\n"
                              "                crate::sync::thread::yield_now();\n"
-                             "            }\n            return;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
+                             "            }\n            return false;\n        }\n" + ANNOUNCE)])] + SHOW_NOTICES,
     ),
     "a seat is taken behind a lock of its shard": (
         "suspended",
@@ -1007,7 +1007,7 @@ MUTANTS = {
         "keyed", [(GENERATIONS, [("        if generation < self.current {\n            Armed::Superseded\n        } else if", "        if")])],
     ),
     "any ticket is due": (
-        "keyed", [(GENERATIONS, [("        generation == self.current\n", "        turn >= self.current\n")])],
+        "keyed", [(GENERATIONS, [("        generation == self.current\n", "        generation >= self.current\n")])],
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (

@@ -12,7 +12,9 @@ use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
 use tickless::Tick;
 use tickless::doorbell::{Bell, Hook};
 use tickless::entry;
-use tickless::sync::{AtomicBool, Ordering, thread};
+use tickless::local::Place;
+use tickless::sync::{AtomicBool, Life, Ordering, thread};
+use tickless::wheel::Wheel;
 
 /// Stops the world and gives back what only those need who have the engine.
 fn end(world: &World) -> usize {
@@ -22,14 +24,46 @@ fn end(world: &World) -> usize {
     returned
 }
 
-/// As `end`; and frees what waits for readers, if there is none.
-fn end_and_collect(world: &World) -> usize {
-    let returned = end(world);
-    // The epoch's first pin is late by one.
+/// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
+fn collect() {
     for _ in 0..2 {
         entry::collect();
     }
-    returned
+}
+
+/// What is in the rings of a wheel: it notices when it is looked at too late.
+struct Room(Life);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[test]
+fn a_ring_is_freed_when_nobody_reads_it_any_more() {
+    check(2, || {
+        let rings = Arc::new(Wheel::new(wheel(2, 1), |_, _| Room(Life::begin())));
+        let place = Place { level: 1, slot: 1, expiration: Tick::ZERO };
+        assert!(rings.bucket(place).is_ok());
+        let reader = {
+            let rings = rings.clone();
+            thread::spawn(move || {
+                let _reader = entry::read();
+                let room = rings.get(place);
+                // A step, before which others may come.
+                let again = rings.get(place);
+                room.inspect(|room| room.0.look());
+                again.is_none_or(|_| room.is_some())
+            })
+        };
+        rings.close();
+        // SAFETY: the other thread is a reader.
+        unsafe { rings.dismantle() };
+        collect();
+        assert!(rings.bucket(place).is_err());
+        assert!(reader.join().unwrap(), "what is gone does not come back");
+    });
 }
 
 #[test]
@@ -38,7 +72,7 @@ fn who_files_by_number_is_in_time_or_refused() {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_by_number(1, 0), hand));
-        let returned = end_and_collect(&world);
+        let returned = end(&world);
         let (timer, mut hand) = producer.join().unwrap();
         assert_eq!(returned, usize::from(timer.is_some()));
         hand.detach(timer);
@@ -89,9 +123,17 @@ fn an_announcement_ends_before_the_wheel_is_gone_or_finds_it_gone() {
         world.make_levels();
         world.shard.doorbell().publish(Tick::NEVER);
         let mut hand = Hand::new(&world);
-        let producer = thread::spawn(move || (hand.schedule_by_number(1, 0), hand));
-        let returned = end(&world);
-        let (timer, mut hand) = producer.join().unwrap();
+        // The producer is the first thread: to stop it anywhere takes one preemption.
+        let ender = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let returned = end(&world);
+                collect();
+                returned
+            })
+        };
+        let timer = hand.schedule_by_number(1, 0);
+        let returned = ender.join().unwrap();
         assert_eq!(returned, usize::from(timer.is_some()));
         assert!(!has_run(0));
         hand.detach(timer);

@@ -76,6 +76,39 @@ fn a_seat_is_taken_before_the_stop_or_not_at_all() {
     });
 }
 
+#[test]
+fn what_is_being_cascaded_eagerly_is_returned() {
+    check(2, || {
+        let world = World::new(wheel(4, 2));
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(5, 0).unwrap();
+        hand.schedule_detached(5, 0).unwrap();
+        let timer = hand.schedule(5, 0);
+        // A tick ahead of its time the bucket is in hand, and one entry is out of it.
+        world.turn(3);
+        let thread = thread::spawn(move || (hand.cancel(timer), hand));
+        let returned = world.stop();
+        let (cancelled, _hand) = thread.join().unwrap();
+        assert_eq!(returned, 3 - usize::from(cancelled));
+    });
+}
+
+#[test]
+fn what_waits_for_a_later_round_of_its_slot_is_returned() {
+    check(2, || {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        hand.schedule_detached(1, 0).unwrap();
+        // In the same slot: the turn has to put it aside.
+        let timer = hand.schedule(3, 1);
+        world.turn(1);
+        let thread = thread::spawn(move || (hand.cancel(timer), hand));
+        let returned = world.stop();
+        let (cancelled, _hand) = thread.join().unwrap();
+        assert_eq!((has_run(0), returned), (true, 1 - usize::from(cancelled)));
+    });
+}
+
 /// Memory that a stop lets go of in one bucket is filed in a bucket that is still open: the stop
 /// has read its link before.
 #[test]
