@@ -3,7 +3,8 @@
 # benches and examples; the models, in each of their worlds; the fuzz targets.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+# The features are those of the two crates.
+cargo clippy --quiet --locked --all-targets -- -D warnings
 cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a \

@@ -181,9 +181,9 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
 fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancelled() {
     let engine = manual_shards(2);
     engine.bind_thread(0).unwrap();
-    let first = schedule_many(&engine, HOUR, scaled(14_000));
+    let first = schedule_many(&engine, HOUR, scaled(14_000).max(14_000));
     engine.bind_thread(1).unwrap();
-    let second = schedule_many(&engine, HOUR, scaled(30_000));
+    let second = schedule_many(&engine, HOUR, scaled(30_000).max(30_000));
     cancel_all(first);
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");

@@ -7,6 +7,7 @@
 
 mod memory;
 mod races;
+mod walk;
 
 use std::env;
 use std::process::ExitCode;

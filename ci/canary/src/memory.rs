@@ -6,7 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use tickless::entry::Entry;
-use tickless::inbox::{Lanes, Walk};
+use tickless::inbox::Lanes;
+
+use crate::walk::walk_lanes;
 
 const ENGINE: u32 = 1;
 
@@ -26,8 +28,7 @@ pub(crate) fn use_after_free() {
     let [first, last] = two_entries(&lanes);
     let ((walking, has_begun), (free, is_freed)) = (mpsc::channel(), mpsc::channel());
     let walker = thread::spawn(move || {
-        // SAFETY: the swaps make the chains this walk's own.
-        let mut walk = unsafe { Walk::new(lanes.close()) };
+        let mut walk = walk_lanes(&lanes);
         walk.next().expect("the last comes first");
         walking.send(()).unwrap();
         is_freed.recv().unwrap();
@@ -94,8 +95,7 @@ pub(crate) fn nothing() {
     let lanes = Arc::new(Lanes::new());
     two_entries(&lanes);
     let walk = move || {
-        // SAFETY: as above.
-        for entry in unsafe { Walk::new(lanes.close()) } {
+        for entry in walk_lanes(&lanes) {
             // SAFETY: the walk has gone on to the next, and nobody else holds this one.
             unsafe { Entry::free(entry) };
         }
@@ -107,8 +107,7 @@ pub(crate) fn nothing() {
     unsafe { entry.as_ref().put_payload(circle.clone()) };
     // SAFETY: as above; it stays allocated until it is taken.
     unsafe { circle.lanes.push(entry, 0) }.expect("nobody closes");
-    // SAFETY: the swaps make the chains this walk's own.
-    for entry in unsafe { Walk::new(circle.lanes.close()) } {
+    for entry in walk_lanes(&circle.lanes) {
         // SAFETY: the taker has the payload, once.
         drop(unsafe { entry.as_ref().take_payload() });
         // SAFETY: nobody holds it any more.

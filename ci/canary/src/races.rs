@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 
 use tickless::entry::Entry;
-use tickless::inbox::{Lanes, OwnLanes, Walk};
+use tickless::inbox::{Lanes, OwnLanes};
+
+use crate::walk::{walk, walk_lanes};
 
 const ENGINE: u32 = 1;
 
@@ -89,8 +91,7 @@ pub(crate) fn two_owners() {
     let (others, has_refiled) = (lanes.clone(), Arc::new(AtomicBool::new(false)));
     let flag = has_refiled.clone();
     let second = thread::spawn(move || {
-        // SAFETY: it holds what it takes.
-        for entry in unsafe { Walk::new(others.take()) }.map(Sent) {
+        for entry in walk(&Lanes::new(), &others).map(Sent) {
             assert_eq!(take(&entry), 1);
             // SAFETY: none, and that is the bug: another owner is at it.
             unsafe { entry.0.as_ref().put_payload(2) };
@@ -101,9 +102,7 @@ pub(crate) fn two_owners() {
     });
     wait_for(&has_refiled);
     // Its own lists are read relaxed by their owner: nothing of the other's work is acquired.
-    // SAFETY: it holds what it takes.
-    let walk = unsafe { Walk::new(lanes.take()) };
-    let found: Vec<u64> = walk.map(|entry| take(&Sent(entry))).collect();
+    let found: Vec<u64> = walk(&Lanes::new(), &lanes).map(|entry| take(&Sent(entry))).collect();
     assert_eq!(found, [2]);
     second.join().unwrap();
     free(entry);
@@ -118,9 +117,7 @@ pub(crate) fn nothing() {
     let (begin, done) = (found.clone(), is_taken.clone());
     let second = thread::spawn(move || {
         wait_for(&begin);
-        // SAFETY: the swaps make the chains this walk's own.
-        let walk = unsafe { Walk::new(taker.close()) };
-        let taken: Vec<u64> = walk.map(|entry| take(&Sent(entry))).collect();
+        let taken: Vec<u64> = walk_lanes(&taker).map(|entry| take(&Sent(entry))).collect();
         assert_eq!(taken, [1]);
         done.store(true, Ordering::Relaxed);
     });
