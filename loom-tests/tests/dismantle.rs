@@ -31,8 +31,9 @@ fn collect() {
     }
 }
 
-/// What is in the rings of a wheel: it notices when it is looked at too late.
-struct Room(Life);
+/// What is in the rings of a wheel: it notices when it is looked at too late. (It takes room in
+/// every world, as a bucket does.)
+struct Room(Life, u64);
 
 impl Drop for Room {
     fn drop(&mut self) {
@@ -43,7 +44,7 @@ impl Drop for Room {
 #[test]
 fn a_ring_is_freed_when_nobody_reads_it_any_more() {
     check(2, || {
-        let rings = Arc::new(Wheel::new(wheel(2, 1), |_, _| Room(Life::begin())));
+        let rings = Arc::new(Wheel::new(wheel(2, 1), |_, slot| Room(Life::begin(), slot.into())));
         let place = Place { level: 1, slot: 1, expiration: Tick::ZERO };
         assert!(rings.bucket(place).is_ok());
         let reader = {
@@ -54,6 +55,7 @@ fn a_ring_is_freed_when_nobody_reads_it_any_more() {
                 // A step, before which others may come.
                 let again = rings.get(place);
                 room.inspect(|room| room.0.look());
+                assert!(room.is_none_or(|room| room.1 == 1));
                 again.is_none_or(|_| room.is_some())
             })
         };

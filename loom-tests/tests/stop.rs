@@ -99,8 +99,8 @@ fn what_waits_for_a_later_round_of_its_slot_is_returned() {
         let world = World::new(wheel(2, 1));
         let mut hand = Hand::new(&world);
         hand.schedule_detached(1, 0).unwrap();
-        // In the same slot: the turn has to put it aside.
-        let timer = hand.schedule(3, 1);
+        // In the same slot, by a clock that is ahead of the shard's: the turn has to put it aside.
+        let timer = hand.schedule(3, 2);
         world.turn(1);
         let thread = thread::spawn(move || (hand.cancel(timer), hand));
         let returned = world.stop();
