@@ -134,7 +134,8 @@ fn a_reader_meets_two_producers_a_canceller_and_a_flush() {
 
 /// The producer pushes onto the list of another shard, with an entry that fired in its own shard
 /// and on which a reader may still stand. If it found there a first entry that was freed before the
-/// reader came (nothing orders it after the other owner, who took that), it would write a link to it. (A stop takes entries by the same steps as a turn.)
+/// reader came (nothing orders it after the other owner, who took that), it would write a link to
+/// it. (A stop takes entries by the same steps as a turn.)
 #[test]
 fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
     check(2, || {
