@@ -54,6 +54,14 @@ LOOK_BEFORE_TAKE = (
     "let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            debug_assert!",
     "let mut head = self.head.load(Ordering::{});\n        loop {{\n            debug_assert!",
 )
+# A fence acquires what a take does.
+NO_FENCE = ("        fence(Ordering::SeqCst);\n", "")
+# Nothing notices that a list is taken after its end.
+TAKE_IF_CLOSED = [
+    ('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
+     "            if !head.is_null() && head != closed() {"),
+    ("return !head.is_null(),", "return !head.is_null() && head != closed(),"),
+]
 EXCHANGE = (
     "self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)",
     "self.word.compare_exchange(from.0, to.0, Ordering::{}, Ordering::{})",
@@ -76,10 +84,9 @@ MUTANTS = {
     # BUCKET-PUSH
     "push without Release": ("bucket_push", [(STACK, [with_order(PUSH_ORDER, "Acquire")])]),
     "take without Acquire": (
-        # The fence would acquire as well.
         "bucket_push",
         [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed"), with_order(TAKE_ORDER, "Release")]),
-         (HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
+         (HAND, [NO_FENCE])]),
     "link written after the push": (
         "bucket_push",
         [(STACK, [
@@ -451,10 +458,10 @@ MUTANTS = {
         "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
-        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "")])]),
+        "bucket_read", [(HAND, [NO_FENCE])]),
     "the fence comes before the lists are taken": (
         "bucket_read",
-        [(HAND, [("        fence(Ordering::SeqCst);\n", ""),
+        [(HAND, [NO_FENCE,
                  ("        let mut live = 0;\n        for lane in", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        for lane in")])],
     ),
     "the fence is one of Acquire and Release": (
@@ -595,9 +602,7 @@ MUTANTS = {
     "a blind swap after the close": (
         "stop",
         [
-            (STACK, [('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
-                      "            if !head.is_null() && head != closed() {"),
-                     ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
+            (STACK, TAKE_IF_CLOSED),
             (CLOSE, [("        owner.heap.clear();\n",
                       "        for (level, slot, bucket) in self.wheel.existing() {\n"
                       "            let place = Place { level, slot, expiration: Tick::ZERO };\n"
@@ -610,9 +615,7 @@ MUTANTS = {
     "a turn after the close": (
         "stop",
         [
-            (STACK, [('            debug_assert!(head != closed(), "the role that closes takes no more");\n            if !head.is_null() {',
-                      "            if !head.is_null() && head != closed() {"),
-                     ("return !head.is_null(),", "return !head.is_null() && head != closed(),")]),
+            (STACK, TAKE_IF_CLOSED),
             (OWNER, [("        self.closed\n", "        false\n")]),
             (CLOSE, [("        owner.heap.clear();\n", "")]),
         ],
@@ -642,11 +645,10 @@ MUTANTS = {
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
-    # The fence would acquire as well.
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
-         (HAND, [("        fence(Ordering::SeqCst);\n", "")])],
+         (HAND, [NO_FENCE])],
     ),
     "a reset's refused payload is lost": (
         "stop",

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 #[path = "../examples/service/audit.rs"]
 mod audit;
+mod common;
 
 use audit::{Books, Ledger};
 
@@ -37,13 +38,9 @@ fn run(args: &[&str]) -> Output {
     program().args(args).output().expect("the example starts")
 }
 
-fn scale() -> u64 {
-    std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
 #[test]
 fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
-    let seconds = scale().clamp(1, 60).to_string();
+    let seconds = common::scaled(1).clamp(1, 60).to_string();
     let output = run(&["--seconds", &seconds, "--connections", "40", "--json"]);
     let stdout = String::from_utf8(output.stdout).expect("text");
     let stderr = String::from_utf8(output.stderr).expect("text");

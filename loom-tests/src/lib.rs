@@ -14,4 +14,4 @@ mod world;
 pub use hand::{Hand, Timer};
 pub use ledger::{Fate, Payload, drops_are_returns, fate, has_run};
 pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
-pub use world::{World, wheel};
+pub use world::{World, collect, wheel};

@@ -25,6 +25,13 @@ pub fn wheel(slots: u32, levels: u8) -> Geometry {
 /// The width of a tick.
 const TICK: Duration = Duration::from_millis(1);
 
+/// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
+pub fn collect() {
+    for _ in 0..2 {
+        entry::collect();
+    }
+}
+
 /// A shard and what surrounds it. In its end it is stopped, if it was not before.
 #[derive(Debug)]
 pub struct World {

@@ -9,19 +9,12 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom_tests::{Fate, Hand, Timer, World, check, fate, wheel};
+use loom_tests::{Fate, Hand, Timer, World, check, collect, fate, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
 use tickless::entry::{self, Entry, Linked};
 use tickless::inbox::{self, Lanes, OwnLanes};
 use tickless::sync::{Ordering, thread};
-
-/// Gives back what waits for readers. (The epoch's first pin is late by one.)
-fn collect() {
-    for _ in 0..2 {
-        entry::collect();
-    }
-}
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();

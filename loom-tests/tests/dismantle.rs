@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::{Fate, Hand, World, check, fate, has_run, wheel};
+use loom_tests::{Fate, Hand, World, check, collect, fate, has_run, wheel};
 use tickless::Tick;
 use tickless::doorbell::{Bell, Hook};
 use tickless::entry;
@@ -22,13 +22,6 @@ fn end(world: &World) -> usize {
     // SAFETY: all others file as readers.
     unsafe { world.dismantle() };
     returned
-}
-
-/// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
-fn collect() {
-    for _ in 0..2 {
-        entry::collect();
-    }
 }
 
 /// What is in the rings of a wheel: it notices when it is looked at too late. (It takes room in

@@ -6,10 +6,10 @@
 
 use std::ptr::NonNull;
 
-use loom_tests::{Hand, World, check, has_run, wheel};
+use loom_tests::{Hand, World, check, collect, has_run, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::entry::{self, Entry, Phase};
+use tickless::entry::{Entry, Phase};
 use tickless::sync::thread;
 
 /// One of an entry's two holders.
@@ -140,9 +140,7 @@ fn memory_goes_back_to_the_allocator_beside_a_handle_that_is_dropped() {
         world.turn(1);
         world.stop();
         // Gives back what the stop gave up: there is no reader to wait for.
-        for _ in 0..2 {
-            entry::collect();
-        }
+        collect();
         let _hand = thread.join().unwrap();
     });
 }

@@ -14,7 +14,7 @@ use super::{Attempt, End, Outcome, StartError};
 /// The closures of a retry and its progress.
 pub(super) struct Trying<T, E, A, D, P> {
     attempt: A,
-    /// Makes an attempt with `attempt`, which answers it or starts what answers it later.
+    /// Makes an attempt with `attempt`, which answers it or leaves the answer to others.
     make: fn(&mut A, Attempt<T, E>),
     done: D,
     pauses: P,
