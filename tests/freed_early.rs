@@ -40,7 +40,10 @@ impl User {
                 let delay = [HOUR, HOUR * 30, HOUR * 900, HOUR / 3600][n as usize % 4];
                 handles.push(engine.schedule(delay, || ()).unwrap());
             }
-            assert!(handles.split_off(2000).into_iter().all(Handle::cancel));
+            for handle in handles.split_off(2000) {
+                // On a busy machine, some of the shortest have fired by now.
+                let _ = handle.cancel();
+            }
             drop(engine);
             idle.send(handles).unwrap();
             let _ = wait.recv();
