@@ -12,9 +12,10 @@ use tickless::Tick;
 use tickless::local::{HashedWheel, TimingWheel, Wheel};
 
 use crate::{
-    Round, cancel, cancel_random, expire_by_leap, expire_by_tick, insert, insert_recycled,
+    Round, cancel, cancel_random, deadlines, expire_by_leap, expire_by_tick, insert,
+    insert_recycled,
 };
-use crate::{filled, measure, random, sizes, timed};
+use crate::{filled, measure, sizes, timed};
 
 /// A design as it is measured.
 pub(crate) trait Design {
@@ -94,7 +95,7 @@ fn compare<D: Design>(criterion: &mut Criterion) {
 fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
     let mut group = criterion.benchmark_group(name);
     for size in sizes(&SIZES) {
-        let mut deadlines = random().deadlines(size, LONG_TICKS);
+        let mut deadlines = deadlines(size, LONG_TICKS);
         deadlines.iter_mut().for_each(|at| *at = at.saturating_add(FAR));
         let (mut wheel, _) = filled::<D>(&deadlines);
         group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
@@ -114,7 +115,7 @@ fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
 fn next_expiration<D: Design>(criterion: &mut Criterion, name: &str, span_ticks: u64) {
     let mut group = criterion.benchmark_group(name);
     for size in sizes(&SIZES) {
-        let (wheel, _) = filled::<D>(&random().deadlines(size, span_ticks));
+        let (wheel, _) = filled::<D>(&deadlines(size, span_ticks));
         let ask = || black_box(black_box(&wheel).next_expiration());
         assert!(ask().is_some_and(|next| next > Tick::ZERO));
         group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
