@@ -20,6 +20,11 @@ pub(crate) trait Lane: Send + 'static {
 
     /// About [`BURST`] steps; `false` when all are done.
     fn burst(&mut self) -> bool;
+
+    /// How long to wait before the next burst.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The measured part of a run.
@@ -71,7 +76,12 @@ fn run<L: Lane>(gate: &Gate, mut lane: L) -> L {
     while !gate.is_open() {
         thread::yield_now();
     }
-    while lane.burst() {}
+    while lane.burst() {
+        let pause = lane.pause();
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
+    }
     gate.leave();
     lane
 }

@@ -2,40 +2,35 @@
 
 use std::time::Duration;
 
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, LogNormal};
+
 /// The 0.75 quantile of the standard normal distribution.
 const UPPER_QUARTILE: f64 = 0.674_489_750_196_082;
 
-/// A splitmix64 generator.
+/// A small seeded generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SmallRng);
 
 // === impl Random ===
 
 impl Random {
     /// A sequence for each seed.
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0xA24B_AED4_963E_E407))
-    }
-
-    #[inline]
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        Random(SmallRng::seed_from_u64(seed))
     }
 
     /// Uniform below `bound`, which is not zero.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        self.0.random_range(..bound)
     }
 
     /// As [`between`](Random::between), from whole seconds to whole seconds, without a division.
     #[inline]
     pub(crate) fn seconds(&mut self, least: u64, end: u64) -> Duration {
-        let bits = self.next();
+        let bits: u64 = self.0.random();
         let secs = least + (((bits >> 32) * (end - least)) >> 32);
         let nanos = ((bits & u64::from(u32::MAX)) * 1_000_000_000) >> 32;
         Duration::new(secs, nanos as u32)
@@ -50,24 +45,13 @@ impl Random {
 
     /// Exponential, with mean 1: a gap of a Poisson process.
     pub(crate) fn exponential(&mut self) -> f64 {
-        -self.unit().ln()
+        Exp1.sample(&mut self.0)
     }
 
     /// Log-normal, with this median and upper quartile.
     pub(crate) fn log_normal(&mut self, median: f64, upper_quartile: f64) -> f64 {
         let sigma = (upper_quartile / median).ln() / UPPER_QUARTILE;
-        median * (sigma * self.normal()).exp()
-    }
-
-    /// Standard normal, by the transform of Box and Muller.
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.unit().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
-    }
-
-    /// Uniform above 0, up to 1.
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        LogNormal::new(median.ln(), sigma).expect("a finite sigma").sample(&mut self.0)
     }
 }
 
@@ -90,16 +74,12 @@ fn delays_keep_to_their_bounds_and_repeat() {
 }
 
 #[test]
-fn what_is_drawn_has_the_moments_of_its_distribution() {
+fn delays_are_log_normal_with_the_median_and_the_upper_quartile_that_were_asked_for() {
     const DRAWS: usize = 100_000;
     let mut random = Random::new(3);
-    let mean = |draws: &[f64]| draws.iter().sum::<f64>() / DRAWS as f64;
-    let units: Vec<_> = (0..DRAWS).map(|_| random.unit()).collect();
-    assert!(units.iter().all(|&unit| unit > 0.0 && unit <= 1.0));
-    assert!((mean(&units) - 0.5).abs() < 0.01);
-    let gaps: Vec<_> = (0..DRAWS).map(|_| random.exponential()).collect();
-    assert!(gaps.iter().all(|&gap| gap >= 0.0) && (mean(&gaps) - 1.0).abs() < 0.02);
-    let normals: Vec<_> = (0..DRAWS).map(|_| random.normal()).collect();
-    let squares: Vec<_> = normals.iter().map(|normal| normal * normal).collect();
-    assert!(mean(&normals).abs() < 0.02 && (mean(&squares) - 1.0).abs() < 0.03);
+    let draws: Vec<_> = (0..DRAWS).map(|_| random.log_normal(20.0, 50.0)).collect();
+    let share_below =
+        |bound| draws.iter().filter(|&&draw| draw < bound).count() as f64 / DRAWS as f64;
+    assert!((share_below(20.0) - 0.5).abs() < 0.01, "{}", share_below(20.0));
+    assert!((share_below(50.0) - 0.75).abs() < 0.01, "{}", share_below(50.0));
 }

@@ -41,7 +41,7 @@ fn threads(request: &Request, workload: Workload) -> Vec<usize> {
 fn variants(request: &Request, workload: Workload) -> &[u64] {
     let chosen = match (workload, workload.kind()) {
         (Workload::Scale, _) => request.pending.as_slice(),
-        (_, Kind::Purgatory) => request.rates.as_slice(),
+        (Workload::Service, _) | (_, Kind::Purgatory) => request.rates.as_slice(),
         _ => &[],
     };
     if chosen.is_empty() { workload.variants() } else { chosen }

@@ -141,19 +141,12 @@ fn short(value: f64) -> String {
 
 /// Columns, the first to the left and the others to the right.
 fn align(lines: &[Vec<String>]) -> String {
-    let width = |i: usize| lines.iter().filter_map(|line| line.get(i)).map(String::len).max();
-    let mut text = String::new();
-    for line in lines {
-        for (i, cell) in line.iter().enumerate() {
-            let width = width(i).unwrap_or(0);
-            let _ = match i {
-                0 => write!(text, "  {cell:<width$}"),
-                _ => write!(text, "  {cell:>width$}"),
-            };
-        }
-        text.push('\n');
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::NOTHING).add_rows(lines);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
-    text
+    format!("{}\n", table.trim_fmt())
 }
 
 #[cfg(test)]

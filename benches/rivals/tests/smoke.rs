@@ -122,6 +122,22 @@ fn reset_moves_as_many_as_it_is_asked_to_and_none_fires() {
 }
 
 #[test]
+fn resets_to_earlier_times_move_as_many_and_none_fires() {
+    check("reset-earlier", "1,2", |record| {
+        count(record, "reset") == n(record) && count(record, "fired") == 0
+    });
+}
+
+#[test]
+fn a_service_has_its_late_requests_expire_and_no_others() {
+    check("service", "1,2", |record| {
+        let is_ours = record["contender"].as_str().unwrap().starts_with("tickless");
+        let is_early = is_ours && count(record, "early") > 0;
+        count(record, "fired") == count(record, "expired") && !is_early
+    });
+}
+
+#[test]
 fn fire_all_fires_all() {
     check("fire-all", "1,2", |record| {
         count(record, "fired") == n(record) && count(record, "scheduled") == n(record)

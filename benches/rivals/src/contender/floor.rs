@@ -94,8 +94,8 @@ impl<K: Ticker> Contender for Floor<K> {
 
     fn lacks(workload: Workload) -> Option<&'static str> {
         match workload {
-            Workload::CancelHeavy | Workload::Reset => None,
-            _ => Some("a floor for cancel-heavy and reset only"),
+            Workload::CancelHeavy | Workload::Reset | Workload::ResetEarlier => None,
+            _ => Some("a floor for cancel-heavy and the resets only"),
         }
     }
 

@@ -69,7 +69,12 @@ impl<W: Way> Contender for Tokio<W> {
     fn lacks(workload: Workload) -> Option<&'static str> {
         let has_lanes = matches!(
             workload,
-            Workload::CancelHeavy | Workload::FireAll | Workload::Reset | Workload::Scale
+            Workload::CancelHeavy
+                | Workload::FireAll
+                | Workload::Reset
+                | Workload::ResetEarlier
+                | Workload::Scale
+                | Workload::Service
         );
         let is_same = !W::HAS_TASKS && !has_lanes;
         is_same.then_some("the same as tokio, whose producers are threads here")
@@ -142,7 +147,10 @@ fn on_tasks<L: Lane>(runtime: &Runtime, lanes: Vec<L>) -> (Vec<L>, Section) {
                 tokio::task::yield_now().await;
             }
             while lane.burst() {
-                tokio::task::yield_now().await;
+                match lane.pause() {
+                    Duration::ZERO => tokio::task::yield_now().await,
+                    pause => sleep(pause).await,
+                }
             }
             gate.leave();
             lane

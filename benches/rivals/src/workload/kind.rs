@@ -11,6 +11,8 @@ pub(crate) enum Workload {
     CancelHeavy,
     Handoff,
     Reset,
+    ResetEarlier,
+    Service,
     FireAll,
     Scale,
     Steady,
@@ -72,10 +74,12 @@ impl Kind {
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 13] = [
+    pub(crate) const ALL: [Workload; 15] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
+        Workload::ResetEarlier,
+        Workload::Service,
         Workload::FireAll,
         Workload::Scale,
         Workload::Steady,
@@ -94,6 +98,8 @@ impl Workload {
             Workload::CancelHeavy => "cancel-heavy",
             Workload::Handoff => "handoff",
             Workload::Reset => "reset",
+            Workload::ResetEarlier => "reset-earlier",
+            Workload::Service => "service",
             Workload::FireAll => "fire-all",
             Workload::Scale => "scale",
             Workload::Steady => "steady",
@@ -122,6 +128,10 @@ impl Workload {
             Workload::CancelHeavy => "cancel the oldest of 10,000 timers, schedule another",
             Workload::Handoff => "one thread schedules, another cancels, batches of 64 travel",
             Workload::Reset => "move one of 100,000 timers, picked at random",
+            Workload::ResetEarlier => "as reset, every other time to an earlier deadline",
+            Workload::Service => {
+                "a server's timeouts, nearly all cancelled; some are moved, some fire"
+            }
             Workload::FireAll => "1,000,000 timers within 2 s, all of which fire",
             Workload::Scale => "cancel-heavy with up to 10,000,000 timers pending",
             Workload::Steady => "500,000 timers pending, 500,000 per second fire",
@@ -149,7 +159,11 @@ impl Workload {
     /// How many threads it has.
     pub(crate) fn threads(self) -> Threads {
         match self {
-            Workload::CancelHeavy | Workload::FireAll | Workload::Reset => Threads::Any,
+            Workload::CancelHeavy
+            | Workload::FireAll
+            | Workload::Reset
+            | Workload::ResetEarlier
+            | Workload::Service => Threads::Any,
             Workload::Handoff => Threads::Fixed(2),
             _ => Threads::Fixed(1),
         }
@@ -160,6 +174,7 @@ impl Workload {
         match self {
             Workload::Scale => &[1_000, 100_000, 1_000_000, 10_000_000],
             Workload::Wakeups => &[0, 5_000],
+            Workload::Service => &[0, 1_000_000],
             Workload::PurgatoryShort | Workload::PurgatoryLong => {
                 &[10_000, 50_000, 100_000, 500_000, 1_000_000]
             }
@@ -172,7 +187,10 @@ impl Workload {
         match self {
             Workload::Scale => format!("{variant} pending"),
             Workload::Wakeups => format!("{variant} us of jitter"),
-            Workload::PurgatoryShort | Workload::PurgatoryLong => format!("{variant} per s"),
+            Workload::Service if variant == 0 => "flat out".to_owned(),
+            Workload::Service | Workload::PurgatoryShort | Workload::PurgatoryLong => {
+                format!("{variant} per s")
+            }
             _ => String::new(),
         }
     }
@@ -183,7 +201,15 @@ impl Workload {
             Workload::CancelHeavy | Workload::Handoff => {
                 &[("drained ns", "drained_ns_per_op"), ("growth MB", "rss_growth_mb")]
             }
-            Workload::Reset => &[("drained ns", "drained_ns_per_op")],
+            Workload::Reset | Workload::ResetEarlier => &[("drained ns", "drained_ns_per_op")],
+            Workload::Service => &[
+                ("timers' cpu ns", "timers_cpu_ns_per_op"),
+                ("per s", "per_s"),
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("early", "early"),
+                ("resident MB", "resident_mb"),
+            ],
             Workload::FireAll | Workload::Single => &[
                 ("p50 us", "late_us.p50"),
                 ("p99 us", "late_us.p99"),

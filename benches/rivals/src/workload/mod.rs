@@ -11,6 +11,7 @@ mod outcome;
 mod pace;
 mod purgatory;
 mod reset;
+mod service;
 mod single;
 mod stall;
 mod steady;
@@ -32,7 +33,9 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
     let outcome = match plan.workload {
         Workload::CancelHeavy => cancel_heavy::run::<C>(plan),
         Workload::Handoff => handoff::run::<C>(plan),
-        Workload::Reset => reset::run::<C>(plan),
+        Workload::Reset => reset::run::<C>(plan, reset::HEARTBEATS),
+        Workload::ResetEarlier => reset::run::<C>(plan, reset::BOTH_WAYS),
+        Workload::Service => service::run::<C>(plan),
         Workload::FireAll => fire_all::run::<C>(plan),
         Workload::Scale => cancel_heavy::run_among_others::<C>(plan),
         Workload::Steady => steady::run::<C>(plan),

@@ -72,6 +72,9 @@ struct Load<'a, P: Purgatory> {
 
 /// Measures a purgatory from the first operation that comes until the last one is over.
 pub(crate) fn run<P: Purgatory>(plan: &Plan, latency: Latency) -> Result<Outcome, BenchError> {
+    if plan.variant == 0 {
+        return Err(plan.wrong("it needs a rate"));
+    }
     let count = plan.count(plan.operations, 500);
     let arrivals = arrivals(count, plan.variant, latency, &mut Random::new(1));
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,5 @@
-//! `reset`: heartbeats. Many live timers, one of which is moved at a time.
+//! `reset`: heartbeats. Many live timers, one of which is moved at a time, always by as much; and
+//! `reset-earlier`, where every other deadline is earlier than the one before.
 
 use std::time::Duration;
 
@@ -14,12 +15,23 @@ use crate::slots::Slots;
 
 const LIVE: u64 = 100_000;
 const RESETS: u64 = 2_000_000;
-const DELAY: Duration = Duration::from_secs(30);
+
+/// The delays of a timer, in turn.
+pub(crate) type Delays = [Duration; 2];
+
+/// Every deadline is later than the one before.
+pub(crate) const HEARTBEATS: Delays = [Duration::from_secs(30); 2];
+
+/// Every other deadline is earlier.
+pub(crate) const BOTH_WAYS: Delays = [Duration::from_secs(30), Duration::from_secs(10)];
 
 /// One thread's timers.
 struct Heartbeats<P: Producer> {
     producer: P,
     timers: Slots<P::Timer>,
+    delays: Delays,
+    /// Which delay a timer has now.
+    which: Vec<bool>,
     next_token: u64,
     random: Random,
     left: u64,
@@ -27,13 +39,13 @@ struct Heartbeats<P: Producer> {
 }
 
 /// Measures a contender.
-pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) fn run<C: Contender>(plan: &Plan, delays: Delays) -> Result<Outcome, BenchError> {
     let contender = C::start(setup(plan))?;
     let threads = plan.threads as u64;
     let live = (plan.count(LIVE, 100) / threads).max(1);
     let resets = plan.count(RESETS, 100);
     let lanes = (0..threads)
-        .map(|lane| Heartbeats::new(contender.producer(), lane, live as usize, resets))
+        .map(|lane| Heartbeats::new(contender.producer(), lane, live as usize, resets, delays))
         .collect();
     let (lanes, section) = contender.drive(lanes);
     let Drained { wall, cpu_ns, growth_bytes } = drain(&contender, plan, &section)?;
@@ -57,10 +69,12 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
 // === impl Heartbeats ===
 
 impl<P: Producer> Heartbeats<P> {
-    fn new(producer: P, lane: u64, live: usize, resets: u64) -> Heartbeats<P> {
+    fn new(producer: P, lane: u64, live: usize, resets: u64, delays: Delays) -> Heartbeats<P> {
         Heartbeats {
             producer,
             timers: Slots::new(live),
+            delays,
+            which: vec![false; live],
             // Tokens differ: some contenders take them for names.
             next_token: (lane + 1) << 40,
             random: Random::new(lane + 1),
@@ -73,7 +87,7 @@ impl<P: Producer> Heartbeats<P> {
 impl<P: Producer> Lane for Heartbeats<P> {
     fn prepare(&mut self) {
         for at in 0..self.timers.len() {
-            self.producer.schedule(self.timers.at(at), DELAY, self.next_token);
+            self.producer.schedule(self.timers.at(at), self.delays[0], self.next_token);
             self.next_token += 1;
         }
     }
@@ -84,7 +98,9 @@ impl<P: Producer> Lane for Heartbeats<P> {
             let at = self.random.below(self.timers.len() as u64) as usize;
             let token = self.next_token;
             self.next_token += 1;
-            self.in_time += u64::from(self.producer.reset(self.timers.at(at), DELAY, token));
+            self.which[at] ^= true;
+            let delay = self.delays[usize::from(self.which[at])];
+            self.in_time += u64::from(self.producer.reset(self.timers.at(at), delay, token));
         }
         self.left -= resets;
         self.left > 0
