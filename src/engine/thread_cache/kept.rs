@@ -7,7 +7,8 @@
 //!
 //! *Tested by*: here, `tests/inside.rs`, `tests/freed_early.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 use std::ptr::NonNull;
 
@@ -25,18 +26,24 @@ pub(super) struct Kept(NonNull<dyn AnyCache>);
 
 /// All caches of a thread, by engine number.
 pub(super) struct Caches {
-    kept: BTreeMap<u32, Kept>,
+    kept: HashMap<u32, Kept, BuildHasherDefault<ByNumber>>,
     /// The number of stops when the thread last looked.
     stops: u64,
     /// An engine that had stopped by then, but was in use.
     left_over: Option<u32>,
 }
 
+/// A hasher for engine numbers. They are given out in turn, so a multiplication is as good as any
+/// hash.
+#[derive(Default)]
+struct ByNumber(u64);
+
 // === impl Caches ===
 
 impl Caches {
     pub(super) const fn new() -> Caches {
-        Caches { kept: BTreeMap::new(), stops: 0, left_over: None }
+        let kept = HashMap::with_hasher(BuildHasherDefault::new());
+        Caches { kept, stops: 0, left_over: None }
     }
 
     /// Returns the thread's cache of engine `number`.
@@ -64,6 +71,23 @@ impl Caches {
             over.extend(self.kept.remove_entry(&number));
         }
         over
+    }
+}
+
+// === impl ByNumber ===
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The golden ratio: the high bits, which tell slots apart, then depend on all other bits.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 
@@ -123,8 +147,11 @@ mod tests {
     fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
         let mut caches = Caches::new();
         (0..1000).for_each(|number| caches.keep(number, Kept::new(Box::new(Part(number)))));
-        let mut take = |in_use, stops| -> Vec<u32> {
-            caches.take_stopped(in_use, stops).iter().map(|(number, _)| *number).collect()
+        let mut take = |in_use, stops| {
+            let taken = caches.take_stopped(in_use, stops);
+            let mut numbers: Vec<u32> = taken.iter().map(|(number, _)| *number).collect();
+            numbers.sort_unstable();
+            numbers
         };
         (0..1000).for_each(|in_use| assert!(take(in_use, 0).is_empty()));
         assert_eq!(QUESTIONS.take(), 0);
