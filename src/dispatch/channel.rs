@@ -118,26 +118,21 @@ impl<T> Channel<T> {
         Channel { sender, waits: false, counts: Arc::default() }
     }
 
+    /// Sends the payloads. One that is not sent is counted before it is dropped: a drop may panic.
     fn send_all(&self, payloads: impl Iterator<Item = T>) {
         for payload in payloads {
-            self.send(payload);
+            let sent = match self.waits {
+                true => self.sender.send(payload).map_err(TrySendError::from),
+                false => self.sender.try_send(payload),
+            };
+            let count = match &sent {
+                Ok(()) => &self.counts.sent,
+                Err(TrySendError::Full(_)) => &self.counts.dropped,
+                Err(TrySendError::Disconnected(_)) => &self.counts.disconnected,
+            };
+            // ORDER: Relaxed - a statistic, which orders nothing.
+            count.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Sends one payload. One that is not sent is counted before it is dropped: a drop may panic.
-    fn send(&self, payload: T) {
-        let sent = if self.waits {
-            self.sender.send(payload).map_err(|error| TrySendError::Disconnected(error.0))
-        } else {
-            self.sender.try_send(payload)
-        };
-        let count = match &sent {
-            Ok(()) => &self.counts.sent,
-            Err(TrySendError::Full(_)) => &self.counts.dropped,
-            Err(TrySendError::Disconnected(_)) => &self.counts.disconnected,
-        };
-        // ORDER: Relaxed - a statistic, which orders nothing.
-        count.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -48,10 +48,8 @@ pub use channel::{Channel, ChannelStats, DueChannel};
 pub use handler::{Handler, Inline, IntoPayload};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use panics::Panics;
 #[doc(hidden)]
-pub use panics::{contained, contained_or, drop_each};
+pub use panics::{Panics, contained, contained_or, drop_each};
 #[cfg(not(any(loom, shuttle)))]
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,

@@ -25,7 +25,7 @@ pub struct Monitor<S> {
 // === impl Monitor ===
 
 impl<S> Monitor<S> {
-    pub(super) fn new(read: impl Fn() -> S + Send + Sync + 'static) -> Monitor<S> {
+    pub(crate) fn new(read: impl Fn() -> S + Send + Sync + 'static) -> Monitor<S> {
         Monitor { read: Arc::new(read) }
     }
 

@@ -10,17 +10,14 @@
 //! `tests/keyed_panics.rs`, `tests/periodic_ends.rs`.
 
 use std::any::Any;
-#[cfg(not(any(loom, shuttle)))]
-use std::panic::resume_unwind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::sync::assert_outside;
 
 /// The first panic of several calls.
-#[cfg(not(any(loom, shuttle)))]
 #[derive(Debug)]
 #[must_use = "a panic goes on when it is told to"]
-pub(crate) struct Panics {
+pub struct Panics {
     first: Option<Box<dyn Any + Send>>,
 }
 
@@ -60,53 +57,34 @@ fn forget_if_it_panics(f: impl FnOnce()) {
 
 // === impl Panics ===
 
-#[cfg(not(any(loom, shuttle)))]
 impl Panics {
     /// Nothing has panicked.
-    pub(crate) fn none() -> Panics {
+    pub fn none() -> Panics {
         Panics { first: None }
     }
 
     /// Calls `f`. `None`: it panicked.
-    pub(crate) fn run<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
-        match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(result) => Some(result),
-            Err(panic) if self.first.is_none() => {
-                self.first = Some(panic);
-                None
-            }
-            Err(panic) => {
-                contained(|| drop(panic));
-                None
-            }
-        }
+    pub fn run<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        let keep_the_first = |panic| match self.first {
+            None => self.first = Some(panic),
+            Some(_) => _ = contained(|| drop(panic)),
+        };
+        catch_unwind(AssertUnwindSafe(f)).map_err(keep_the_first).ok()
     }
 
     /// Drops `value`.
-    pub(crate) fn drop<T>(&mut self, value: T) {
+    pub fn drop<T>(&mut self, value: T) {
         self.run(|| drop(value));
     }
 
     /// Resumes the first panic, if there is one.
-    pub(crate) fn go_on(mut self) {
+    pub fn go_on(mut self) {
         if let Some(panic) = self.first.take() {
             resume_unwind(panic);
         }
     }
-
-    /// As `go_on`, for a caller that returns `answer`. It is dropped if there was a panic.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn go_on_or<R>(mut self, answer: R) -> R {
-        if self.first.is_some() {
-            self.drop(answer);
-            self.go_on();
-            unreachable!("a panic goes on");
-        }
-        answer
-    }
 }
 
-#[cfg(not(any(loom, shuttle)))]
 impl Drop for Panics {
     /// Swallows a panic that was not resumed: the thread is unwinding from another one.
     fn drop(&mut self) {
@@ -143,15 +121,5 @@ mod tests {
         panics.drop(Bomb);
         assert_eq!(panics.run(|| 8), Some(8));
         assert_eq!(caught(|| panics.go_on()), "first");
-    }
-
-    #[cfg(feature = "keyed")]
-    #[test]
-    fn an_answer_is_dropped_where_something_panicked_and_given_where_nothing_did() {
-        assert_eq!(Panics::none().go_on_or(7), 7);
-        Panics::none().go_on();
-        let mut panics = Panics::none();
-        panics.run(|| resume_unwind(Box::new("first")));
-        assert_eq!(caught(|| panics.go_on_or(Bomb)), "first");
     }
 }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_would_close_a_circle_is_refused() {
+    fn a_wait_that_would_close_a_circle_is_refused() {
         let [a, b, c] = [Party::Engine(1), Party::Pool(1), Party::Engine(2)];
         let wait = |from: &[Party], awaited| Wait { waiting: from.to_vec(), awaited };
         let waits = [wait(&[a], b), wait(&[b], c)];

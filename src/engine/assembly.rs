@@ -67,7 +67,7 @@ impl Builder {
     ) -> Result<Engine<T>, BuildError> {
         let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
         let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
-        let geometry = Geometry::new(self.slots, reach)?;
+        let geometry = Geometry::new(self.slots, reach).map_err(BuildError::Geometry)?;
         let shards = self.shard_count()?;
         let has_threads = self.has_threads()?;
         if self.max_pending == Some(0) {
@@ -97,7 +97,14 @@ impl Builder {
         let core = Core { shards, shared, observers, clock, scale, ending, routed };
         let core = Arc::new(core);
         ENGINES.enter(number, &core);
-        self.start(core, has_threads)
+        let reapers = if has_threads { core.shards.len() } else { 0 };
+        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads)) };
+        for index in 0..reapers {
+            // On an error, the engine is dropped, which stops the reapers that were started.
+            let thread = self.start(engine.core(), index).map_err(BuildError::Thread)?;
+            engine.inner.threads().push(thread);
+        }
+        Ok(engine)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -129,34 +136,14 @@ impl Builder {
                 let hook = hook.clone();
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
-                Bell::Hook(Hook::new(move || {
-                    contained(|| hook(shard));
-                }))
+                Bell::Hook(Hook::new(move || _ = contained(|| hook(shard))))
             }
             None => Bell::None,
         }))
     }
 
-    /// Starts a reaper for each shard, if the engine has threads. If one cannot be started, the
-    /// others are stopped.
+    /// Starts the reaper of a shard.
     fn start<T: Send + 'static>(
-        &self,
-        core: Arc<Core<T>>,
-        has_threads: bool,
-    ) -> Result<Engine<T>, BuildError> {
-        let mut failure = None;
-        let start = |i| self.start_one(&core, i).map_err(|error| failure = Some(error)).ok();
-        let reapers = if has_threads { core.shards.len() } else { 0 };
-        let threads = (0..reapers).map_while(start).collect();
-        // From here on, dropping the engine stops the reapers that were started.
-        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads, threads)) };
-        match failure {
-            None => Ok(engine),
-            Some(error) => Err(BuildError::Thread(error)),
-        }
-    }
-
-    fn start_one<T: Send + 'static>(
         &self,
         core: &Arc<Core<T>>,
         index: usize,

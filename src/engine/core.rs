@@ -9,7 +9,7 @@ use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
 use crate::memory::Shared;
 use crate::reaper::{Ending, Observer, Reaper, Turns};
 use crate::shard::Shard;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::thread_cache::{self, ENGINES};
@@ -30,7 +30,7 @@ pub(super) struct Core<T> {
     // The shards are dropped first: they give entries up to the shared state when they end.
     pub(super) shards: Box<[Shard<T>]>,
     pub(super) shared: Shared<T>,
-    pub(super) observers: Box<[Observer]>,
+    pub(super) observers: Arc<[Observer]>,
     pub(super) clock: Clock,
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
@@ -106,7 +106,7 @@ impl<T> Core<T> {
     pub(super) fn stop(&self) -> Vec<T> {
         let pending = self.ending.stop(&self.shards, &self.shared);
         thread_cache::count_stop();
-        for observer in &self.observers {
+        for observer in &*self.observers {
             // Nothing that is still due will be handed over.
             observer.caught_up(self.clock.now_ns());
         }

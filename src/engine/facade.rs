@@ -18,7 +18,8 @@ use crate::time::Clock;
 
 use super::core::Core;
 use super::stopping::Inner;
-use super::{Builder, Handle, When, thread_cache};
+use super::thread_cache::{self, Lent};
+use super::{Builder, Handle, When};
 
 /// A timer engine.
 ///
@@ -117,10 +118,9 @@ impl Engine {
     /// The engine is not running yet, and its threads could not be started.
     /// [`try_global`](Engine::try_global) returns the error instead.
     pub fn global() -> &'static Engine {
-        match Engine::try_global() {
-            Ok(engine) => engine,
-            Err(error) => panic!("the process's own engine could not be started: {error}"),
-        }
+        Engine::try_global().unwrap_or_else(|error| {
+            panic!("the process's own engine could not be started: {error}")
+        })
     }
 
     /// As [`global`](Engine::global), but returns the error instead of panicking. The next call
@@ -136,9 +136,8 @@ impl Engine {
         let mut known = GLOBAL.load(Ordering::Acquire);
         loop {
             // SAFETY: an engine that was published is never freed, and is only shared from then on.
-            match unsafe { known.as_ref() } {
-                Some(engine) if !engine.is_inherited() => return Ok(engine),
-                _ => {}
+            if let Some(engine) = unsafe { known.as_ref() }.filter(|it| !it.is_inherited()) {
+                return Ok(engine);
             }
             let built = Box::into_raw(Box::new(Engine::new()?));
             // ORDER: AcqRel - publishes the engine; Acquire - sees the engine of a thread that was
@@ -253,6 +252,12 @@ impl<T: Send + 'static> Engine<T> {
     pub(super) fn core(&self) -> &Arc<Core<T>> {
         &self.inner.core
     }
+
+    /// Lends the calling thread's cache of the engine. `None`: the engine is another process's.
+    #[inline(always)]
+    pub(super) fn cache(&self) -> Option<Lent<T>> {
+        thread_cache::of(self.core().id())
+    }
 }
 
 // === impl Engine: scheduling ===
@@ -333,7 +338,7 @@ impl<T: Send + 'static> Engine<T> {
         if shard >= self.shards() {
             return Err(BindError::NoSuchShard { shard, shards: self.shards() });
         }
-        let mut cache = thread_cache::of(self.core()).ok_or(BindError::Forked)?;
+        let mut cache = self.cache().ok_or(BindError::Forked)?;
         if cache.is_spare() {
             return Err(BindError::ThreadEnds);
         }
@@ -353,7 +358,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = thread_cache::of(self.core()) else {
+        let Some(mut cache) = self.cache() else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

@@ -1,6 +1,5 @@
 //! The caller's end of a timer, and a guard that cancels a timer when it is dropped.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -173,50 +172,12 @@ impl<T: Send + 'static> Handle<T> {
     /// handle drops it.
     #[inline]
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
-        self.move_to(when.into())
-    }
-
-    /// Returns the state of the timer, which may change right after. One atomic load.
-    pub fn state(&self) -> State {
-        let word = self.as_entry().word();
-        match word.phase() {
-            Phase::Pending if word.in_list() => State::Pending,
-            Phase::Fired => State::Fired,
-            _ => State::Stopped,
-        }
-    }
-
-    /// Returns when the timer is due (or was, if it has fired): its deadline rounded up to the
-    /// tick. Returns `None` if it never fires, or if its engine has stopped.
-    pub fn deadline(&self) -> Option<Instant> {
-        let entry = self.as_entry();
-        let deadline = entry.word().deadline();
-        let cache: Lent<T> = thread_cache::of_number(entry.engine())?;
-        // A stopped engine may still be in some thread's cache, so the result must not depend on
-        // whether it is found.
-        if cache.core.is_stopping() { None } else { cache.core.instant_of(deadline) }
-    }
-
-    /// Turns the handle into a guard that cancels the timer when it is dropped, also during a
-    /// panic.
-    pub fn cancel_on_drop(self) -> CancelOnDrop<Handle<T>> {
-        CancelOnDrop::new(self)
-    }
-
-    /// The handle's entry.
-    #[inline]
-    pub(super) fn as_entry(&self) -> &Entry<T> {
-        // SAFETY: the handle keeps the entry allocated.
-        unsafe { self.entry.as_ref() }
-    }
-
-    #[inline]
-    fn move_to(&mut self, when: When) -> Result<(), ResetError> {
+        let when = when.into();
         // The entry may not be in the processor's cache: it is fetched while the time is read.
         prefetch(self.entry.as_ptr());
         let moment = Moment::now();
         let number = self.as_entry().engine();
-        let Some(mut cache): Option<Lent<T>> = thread_cache::of_number(number) else {
+        let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {
             return Err(self.refusal());
         };
         let ThreadCache { core, producer, watch, shard } = &mut *cache;
@@ -239,13 +200,44 @@ impl<T: Send + 'static> Handle<T> {
         }
     }
 
+    /// Returns the state of the timer, which may change right after. One atomic load.
+    pub fn state(&self) -> State {
+        let word = self.as_entry().word();
+        match word.phase() {
+            Phase::Pending if word.in_list() => State::Pending,
+            Phase::Fired => State::Fired,
+            _ => State::Stopped,
+        }
+    }
+
+    /// Returns when the timer is due (or was, if it has fired): its deadline rounded up to the
+    /// tick. Returns `None` if it never fires, or if its engine has stopped.
+    pub fn deadline(&self) -> Option<Instant> {
+        let entry = self.as_entry();
+        let deadline = entry.word().deadline();
+        let cache: Lent<T> = thread_cache::of(entry.engine())?;
+        // A stopped engine may still be in some thread's cache, so the result must not depend on
+        // whether it is found.
+        if cache.core.is_stopping() { None } else { cache.core.instant_of(deadline) }
+    }
+
+    /// Turns the handle into a guard that cancels the timer when it is dropped, also during a
+    /// panic.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Handle<T>> {
+        CancelOnDrop::new(self)
+    }
+
+    /// The handle's entry.
+    #[inline]
+    pub(super) fn as_entry(&self) -> &Entry<T> {
+        // SAFETY: the handle keeps the entry allocated.
+        unsafe { self.entry.as_ref() }
+    }
+
     /// Why the timer could not be moved.
     #[cold]
     fn refusal(&self) -> ResetError {
-        match self.as_entry().word().phase() {
-            Phase::Fired => ResetError::TooLate,
-            _ => ResetError::Stopped,
-        }
+        if self.state() == State::Fired { ResetError::TooLate } else { ResetError::Stopped }
     }
 }
 
@@ -260,22 +252,18 @@ impl<T: Send + 'static> Cancel for Handle<T> {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Pending => "pending",
-            State::Fired => "fired",
-            State::Stopped => "stopped",
-        })
-    }
-}
-
 impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         // SAFETY: the handle is being dropped and is not used again.
         unsafe { producer::let_go(self.entry, Producers) };
     }
 }
+
+display! { State {
+    Pending => "pending",
+    Fired => "fired",
+    Stopped => "stopped",
+} }
 
 debug! { impl[T: Send + 'static] Handle[T] { state = |this| this.state() } }
 

@@ -10,6 +10,7 @@ use crate::time::Tick;
 
 use super::core::Core;
 use super::thread_cache::{self, Lent, is_inherited};
+use super::when::Start;
 use super::{Engine, Handle, When};
 
 /// A weak reference to an engine for closures: its number. It does not keep the engine alive.
@@ -44,12 +45,13 @@ impl EngineRef {
     /// engine is gone.
     #[inline]
     pub(crate) fn time_of(self, when: When) -> Option<Instant> {
-        if let Some(deadline) = when.as_instant() {
-            return Some(deadline);
-        }
-        if when.is_now() {
+        match when {
+            When { start: Start::At(deadline), slack: Duration::ZERO } => return Some(deadline),
             // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
-            return self.now();
+            When { start: Start::After(Duration::ZERO), slack: Duration::ZERO } => {
+                return self.now();
+            }
+            _ => {}
         }
         let mut cache = self.lent()?;
         let now_ns = cache.now_ns();
@@ -66,13 +68,13 @@ impl EngineRef {
         Some(self.lent()?.now_ns())
     }
 
-    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`. `None`:
-    /// the engine is gone.
+    /// Returns the time on the engine's clock at which `when` is due, for `schedule_at_ns`, which
+    /// returns an error if the engine is gone.
     #[inline]
-    pub(crate) fn due_ns(self, when: When) -> Option<u64> {
-        let mut cache = self.lent()?;
+    pub(crate) fn due_ns(self, when: When) -> u64 {
+        let Some(mut cache) = self.lent() else { return 0 };
         let now_ns = cache.now_ns();
-        Some(when.due_ns(&cache.core, now_ns))
+        when.due_ns(&cache.core, now_ns)
     }
 
     /// Computes when a timer for `deadline` is due; a `deadline` of `None` is never. Returns `None`
@@ -141,7 +143,7 @@ impl EngineRef {
 
     #[inline]
     fn lent(self) -> Option<Lent<Task>> {
-        thread_cache::of_number(self.0)
+        thread_cache::of(self.0)
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, PoisonError, thread};
+use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, MutexGuard, Ordering, PoisonError, thread};
 
 use super::Engine;
 use super::core::Core;
@@ -128,13 +128,13 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    pub(super) fn new(
-        core: Arc<Core<T>>,
-        has_threads: bool,
-        threads: Vec<JoinHandle<()>>,
-    ) -> Inner<T> {
-        let gave_up = AtomicBool::new(false);
-        Inner { core, has_threads, threads: Mutex::new(threads), gave_up }
+    pub(super) fn new(core: Arc<Core<T>>, has_threads: bool) -> Inner<T> {
+        let (threads, gave_up) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        Inner { core, has_threads, threads, gave_up }
+    }
+
+    pub(super) fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().expect("nothing panics under this lock")
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
@@ -173,7 +173,7 @@ impl<T: Send + 'static> Inner<T> {
     /// out. Only one of several stoppers joins, because another may be running on a thread that is
     /// being joined.
     fn join(&self) {
-        let threads = mem::take(&mut *self.threads.lock().expect("nothing panics under this lock"));
+        let threads = mem::take(&mut *self.threads());
         let here = thread::current().id();
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != here) {
             thread.join().expect("a reaper does not panic");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::entry::Reset;
 use crate::time::Tick;
 
-use super::{Engine, Handle, When, thread_cache};
+use super::{Engine, Handle, When};
 
 // === impl Engine ===
 
@@ -14,7 +14,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns the tick of a timer that is due `when`, as `schedule` computes it.
     pub(crate) fn tick_of(&self, when: When) -> Tick {
         // If the engine is another process's, `schedule` returns the error.
-        let Some(mut cache) = thread_cache::of(self.core()) else { return Tick::NEVER };
+        let Some(mut cache) = self.cache() else { return Tick::NEVER };
         let now_ns = cache.now_ns();
         when.tick(&cache.core, now_ns)
     }
@@ -26,7 +26,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Counts a timer that [`Handle::postpone`] has moved.
     pub(crate) fn count_reset(&self) {
-        if let Some(mut cache) = thread_cache::of(self.core()) {
+        if let Some(mut cache) = self.cache() {
             cache.producer.count_reset();
         }
     }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::time::{Tick, saturating_ns};
 
-use super::Engine;
 use super::core::Core;
 
 /// When a timer is due: after a delay or at a point in time, and how much later it may fire.
@@ -33,13 +32,13 @@ use super::core::Core;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "it says when, and schedules nothing"]
 pub struct When {
-    start: Start,
-    slack: Duration,
+    pub(super) start: Start,
+    pub(super) slack: Duration,
 }
 
 /// The earliest time at which the timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Start {
+pub(super) enum Start {
     After(Duration),
     At(Instant),
 }
@@ -108,9 +107,8 @@ impl When {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub const fn slack(mut self, slack: Duration) -> When {
-        self.slack = slack;
-        self
+    pub const fn slack(self, slack: Duration) -> When {
+        When { slack, ..self }
     }
 
     /// The tick at which a timer that is filed at `now_ns` is due.
@@ -136,36 +134,12 @@ impl When {
         core.scale.start_ns(self.tick(core, now_ns)).unwrap_or(u64::MAX)
     }
 
-    /// The given instant, if there is one and no slack: this needs no clock.
-    #[inline]
-    pub(super) fn as_instant(self) -> Option<Instant> {
-        match self.start {
-            Start::At(deadline) if self.slack.is_zero() => Some(deadline),
-            _ => None,
-        }
-    }
-
-    /// Whether the timer is due as soon as possible.
-    #[inline]
-    pub(super) fn is_now(self) -> bool {
-        self.slack.is_zero() && self.start == Start::After(Duration::ZERO)
-    }
-
     #[inline]
     fn start_ns<T>(self, core: &Core<T>, now_ns: u64) -> u64 {
         match self.start {
             Start::After(delay) => now_ns.saturating_add(saturating_ns(delay)),
             Start::At(deadline) => core.clock.ns_at(deadline),
         }
-    }
-}
-
-// === impl Engine: times ===
-
-impl<T: Send + 'static> Engine<T> {
-    /// The time on the engine's clock at which `when` is due, if that clock shows `now_ns`.
-    pub(crate) fn due_ns(&self, when: When, now_ns: u64) -> u64 {
-        when.due_ns(self.core(), now_ns)
     }
 }
 

@@ -203,12 +203,6 @@ impl std::error::Error for BuildError {
     }
 }
 
-impl From<GeometryError> for BuildError {
-    fn from(error: GeometryError) -> BuildError {
-        BuildError::Geometry(error)
-    }
-}
-
 // === impl BindError, TurnError, ResetError, StopError ===
 
 display! { BindError {

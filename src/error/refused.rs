@@ -129,3 +129,5 @@ display! { ScheduleReason {
     Full => "as many timers as allowed are pending",
     Stopped => "the engine has stopped",
 } }
+
+impl Error for ScheduleReason {}

@@ -176,10 +176,8 @@ impl Interval {
     /// # Panics
     /// As [`tick`](Interval::tick).
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        match ready!(self.poll_try_tick(cx)) {
-            Ok(due) => Poll::Ready(due),
-            Err(error) => panic!("an interval cannot tick: {error}"),
-        }
+        let tick = ready!(self.poll_try_tick(cx));
+        Poll::Ready(tick.unwrap_or_else(|error| panic!("an interval cannot tick: {error}")))
     }
 
     /// As [`tick`](Interval::tick), but returns an error instead of panicking.

@@ -9,7 +9,6 @@
 //! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
 //! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
-use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
@@ -19,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, Handle, State, When};
+use crate::error::ScheduleReason;
 use crate::protocol::signal::Signal;
 use crate::sync::Arc;
 
@@ -73,7 +73,8 @@ pub struct Sleep {
     signal: Option<Arc<Signal>>,
 }
 
-/// Why an engine cannot tell when a deadline has passed.
+/// Why an engine cannot tell when a deadline has passed: it did not take the timer, or it stopped
+/// meanwhile. If the engine is full, polling again retries.
 ///
 /// Awaiting a [`Sleep`] or a tick panics with it.
 /// [`Sleep::poll_elapsed`](Sleep::poll_elapsed), [`Sleep::wait`](Sleep::wait) and
@@ -92,14 +93,7 @@ pub struct Sleep {
 /// assert_eq!(pollster::block_on(sleep.wait()), Err(SleepError::Stopped));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SleepError {
-    /// The engine has as many pending timers as its `max_pending` allows. Polling again retries.
-    Full,
-    /// The engine has stopped or was dropped.
-    Stopped,
-}
+pub type SleepError = ScheduleReason;
 
 /// The timer's half of a signal. Rings when it is dropped.
 struct Ringer {
@@ -215,18 +209,18 @@ impl Sleep {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
         }
-        match &self.signal {
-            Some(signal) if self.handle.is_some() => {
-                if signal.register(cx.waker()) {
-                    if self.engine.is_inherited() {
-                        return Poll::Ready(Err(SleepError::Stopped));
-                    }
-                    return Poll::Pending;
-                }
-                Poll::Ready(self.conclude())
-            }
-            _ => self.schedule(cx.waker()),
+        let Some(signal) = self.signal.as_ref().filter(|_| self.handle.is_some()) else {
+            return self.schedule(cx.waker());
+        };
+        if !signal.register(cx.waker()) {
+            let handle = self.handle.take();
+            self.has_elapsed = handle.is_some_and(|handle| handle.state() == State::Fired);
+            return Poll::Ready(if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) });
         }
+        if self.engine.is_inherited() {
+            return Poll::Ready(Err(SleepError::Stopped));
+        }
+        Poll::Pending
     }
 
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
@@ -278,16 +272,17 @@ impl Sleep {
             return Poll::Ready(Ok(()));
         };
         let ringer = Ringer { signal: Some(self.arm(waker).clone()) };
-        let refused = match self.engine.schedule(computed, Task::new(|| drop(ringer))) {
+        match self.engine.schedule(computed, Task::new(|| drop(ringer))) {
             Ok(handle) => {
                 self.handle = Some(handle);
-                return Poll::Pending;
+                Poll::Pending
             }
-            Err(refused) => refused,
-        };
-        let error = if refused.is_full() { SleepError::Full } else { SleepError::Stopped };
-        self.hush(refused.into_payload());
-        Poll::Ready(Err(error))
+            Err(refused) => {
+                let error = refused.reason();
+                self.hush(refused.into_payload());
+                Poll::Ready(Err(error))
+            }
+        }
     }
 
     /// Returns an armed signal. Reuses the last one if its timer has released it, so that the old
@@ -301,13 +296,6 @@ impl Sleep {
             self.signal = Some(signal);
         }
         self.signal.as_ref().expect("it was put there")
-    }
-
-    /// Ends a poll that found the timer ended.
-    fn conclude(&mut self) -> Result<(), SleepError> {
-        let handle = self.handle.take();
-        self.has_elapsed = handle.is_some_and(|handle| handle.state() == State::Fired);
-        if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
     }
 }
 
@@ -348,13 +336,6 @@ impl Drop for Ringer {
 }
 
 // === impl SleepError ===
-
-display! { SleepError {
-    Full => "as many timers as allowed are pending",
-    Stopped => "the engine has stopped",
-} }
-
-impl Error for SleepError {}
 
 /// The kind is `Other`.
 impl From<SleepError> for io::Error {

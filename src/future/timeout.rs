@@ -150,8 +150,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 impl Engine {
     /// As [`timeout`](crate::timeout), on this engine.
     pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = self.sleep(delay);
-        Timeout { inner: future.into_future(), sleep }
+        Timeout { inner: future.into_future(), sleep: self.sleep(delay) }
     }
 
     /// As [`timeout_at`](crate::timeout_at), on this engine. `deadline` is by the engine's clock.
@@ -160,8 +159,7 @@ impl Engine {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = self.sleep_until(deadline);
-        Timeout { inner: future.into_future(), sleep }
+        Timeout { inner: future.into_future(), sleep: self.sleep_until(deadline) }
     }
 }
 

@@ -32,10 +32,9 @@ where
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key (nothing has changed then), or a panic from
     /// dropping the task or the key (which happens last).
-    pub fn cancel<Q>(&self, key: &Q) -> bool
+    pub fn cancel<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.take(key).is_some()
     }
@@ -61,16 +60,18 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use = "`cancel` drops the task, and costs the same"]
-    pub fn take<Q>(&self, key: &Q) -> Option<Task>
+    pub fn take<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Task>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let is_it = |node: &Arc<Node<K>>| *node.key.borrow() == *key;
         let (task, node) = self.door.table.take(self.hash(key), is_it, |_| true)?.call_off();
-        let mut panics = Panics::none();
-        panics.drop(node);
-        Some(panics.go_on_or(task))
+        let (mut task, mut panics) = (Some(task), Panics::none());
+        if panics.run(|| drop(node)).is_none() {
+            panics.drop(task.take());
+        }
+        panics.go_on();
+        task
     }
 
     /// Moves the timer that waits under `key`: it is due at `when`, and not at its old time.
@@ -96,10 +97,13 @@ where
     /// assert_eq!(timers.reset("another", Duration::from_secs(90)), Err(ResetError::Absent));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> Result<(), ResetError>
+    pub fn reset<Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &Q,
+        when: impl Into<When>,
+    ) -> Result<(), ResetError>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let (when, engine) = (when.into(), &self.door.engine);
         // Not under the lock: this may create the thread's cache of the engine.
@@ -142,10 +146,9 @@ where
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key.
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.find(key, |_| ()).is_some()
     }
@@ -155,10 +158,9 @@ where
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key.
-    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
+    pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let tick = self.find(key, |waiting| waiting.handle.tick())?;
         self.door.engine.instant_of(tick)
@@ -219,9 +221,7 @@ impl<K, S> KeyedTimers<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K) -> bool) -> usize {
-        let mut panics = Panics::none();
-        let is_meant = |key: &K| !keep(key);
-        let cancelled = self.door.call_off_where(is_meant, &mut panics);
+        let (cancelled, panics) = self.door.call_off_where(|key| !keep(key));
         panics.go_on();
         cancelled
     }

@@ -13,7 +13,7 @@
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use crate::dispatch::{IntoPayload, Panics, Task, contained};
+use crate::dispatch::{IntoPayload, Panics, Task};
 use crate::engine::{Engine, When};
 use crate::error::{BuildError, Refused, ScheduleError};
 use crate::sync::{Arc, ShardedCount, spread};
@@ -277,31 +277,25 @@ impl<K, S> Clone for KeyedTimers<K, S> {
 impl<K, S> Door<K, S> {
     /// Calls off each waiting timer for which `is_meant` is true, and drops it outside all locks.
     /// A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
-    pub(super) fn call_off_where(
-        &self,
-        mut is_meant: impl FnMut(&K) -> bool,
-        panics: &mut Panics,
-    ) -> usize {
-        let mut called_off = 0;
+    pub(super) fn call_off_where(&self, mut is_meant: impl FnMut(&K) -> bool) -> (usize, Panics) {
+        let (mut called_off, mut panics) = (0, Panics::none());
         for node in self.table.nodes() {
             if is_meant(&node.key) {
                 let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
                 if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
                     called_off += 1;
-                    waiting.discard(panics);
+                    waiting.discard(&mut panics);
                 }
             }
             panics.drop(node);
         }
-        called_off
+        (called_off, panics)
     }
 }
 
 impl<K, S> Drop for Door<K, S> {
     fn drop(&mut self) {
         // A panic from dropping a waiting timer ends here.
-        let mut panics = Panics::none();
-        self.call_off_where(|_| true, &mut panics);
-        contained(|| panics.go_on());
+        drop(self.call_off_where(|_| true));
     }
 }

@@ -234,12 +234,10 @@ impl Eq for Timeout {}
 
 impl fmt::Debug for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.inner.end() {
-            None => "Waiting",
-            Some(End::Cancelled) => "Cancelled",
-            Some(End::Expired) => "Expired",
-        };
-        f.debug_tuple("Timeout").field(&format_args!("{state}")).finish()
+        match self.inner.end() {
+            None => f.write_str("Timeout(Waiting)"),
+            Some(end) => write!(f, "Timeout({end:?})"),
+        }
     }
 }
 
@@ -324,23 +322,6 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             inner.decide(End::Cancelled);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::IntoTask;
-    use super::*;
-
-    #[test]
-    fn the_first_to_decide_is_told_so_and_it_stays_decided() {
-        for (first, second) in [(End::Cancelled, End::Expired), (End::Expired, End::Cancelled)] {
-            let fate = Timeout::new((|_: &Timeout| ()).into_task(), 0).inner;
-            assert_eq!(fate.end(), None);
-            assert!(fate.decide(first));
-            assert!(!fate.decide(second) && !fate.decide(first));
-            assert_eq!(fate.end(), Some(first));
         }
     }
 }

@@ -20,22 +20,21 @@
 
 use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, EngineRef, Handle};
+use crate::error::Refused;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Clock;
 
-use super::End;
+use super::{End, StartError, StartReason};
 
 /// The behaviour of a repeating thing.
 pub(super) trait Body: Sized + Send + 'static {
     /// State that any thread may read at any time.
     type Shared: Send + Sync + 'static;
 
-    /// The awaited event has come: a timer, or an answer.
-    fn fire(&mut self, armed: &Arc<Armed<Self>>);
-
-    /// Returns the next event to wait for. Also called when `fire` panicked.
-    fn next(&mut self, armed: &Armed<Self>) -> Next;
+    /// The awaited event has come: a timer, or an answer. Runs the closures of the user inside
+    /// `panics`, and returns the next event to wait for.
+    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next;
 
     /// The thing is over. No other method is called after this.
     fn over(self, end: End, armed: &Armed<Self>);
@@ -107,13 +106,13 @@ unsafe impl<B: Body> Sync for Armed<B> {}
 // === impl Armed ===
 
 impl<B: Body> Armed<B> {
-    /// Arms a new thing for a time on the engine's clock. On failure, returns the body.
+    /// Arms a new thing for a time on the engine's clock. The error returns the body.
     pub(super) fn start(
         engine: &Engine,
         at_ns: u64,
         body: B,
         shared: B::Shared,
-    ) -> Result<Arc<Armed<B>>, (End, B)> {
+    ) -> Result<Arc<Armed<B>>, StartError<B>> {
         let core = Core {
             word: HoldWord::new_held(),
             tally: AtomicU64::new(0),
@@ -123,23 +122,30 @@ impl<B: Body> Armed<B> {
         };
         let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, kept });
-        match armed.wait_until(at_ns) {
-            Released::Finish { how, .. } => {
-                Err((how, armed.take().1.expect("nobody else has seen it")))
-            }
-            Released::Free | Released::Again => Ok(armed),
-        }
+        let Released::Finish { how, .. } = armed.wait_until(at_ns) else { return Ok(armed) };
+        let reason = if how == End::Full { StartReason::Full } else { StartReason::Stopped };
+        Err(Refused::new(reason, armed.take().1.expect("nobody else has seen it")))
     }
 
-    /// Called by the holder: arms the timer and releases the hold, unless the thing is over.
+    /// Called by the holder: schedules the timer and releases the hold. If the engine refuses the
+    /// timer, the thing is over.
     ///
     /// A timer that fires before the release is armed once more, for a time that has already
     /// passed. It is not run here, because this may be a thread of the user that only called
     /// `start`.
     fn wait_until(self: &Arc<Self>, at_ns: u64) -> Released<End> {
         loop {
-            if let Err(over) = self.arm(at_ns) {
-                return over;
+            // ORDER: Relaxed - for observation only; the holder is ordered by the word.
+            self.core.due_ns.store(at_ns, Ordering::Relaxed);
+            let arming = Arming(Some(self.clone()));
+            match self.core.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
+                // SAFETY: this is the holder. The previous handle is of a timer that has fired.
+                Ok(handle) => self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) }),
+                Err(error) => {
+                    // Conclude before the error drops the task: that drop would decide `Stopped`.
+                    let end = if error.is_full() { End::Full } else { End::Stopped };
+                    return self.core.word.conclude(end);
+                }
             }
             match self.core.word.release() {
                 Released::Again => {}
@@ -148,57 +154,27 @@ impl<B: Body> Armed<B> {
         }
     }
 
-    /// Called by the holder: schedules the timer. On failure, the thing is over.
-    fn arm(self: &Arc<Self>, at_ns: u64) -> Result<(), Released<End>> {
-        // ORDER: Relaxed - for observation only; the holder is ordered by the word.
-        self.core.due_ns.store(at_ns, Ordering::Relaxed);
-        let arming = Arming(Some(self.clone()));
-        let handle = match self.core.engine.schedule_at_ns(at_ns, Task::new(move || arming.run())) {
-            Ok(handle) => handle,
-            Err(error) => {
-                // Conclude before the error drops the task: that drop would decide `Stopped`.
-                return Err(self.core.word.conclude(match error.is_full() {
-                    true => End::Full,
-                    false => End::Stopped,
-                }));
-            }
-        };
-        // SAFETY: this is the holder. The previous handle is of a timer that has fired.
-        self.kept.with_mut(|kept| unsafe { (*kept).handle = Some(handle) });
-        Ok(())
-    }
-
     /// Called by the holder when an event has come: runs the body until the thing waits again or is
     /// over.
     fn serve(self: &Arc<Self>) {
         // If one hold sees several panics, the first is resumed.
         let mut panics = Panics::none();
-        let end = loop {
-            panics.run(|| self.with_body(|body| body.fire(self)));
-            match self.wait_for_next(&mut panics) {
-                Released::Free => break None,
+        loop {
+            let released = match self.with_body(|body| body.fire(self, &mut panics)) {
+                Next::At(at_ns) if self.core.word.end().is_none() => self.wait_until(at_ns),
+                Next::At(_) | Next::Answer => self.core.word.release(),
+                Next::End(end) => self.core.word.conclude(end),
+            };
+            match released {
+                Released::Free => break,
                 Released::Again => {}
-                Released::Finish { how, .. } => break Some(how),
+                Released::Finish { how, .. } => {
+                    panics.run(|| self.finish(how));
+                    break;
+                }
             }
-        };
-        if let Some(end) = end {
-            panics.run(|| self.finish(end));
         }
         panics.go_on();
-    }
-
-    /// Called by the holder: asks the body for the next event, then releases the hold. If the body
-    /// panics here, the thing is over.
-    fn wait_for_next(self: &Arc<Self>, panics: &mut Panics) -> Released<End> {
-        if self.core.word.end().is_some() {
-            return self.core.word.release();
-        }
-        let next = panics.run(|| self.with_body(|body| body.next(self)));
-        match next.unwrap_or(Next::End(End::Panicked)) {
-            Next::At(at_ns) => self.wait_until(at_ns),
-            Next::Answer => self.core.word.release(),
-            Next::End(end) => self.core.word.conclude(end),
-        }
     }
 
     /// Cancels the timer and drops the body. Called by the thread that finishes the thing.

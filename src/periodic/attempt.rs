@@ -4,14 +4,14 @@
 //! - A retry has at most one attempt at a time. While it has one, it waits for the answer and for
 //!   nothing else.
 //! - Exactly one side answers: the attempt or, if its time is limited, the timer of that limit. The
-//!   first to *claim* the answer wins. An attempt without a limit has no rival.
+//!   first to *claim* the answer wins.
 //! - The cell for the answer belongs to the side that answers until the answer has *come*
 //!   (`protocol/hold.rs`), and then to the holder. If the retry is over, the cell stays with the
 //!   side that answers, which takes the answer out again.
 
 use crate::dispatch::Task;
 use crate::engine::Handle;
-use crate::sync::{Arc, AtomicBool, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 use super::armed::Arms;
 
@@ -52,24 +52,16 @@ pub struct Attempt<T, E> {
     /// `Some` until the attempt is answered.
     retry: Option<Arc<dyn Arms<Answers<T, E>>>>,
     number: u32,
-    limit: Option<Limit>,
-}
-
-/// The timer that fails an attempt that takes too long.
-struct Limit {
-    claim: Arc<Claim>,
-    handle: Handle,
+    /// The timer that fails the attempt if it takes too long.
+    limit: Option<Handle>,
 }
 
 /// Fails an attempt that takes too long. It does so when it is dropped: the timer's task drops it,
 /// and so does an engine that ends.
 struct Expiry<T, E> {
     retry: Arc<dyn Arms<Answers<T, E>>>,
-    claim: Arc<Claim>,
+    number: u32,
 }
-
-/// Whether an attempt has been answered, by either side.
-struct Claim(AtomicBool);
 
 /// An answer.
 pub(super) enum Answer<T, E> {
@@ -80,7 +72,11 @@ pub(super) enum Answer<T, E> {
 }
 
 /// The place for an answer, which a retry and its attempts share.
-pub(super) struct Answers<T, E>(UnsafeCell<Option<Answer<T, E>>>);
+pub(super) struct Answers<T, E> {
+    cell: UnsafeCell<Option<Answer<T, E>>>,
+    /// The number of the last attempt whose answer was claimed.
+    claimed: AtomicU32,
+}
 
 // SAFETY: only the cell is not `Sync` by itself. Its content is `Send`, and passes from the attempt
 // to the holder (see the file's invariants).
@@ -103,12 +99,11 @@ impl<T, E> Attempt<T, E> {
         let Some(until_ns) = until_ns else {
             return Some(Attempt { retry: Some(retry), number, limit: None });
         };
-        let claim = Arc::new(Claim(AtomicBool::new(false)));
-        let expiry = Expiry { retry: retry.clone(), claim: claim.clone() };
+        let expiry = Expiry { retry: retry.clone(), number };
         // On an error, the task is dropped with the error, and that fails the attempt.
         let task = Task::new(move || drop(expiry));
         let handle = retry.core().engine.schedule_at_ns(until_ns, task).ok()?;
-        Some(Attempt { retry: Some(retry), number, limit: Some(Limit { claim, handle }) })
+        Some(Attempt { retry: Some(retry), number, limit: Some(handle) })
     }
 
     /// The number of this attempt; the first is 1.
@@ -136,8 +131,9 @@ impl<T, E> Attempt<T, E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_over(&self) -> bool {
-        let is_too_late = self.limit.as_ref().is_some_and(|limit| limit.claim.is_made());
-        is_too_late || self.retry.as_ref().is_none_or(|retry| retry.core().word.end().is_some())
+        self.retry.as_ref().is_none_or(|retry| {
+            retry.shared().is_claimed(self.number) || retry.core().word.end().is_some()
+        })
     }
 
     /// Reports success, which ends the retry. If this is called after `start`'s attempt closure has
@@ -169,13 +165,13 @@ impl<T, E> Attempt<T, E> {
 
     fn answer(&mut self, answer: Answer<T, E>) {
         let Some(retry) = self.retry.take() else { return };
-        if let Some(Limit { claim, handle }) = self.limit.take() {
-            if !claim.make() {
-                return;
-            }
+        if !retry.shared().claim(self.number) {
+            return;
+        }
+        if let Some(handle) = self.limit.take() {
             handle.cancel();
         }
-        // SAFETY: this is the attempt, and it has the claim or has no rival.
+        // SAFETY: this side has the claim, so nothing else answers the attempt.
         unsafe { bring(retry, answer) };
     }
 }
@@ -192,7 +188,7 @@ debug! { impl[T, E] Attempt[T, E] { number = |this| this.number } }
 
 impl<T, E> Drop for Expiry<T, E> {
     fn drop(&mut self) {
-        if self.claim.make() {
+        if self.retry.shared().claim(self.number) {
             // SAFETY: this side has the claim, so nothing else answers the attempt.
             unsafe { bring(self.retry.clone(), Answer::Failed(None)) };
         }
@@ -212,33 +208,31 @@ unsafe fn bring<T, E>(retry: Arc<dyn Arms<Answers<T, E>>>, answer: Answer<T, E>)
     }
 }
 
-// === impl Claim ===
-
-impl Claim {
-    /// Returns `true` to one caller.
-    fn make(&self) -> bool {
-        // ORDER: AcqRel - publishes nothing; the loser sees what the winner did before.
-        !self.0.swap(true, Ordering::AcqRel)
-    }
-
-    fn is_made(&self) -> bool {
-        // ORDER: Acquire - as in `make`.
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 // === impl Answers ===
 
 impl<T, E> Answers<T, E> {
     pub(super) fn new() -> Answers<T, E> {
-        Answers(UnsafeCell::new(None))
+        Answers { cell: UnsafeCell::new(None), claimed: AtomicU32::new(0) }
+    }
+
+    /// Claims the answer to the attempt with that number. Returns `true` to one caller.
+    fn claim(&self, number: u32) -> bool {
+        let last = number.wrapping_sub(1);
+        // ORDER: AcqRel - publishes nothing; the loser sees what the winner did before.
+        self.claimed.compare_exchange(last, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the answer to the attempt with that number, or to a later one, was claimed.
+    fn is_claimed(&self, number: u32) -> bool {
+        // ORDER: Acquire - as in `claim`.
+        self.claimed.load(Ordering::Acquire) != number.wrapping_sub(1)
     }
 
     /// # Safety
     /// The caller is the side that answers, and its answer has not come yet.
     unsafe fn put(&self, answer: Answer<T, E>) {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
-        self.0.with_mut(|cell| unsafe { *cell = Some(answer) });
+        self.cell.with_mut(|cell| unsafe { *cell = Some(answer) });
     }
 
     /// # Safety
@@ -246,6 +240,6 @@ impl<T, E> Answers<T, E> {
     /// that is over.
     pub(super) unsafe fn take(&self) -> Option<Answer<T, E>> {
         // SAFETY: guaranteed by the caller: nothing else accesses the cell.
-        self.0.with_mut(|cell| unsafe { (*cell).take() })
+        self.cell.with_mut(|cell| unsafe { (*cell).take() })
     }
 }

@@ -64,12 +64,8 @@ pub enum Jitter {
 pub struct Delays {
     backoff: Backoff,
     next: Duration,
-    random: Random,
+    random: u64,
 }
-
-/// A small seeded generator: a counter with large steps, whose bits are mixed (SplitMix64).
-#[derive(Clone)]
-struct Random(u64);
 
 // === impl Backoff ===
 
@@ -86,31 +82,27 @@ impl Backoff {
     ///
     /// A larger factor puts less load on a service that is down, and notices later that it is up
     /// again.
-    pub fn factor(mut self, factor: f64) -> Backoff {
+    pub fn factor(self, factor: f64) -> Backoff {
         // `max` returns 1 for NaN.
-        self.factor = factor.max(1.0);
-        self
+        Backoff { factor: factor.max(1.0), ..self }
     }
 
     /// The longest pause. Default a minute. [`Duration::MAX`] is no limit. The limit also holds for
     /// the first pause.
-    pub fn max(mut self, max: Duration) -> Backoff {
-        self.max = max;
-        self
+    pub fn max(self, max: Duration) -> Backoff {
+        Backoff { max, ..self }
     }
 
     /// The randomness of each pause. The next pause grows from the value without randomness.
     /// Default none. Use jitter if many clients retry the same service.
-    pub fn jitter(mut self, jitter: Jitter) -> Backoff {
-        self.jitter = jitter;
-        self
+    pub fn jitter(self, jitter: Jitter) -> Backoff {
+        Backoff { jitter, ..self }
     }
 
     /// The seed of the randomness: the same seed gives the same pauses, for tests. Default: a new
     /// random seed for each use.
-    pub fn seed(mut self, seed: u64) -> Backoff {
-        self.seed = Some(seed);
-        self
+    pub fn seed(self, seed: u64) -> Backoff {
+        Backoff { seed: Some(seed), ..self }
     }
 
     /// The pauses, starting with the first: an iterator that never ends.
@@ -119,7 +111,7 @@ impl Backoff {
             backoff: self.clone(),
             next: self.initial.min(self.max),
             // Each `RandomState` has keys of its own.
-            random: Random(self.seed.unwrap_or_else(|| RandomState::new().hash_one(0))),
+            random: self.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
         }
     }
 }
@@ -145,7 +137,17 @@ impl Delays {
         };
         let open = delay - certain;
         // The fraction is below one, so this does not overflow. The product may be rounded up.
-        certain + open.mul_f64(self.random.fraction()).min(open)
+        certain + open.mul_f64(self.fraction()).min(open)
+    }
+
+    /// A random number from zero to below one, in steps that an `f64` represents exactly.
+    fn fraction(&mut self) -> f64 {
+        // 2^64 divided by the golden ratio: an odd step, which visits every number, evenly.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // All bits are equally random.
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
@@ -167,21 +169,3 @@ impl Iterator for Delays {
 }
 
 debug! { impl[] Delays[] { next = |this| this.next } }
-
-// === impl Random ===
-
-impl Random {
-    /// The next number; all its bits are equally random.
-    fn next(&mut self) -> u64 {
-        // 2^64 divided by the golden ratio: an odd step, which visits every number, evenly.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from zero to below one, in steps that an `f64` represents exactly.
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}

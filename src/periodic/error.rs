@@ -2,8 +2,6 @@
 
 use crate::error::Refused;
 
-use super::End;
-
 /// The error of starting a periodic, a retry or a heartbeat. It returns the closure that was to
 /// run, or the two closures of a retry.
 ///
@@ -48,16 +46,6 @@ pub enum StartReason {
     Full,
     /// The engine has stopped.
     Stopped,
-}
-
-// === impl StartError ===
-
-impl<F> StartError<F> {
-    /// The error for a first arming that ended with `end`.
-    pub(super) fn of(end: End, task: F) -> StartError<F> {
-        let reason = if end == End::Full { StartReason::Full } else { StartReason::Stopped };
-        Refused::new(reason, task)
-    }
 }
 
 // === impl StartReason ===

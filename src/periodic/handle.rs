@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Panics;
-use crate::engine::{Cancel, CancelOnDrop, Engine};
+use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::Arc;
 
+use super::End;
 use super::armed::{Armed, Body, Next, Repeating};
 use super::schedule::Plan;
-use super::{End, StartError};
 
 /// The caller's handle of a periodic: cancel or inspect it.
 ///
@@ -33,7 +33,7 @@ use super::{End, StartError};
 /// ```
 #[derive(Clone)]
 pub struct Periodic {
-    armed: Arc<dyn Repeating>,
+    pub(super) armed: Arc<dyn Repeating>,
 }
 
 /// One run of a periodic, as its task sees it.
@@ -66,8 +66,8 @@ pub struct Run {
 
 /// A task and its schedule.
 pub(super) struct PeriodicBody<F> {
-    plan: Plan,
-    task: F,
+    pub(super) plan: Plan,
+    pub(super) task: F,
 }
 
 // === impl Periodic ===
@@ -225,35 +225,24 @@ debug! { impl[] Run[] { number = |this| this.number } }
 
 // === impl PeriodicBody ===
 
-impl<F: FnMut(&Run) + Send + 'static> PeriodicBody<F> {
-    /// Starts a periodic whose first run is due at `first_ns`.
-    pub(super) fn start(
-        engine: &Engine,
-        first_ns: u64,
-        plan: Plan,
-        task: F,
-    ) -> Result<Periodic, StartError<F>> {
-        match Armed::start(engine, first_ns, PeriodicBody { plan, task }, ()) {
-            Ok(armed) => Ok(Periodic { armed }),
-            Err((end, body)) => Err(StartError::of(end, body.task)),
-        }
-    }
-}
-
 impl<F: FnMut(&Run) + Send + 'static> Body for PeriodicBody<F> {
     type Shared = ();
 
-    fn fire(&mut self, armed: &Arc<Armed<Self>>) {
-        let (number, due_ns) = (armed.core.word.count(), armed.core.due_ns());
-        (self.task)(&Run { armed: armed.clone(), number, due_ns });
-    }
-
-    fn next(&mut self, armed: &Armed<Self>) -> Next {
-        let Some((next_ns, missed)) = self.plan.next(armed.core.due_ns(), &armed.core.clock) else {
-            return Next::End(End::Finished);
-        };
-        armed.core.add_to_tally(missed);
-        Next::At(next_ns)
+    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
+        let core = &armed.core;
+        let run = Run { armed: armed.clone(), number: core.word.count(), due_ns: core.due_ns() };
+        panics.run(|| (self.task)(&run));
+        if let Some(end) = core.word.end() {
+            return Next::End(end);
+        }
+        match panics.run(|| self.plan.next(run.due_ns, &core.clock)) {
+            Some(Some((next_ns, missed))) => {
+                core.add_to_tally(missed);
+                Next::At(next_ns)
+            }
+            Some(None) => Next::End(End::Finished),
+            None => Next::End(End::Panicked),
+        }
     }
 
     fn over(self, _end: End, _armed: &Armed<Self>) {

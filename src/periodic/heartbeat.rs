@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use crate::dispatch::Panics;
 use crate::engine::{Engine, EngineRef};
 use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
@@ -59,7 +60,6 @@ struct Beats {
 /// The closure that is called when the beats stop.
 struct HeartbeatBody<F> {
     on_silence: Option<F>,
-    next: Next,
 }
 
 // === impl Heartbeat ===
@@ -106,13 +106,11 @@ impl Heartbeat {
         let now_ns = engine.clock().now_ns();
         let beats = Beats { pulse: Pulse::new(now_ns), timeout_ns };
         let first_ns = now_ns.saturating_add(timeout_ns);
-        let body = HeartbeatBody { on_silence: Some(on_silence), next: Next::At(first_ns) };
-        match Armed::start(engine, first_ns, body, beats) {
-            Ok(armed) => Ok(Heartbeat { armed, engine: EngineRef::new(engine) }),
-            Err((end, body)) => {
-                Err(StartError::of(end, body.on_silence.expect("it has not been called")))
-            }
-        }
+        let body = HeartbeatBody { on_silence: Some(on_silence) };
+        let uncalled = |body: HeartbeatBody<F>| body.on_silence.expect("it has not been called");
+        let armed = Armed::start(engine, first_ns, body, beats);
+        let armed = armed.map_err(|refused| refused.map(uncalled))?;
+        Ok(Heartbeat { armed, engine: EngineRef::new(engine) })
     }
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the
@@ -199,20 +197,18 @@ debug! { impl[] Heartbeat[] {
 impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     type Shared = Beats;
 
-    fn fire(&mut self, armed: &Arc<Armed<Self>>) {
+    fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let Beats { pulse, timeout_ns } = &armed.shared;
-        self.next = match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
+        match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
             Verdict::Until(next_ns) => Next::At(next_ns),
-            Verdict::Silent => Next::End(End::Finished),
+            Verdict::Silent => {
+                if let Some(on_silence) = self.on_silence.take() {
+                    panics.run(on_silence);
+                }
+                Next::End(End::Finished)
+            }
             Verdict::Over => Next::End(End::Cancelled),
-        };
-        if pulse.is_silent() {
-            self.on_silence.take().into_iter().for_each(|on_silence| on_silence());
         }
-    }
-
-    fn next(&mut self, _armed: &Armed<Self>) -> Next {
-        self.next
     }
 
     fn over(self, _end: End, armed: &Armed<Self>) {

@@ -6,8 +6,9 @@ use crate::engine::{Cancel, CancelOnDrop, Engine};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use super::armed::Repeating;
-use super::trying::{Limits, Trying};
+use super::armed::{Armed, Repeating};
+use super::attempt::Answers;
+use super::trying::Trying;
 use super::{Attempt, Backoff, End, StartError};
 
 /// Makes attempts, with a pause after each failure, until one succeeds or a limit is reached.
@@ -59,7 +60,7 @@ pub struct Retry<P = Backoff> {
 /// ```
 #[derive(Clone)]
 pub struct Retrying {
-    pub(super) armed: Arc<dyn Repeating>,
+    armed: Arc<dyn Repeating>,
 }
 
 /// The outcome of a retry, passed to its last closure (`done`).
@@ -135,17 +136,15 @@ where
     }
 
     /// The maximum number of attempts, including the first. Default: no limit. Zero counts as 1.
-    pub fn attempts(mut self, most: u32) -> Retry<P> {
-        self.most = most.max(1);
-        self
+    pub fn attempts(self, most: u32) -> Retry<P> {
+        Retry { most: most.max(1), ..self }
     }
 
     /// The time within which attempts begin. Default: no limit. If the next attempt would begin
     /// later, the retry gives up at once and does not wait for the limit. An attempt that is under
     /// way is not interrupted; see [`attempt_timeout`](Retry::attempt_timeout).
-    pub fn within(mut self, limit: Duration) -> Retry<P> {
-        self.within = limit;
-        self
+    pub fn within(self, limit: Duration) -> Retry<P> {
+        Retry { within: limit, ..self }
     }
 
     /// The time that an attempt of [`start`](Retry::start) may take. After that it has failed,
@@ -170,9 +169,8 @@ where
     /// assert_eq!(retrying.attempts(), 3, "at 0, 11 and 23 seconds");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn attempt_timeout(mut self, limit: Duration) -> Retry<P> {
-        self.timeout = Some(limit);
-        self
+    pub fn attempt_timeout(self, limit: Duration) -> Retry<P> {
+        Retry { timeout: Some(limit), ..self }
     }
 
     /// Starts a retry whose attempts are over when `attempt` returns. `attempt` gets the attempt's
@@ -262,13 +260,19 @@ where
         D: FnOnce(Outcome<T, E>) + Send + 'static,
     {
         let now_ns = engine.clock().now_ns();
-        let limits = Limits {
+        let body = Trying {
+            attempt,
+            make,
+            done,
+            pauses: self.pauses.into_iter(),
             most: self.most,
             until_ns: now_ns.saturating_add(saturating_ns(self.within)),
             timeout_ns: self.timeout.map(saturating_ns),
+            is_asking: false,
+            outcome: None,
         };
-        let pauses = self.pauses.into_iter();
-        let armed = Trying::start(engine, now_ns, attempt, make, done, pauses, limits)?;
+        let armed = Armed::start(engine, now_ns, body, Answers::new());
+        let armed = armed.map_err(|refused| refused.map(|body| (body.attempt, body.done)))?;
         Ok(Retrying { armed })
     }
 }

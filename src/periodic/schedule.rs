@@ -7,6 +7,7 @@ use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
 use crate::time::{Clock, saturating_ns};
 
+use super::armed::Armed;
 use super::handle::PeriodicBody;
 use super::{Periodic, Run, StartError, StartReason};
 
@@ -191,9 +192,8 @@ impl Schedule {
     /// assert_eq!(periodic.next_deadline(), Some(noon));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn starting(mut self, when: impl Into<When>) -> Schedule {
-        self.first = Some(when.into());
-        self
+    pub fn starting(self, when: impl Into<When>) -> Schedule {
+        Schedule { first: Some(when.into()), ..self }
     }
 
     /// At a fixed rate, makes up for the runs that a slow task missed instead of skipping them: one
@@ -229,17 +229,15 @@ impl Schedule {
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(Refused::new(StartReason::ZeroPeriod, task));
         }
-        let clock = engine.clock();
-        let now_ns = clock.now_ns();
+        let (id, clock) = (EngineRef::new(engine), engine.clock());
         let first_ns = match first {
-            None => plan.next(now_ns, clock).map(|(next_ns, _)| next_ns),
-            Some(when) => Some(engine.due_ns(when, now_ns)),
+            None => plan.next(clock.now_ns(), clock).map(|(next_ns, _)| next_ns),
+            Some(when) => Some(id.due_ns(when)),
         };
-        plan.fit(EngineRef::new(engine).tick());
-        match first_ns {
-            Some(first_ns) => PeriodicBody::start(engine, first_ns, plan, task),
-            None => Err(Refused::new(StartReason::NoRun, task)),
-        }
+        plan.fit(id.tick());
+        let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
+        let armed = Armed::start(engine, first_ns, PeriodicBody { plan, task }, ());
+        Ok(Periodic { armed: armed.map_err(|refused| refused.map(|body| body.task))? })
     }
 
     fn usual(plan: Plan) -> Schedule {

@@ -219,7 +219,7 @@ impl<K, O: Operation> Delayed<K, O> {
 
     /// The operation.
     pub fn operation(&self) -> &Arc<O> {
-        self.node.operation()
+        &self.node.operation
     }
 }
 

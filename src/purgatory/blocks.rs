@@ -121,21 +121,16 @@ impl<N: Clone> Blocks<N> {
         self.collect(ends.first, Until { sequence, filled }, batch)
     }
 
-    /// Continues at a bookmark, and moves it. Also returns the bookmark's block if that left the
-    /// list.
+    /// Removes a bookmark. If there is a batch, continues there, and returns where to go on. Also
+    /// returns the bookmark's block if that left the list.
     pub(super) fn go_on(
         &mut self,
         mark: Bookmark,
-        batch: &mut Vec<N>,
+        batch: Option<&mut Vec<N>>,
     ) -> (Option<Bookmark>, Option<Freed>) {
-        let next = self.collect(mark.block, mark.until, batch);
-        (next, self.close_book(mark))
-    }
-
-    /// Removes a bookmark. Returns its block if that left the list.
-    pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<Freed> {
+        let next = batch.and_then(|batch| self.collect(mark.block, mark.until, batch));
         self.blocks[mark.block].pins -= 1;
-        self.free_if_empty(mark.block)
+        (next, self.free_if_empty(mark.block))
     }
 
     /// Clones the operations from a block on, and pins the first block that does not fit the batch.

@@ -223,7 +223,7 @@ where
 
         let hash = hasher.hash_one(&first);
         let node = Node::new_held(operation, counts.of(hash).clone());
-        let mut hold = Hold::of_new(&node);
+        let mut hold = Hold { node: &node };
         let others = keys.map(|key| (hasher.hash_one(&key), key));
         for (hash, key) in iter::once((hash, first)).chain(others) {
             if node.decision().is_some() {
@@ -238,8 +238,8 @@ where
             return Ok(Arrival::Delayed(Delayed::new(node)));
         }
         let engine = EngineRef::new(engine);
-        let due_ns = engine.due_ns(timeout).unwrap_or(0);
-        let expiry = Expiry::new(node.clone(), due_ns, engine);
+        let due_ns = engine.due_ns(timeout);
+        let expiry = Expiry { node: Some(node.clone()), due_ns, engine };
         match engine.schedule_at_ns(due_ns, Task::new(move || expiry.come())) {
             Ok(timer) => hold.keep(timer),
             // The error drops the task only after the operation is decided, so that drop decides
@@ -279,7 +279,7 @@ fn refuse<K, O: Operation>(
     reason: WatchReason,
 ) -> Result<Arrival<K, O>, WatchError<O>> {
     match hold.give_up() {
-        true => Err(Refused::new(reason, node.operation().clone())),
+        true => Err(Refused::new(reason, node.operation.clone())),
         false => Ok(Arrival::Delayed(Delayed::new(node.clone()))),
     }
 }

@@ -53,10 +53,9 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     /// assert_eq!(purgatory.check_and_complete("orders-0"), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn check_and_complete<Q>(&self, key: &Q) -> usize
+    pub fn check_and_complete<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let mut completed = 0;
         self.inner.lists.visit(self.walk(key), |node| completed += usize::from(node.check()));
@@ -91,10 +90,9 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
     /// assert!(purgatory.cancel_for_key("orders-1").is_empty(), "it is gone from there too");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn cancel_for_key<Q>(&self, key: &Q) -> Vec<Arc<O>>
+    pub fn cancel_for_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Vec<Arc<O>>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         cancel_all(&self.inner.lists, self.walk(key))
     }
@@ -131,10 +129,9 @@ impl<K, O: Operation, S: BuildHasher> Purgatory<K, O, S> {
         cancel_all(lists, lists.close().into_iter())
     }
 
-    fn walk<Q>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
+    fn walk<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Walk<'_, K, Arc<Node<K, O>>>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.inner.lists.walk(self.inner.hasher.hash_one(key), key)
     }
@@ -186,7 +183,7 @@ pub(super) fn cancel_all<K, O: Operation>(
     let mut cancelled = Vec::new();
     lists.visit(nodes, |node| {
         if node.decide(Decision::Cancelled) {
-            cancelled.push(node.operation().clone());
+            cancelled.push(node.operation.clone());
         }
     });
     cancelled

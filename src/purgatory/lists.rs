@@ -161,9 +161,17 @@ impl<K, N: Clone> WatchLists<K, N> {
     pub(super) fn stats(&self) -> Stats {
         // ORDER: Relaxed - as above.
         let panicked = self.panicked.load(Ordering::Relaxed);
-        (0..PARTS)
-            .map(|part| self.lock(part).counts())
-            .fold(Stats { panicked, ..Stats::default() }, Stats::plus)
+        let mut sum = Stats { panicked, ..Stats::default() };
+        for part in 0..PARTS {
+            let counts = self.lock(part).counts();
+            sum.delayed += counts.delayed;
+            sum.watched += counts.watched;
+            sum.keys += counts.keys;
+            sum.completed += counts.completed;
+            sum.expired += counts.expired;
+            sum.cancelled += counts.cancelled;
+        }
+        sum
     }
 
     /// Checks every invariant. O(n).
@@ -182,35 +190,17 @@ fn part_of(hash: u64) -> usize {
     (hash >> 32) as usize % PARTS
 }
 
-// === impl Stats ===
-
-impl Stats {
-    /// The sums.
-    fn plus(self, other: Stats) -> Stats {
-        Stats {
-            delayed: self.delayed + other.delayed,
-            watched: self.watched + other.watched,
-            keys: self.keys + other.keys,
-            completed: self.completed + other.completed,
-            expired: self.expired + other.expired,
-            cancelled: self.cancelled + other.cancelled,
-            panicked: self.panicked + other.panicked,
-        }
-    }
-}
-
 // === impl Walk ===
 
 impl<K, N: Clone> Walk<'_, K, N> {
-    /// Collects the next batch. `false`: there is none.
-    fn go_on(&mut self) -> bool {
-        let Some(bookmark) = self.bookmark.take() else { return false };
+    /// Collects the next batch, if there is one.
+    fn go_on(&mut self) {
+        let Some(bookmark) = self.bookmark.take() else { return };
         let mut batch = Vec::with_capacity(BATCH);
-        let (bookmark, key) = self.lists.lock(self.part).go_on(bookmark, &mut batch);
+        let (bookmark, key) = self.lists.lock(self.part).go_on(bookmark, Some(&mut batch));
         self.lists.contained(|| drop(key));
         self.bookmark = bookmark;
         self.batch = batch.into_iter();
-        true
     }
 }
 
@@ -218,21 +208,18 @@ impl<K, N: Clone> Iterator for Walk<'_, K, N> {
     type Item = N;
 
     fn next(&mut self) -> Option<N> {
-        loop {
-            if let Some(node) = self.batch.next() {
-                return Some(node);
-            }
-            if !self.go_on() {
-                return None;
-            }
+        if self.batch.len() == 0 {
+            // The next batch is empty only at the end of the list.
+            self.go_on();
         }
+        self.batch.next()
     }
 }
 
 impl<K, N: Clone> Drop for Walk<'_, K, N> {
     fn drop(&mut self) {
         if let Some(bookmark) = self.bookmark.take() {
-            let key = self.lists.lock(self.part).close_book(bookmark);
+            let (_, key) = self.lists.lock(self.part).go_on(bookmark, None);
             self.lists.contained(|| drop(key));
         }
     }

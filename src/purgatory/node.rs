@@ -26,7 +26,7 @@ pub(super) type Lists<K, O> = WatchLists<K, Arc<Node<K, O>>>;
 pub(super) struct Node<K, O> {
     word: HoldWord<Decision>,
     kept: UnsafeCell<Kept>,
-    operation: Arc<O>,
+    pub(super) operation: Arc<O>,
     count: CountShard<Arc<Lists<K, O>>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) const COMPLETED: Released<Decision> =
 /// The hold of a node. Dropping it gives the operation up: a key or its hash panicked during the
 /// registration.
 pub(super) struct Hold<'a, K, O: Operation> {
-    node: &'a Arc<Node<K, O>>,
+    pub(super) node: &'a Arc<Node<K, O>>,
 }
 
 /// The task that expires an operation: the engine's reference to it.
@@ -66,9 +66,9 @@ pub(super) struct Hold<'a, K, O: Operation> {
 /// timeout: checks, tickets and [`Purgatory::stop`](super::Purgatory::stop) still find it.
 pub(super) struct Expiry<K, O: Operation> {
     /// `None`: it has run.
-    node: Option<Arc<Node<K, O>>>,
-    due_ns: u64,
-    engine: EngineRef,
+    pub(super) node: Option<Arc<Node<K, O>>>,
+    pub(super) due_ns: u64,
+    pub(super) engine: EngineRef,
 }
 
 thread_local! {
@@ -84,17 +84,13 @@ unsafe impl<K: Send, O: Send + Sync> Sync for Node<K, O> {}
 // === impl Node ===
 
 impl<K, O: Operation> Node<K, O> {
-    /// A node that is [held](Hold::of_new) by its creator.
+    /// A node that is [held](Hold) by its creator.
     pub(super) fn new_held(
         operation: Arc<O>,
         count: CountShard<Arc<Lists<K, O>>>,
     ) -> Arc<Node<K, O>> {
         let kept = UnsafeCell::new(Kept::default());
         Arc::new(Node { word: HoldWord::new_held(), kept, operation, count })
-    }
-
-    pub(super) fn operation(&self) -> &Arc<O> {
-        &self.operation
     }
 
     pub(super) fn decision(&self) -> Option<Decision> {
@@ -148,12 +144,7 @@ debug! { impl[K, O] Node[K, O] { word = |this| this.word } }
 
 // === impl Hold ===
 
-impl<'a, K, O: Operation> Hold<'a, K, O> {
-    /// The hold of a new node, which no other thread can reach yet.
-    pub(super) fn of_new(node: &'a Arc<Node<K, O>>) -> Hold<'a, K, O> {
-        Hold { node }
-    }
-
+impl<K, O: Operation> Hold<'_, K, O> {
     /// Watches the operation under one more key. `false`: the lists are closed.
     pub(super) fn watch(&mut self, key: K, hash: u64) -> bool
     where
@@ -238,11 +229,6 @@ impl<K, O: Operation> Drop for Hold<'_, K, O> {
 // === impl Expiry ===
 
 impl<K, O: Operation> Expiry<K, O> {
-    /// The expiry of an operation at `due_ns` on the engine's clock.
-    pub(super) fn new(node: Arc<Node<K, O>>, due_ns: u64, engine: EngineRef) -> Expiry<K, O> {
-        Expiry { node: Some(node), due_ns, engine }
-    }
-
     /// The timeout has come.
     pub(super) fn come(mut self) {
         if let Some(node) = self.node.take() {

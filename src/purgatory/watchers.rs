@@ -104,20 +104,15 @@ impl<K, N: Clone> Watchers<K, N> {
         self.blocks.begin(self.lists.find(hash, is_it)?.ends, batch)
     }
 
-    /// Continues at `mark`. Returns the key if its list is empty now.
+    /// Continues at `mark`, or ends the walk there if there is no batch. Returns the key if its
+    /// list is empty now.
     pub(super) fn go_on(
         &mut self,
         mark: Bookmark,
-        batch: &mut Vec<N>,
+        batch: Option<&mut Vec<N>>,
     ) -> (Option<Bookmark>, Option<K>) {
         let (next, freed) = self.blocks.go_on(mark, batch);
         (next, freed.and_then(|freed| self.forget(&freed)))
-    }
-
-    /// Removes a bookmark. Returns the key if its list is empty now.
-    pub(super) fn close_book(&mut self, mark: Bookmark) -> Option<K> {
-        let freed = self.blocks.close_book(mark)?;
-        self.forget(&freed)
     }
 
     /// Closes the part to new operations, and returns those that wait, once for each key.
@@ -190,41 +185,11 @@ mod tests {
             few.check();
             between(few);
             let mut batch = Vec::new();
-            (mark, _) = few.go_on(bookmark, &mut batch);
+            (mark, _) = few.go_on(bookmark, Some(&mut batch));
             batches.push(batch);
         }
         few.check();
         batches
-    }
-
-    #[test]
-    fn operations_come_in_the_order_in_which_they_were_watched() {
-        let mut few = Few::new();
-        let slots = [1, 2, 3, 4].map(|node| watch(&mut few, node, "a"));
-        watch(&mut few, 9, "b");
-        assert_eq!(leave(&mut few, slots[1]), (2, None));
-        assert_eq!(walk(&mut few, "a", |_| ()), [[1, 3, 4]]);
-        assert_eq!(few.begin(5, "other", &mut Vec::new()).map(|_| ()), None);
-    }
-
-    #[test]
-    fn keys_of_one_hash_are_told_apart() {
-        let mut few = Few::new();
-        let slot = watch(&mut few, 1, "a");
-        watch(&mut few, 2, "b");
-        assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
-        assert_eq!(leave(&mut few, slot), (1, Some("a")));
-        assert_eq!(walk(&mut few, "b", |_| ()), [[2]]);
-    }
-
-    #[test]
-    fn an_emptied_key_is_handed_out_and_leaves_nothing() {
-        let mut few = Few::new();
-        let slots = [1, 2].map(|node| watch(&mut few, node, "a"));
-        assert_eq!(leave(&mut few, slots[0]), (1, None));
-        assert_eq!(leave(&mut few, slots[1]), (2, Some("a")));
-        assert_eq!(few.counts(), Stats::default());
-        few.check();
     }
 
     #[test]
@@ -277,32 +242,5 @@ mod tests {
         let batches = walk(&mut few, "a", |few| inner.push(walk(few, "a", |_| ()).concat()));
         let all: Vec<usize> = (0..2 * BATCH).collect();
         assert_eq!((batches.concat(), inner), (all.clone(), vec![all]));
-    }
-
-    #[test]
-    fn memory_of_a_burst_goes_back() {
-        let mut many: Watchers<u64, u64> = Watchers::new();
-        let mut watch = |n| many.watch(n, (&mut Some(n), n << 57 | n), true).unwrap();
-        let slots: Vec<u32> = (0..10_000).map(&mut watch).collect();
-        assert!(many.lists.capacity() >= 10_000);
-        for (left, slot) in slots.into_iter().enumerate() {
-            assert_eq!(many.leave(slot, Some(Some(Decision::Completed))).0, left as u64);
-            if left % 1_000 == 0 {
-                many.check();
-            }
-        }
-        assert_eq!(many.counts(), Stats { completed: 10_000, ..Stats::default() });
-        assert!(many.lists.capacity() <= KEPT);
-        assert_eq!(many.blocks.len(), 0);
-    }
-
-    #[test]
-    fn what_is_closed_lets_nobody_in() {
-        let mut few = Few::new();
-        let _ = [1, 2].map(|node| watch(&mut few, node, "a"));
-        assert_eq!(few.close(), [1, 2]);
-        let mut key = Some("a");
-        assert_eq!((few.watch(3, (&mut key, 1), true), key), (None, Some("a")));
-        assert_eq!(few.counts().watched, 2);
     }
 }

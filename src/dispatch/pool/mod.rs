@@ -12,7 +12,7 @@ pub mod queue;
 
 use std::mem;
 
-use crate::sync::{Arc, JoinHandle, Mutex};
+use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::time::Tick;
 
 use super::process::Process;
@@ -138,7 +138,7 @@ struct Inner<T: Send + 'static> {
     crew: Arc<Crew<T>>,
     full: Full,
     /// `None` only after the drop in a child process, which leaks them.
-    workers: Option<Mutex<Vec<JoinHandle<()>>>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
     /// The process that the workers run in.
     process: Process,
 }
@@ -168,16 +168,10 @@ impl<T: Send + 'static> Pool<T> {
     pub fn submit(&self, payload: T) -> Result<(), SubmitError<T>> {
         let mut payload = Some(payload);
         let pushed = self.inner.feed(&mut payload);
-        match payload {
-            None => Ok(()),
-            Some(payload) => Err(SubmitError::new(
-                match pushed {
-                    Pushed::Over => SubmitReason::ShutDown,
-                    _ => SubmitReason::Full,
-                },
-                payload,
-            )),
-        }
+        let Some(payload) = payload else { return Ok(()) };
+        let reason =
+            if pushed == Pushed::Over { SubmitReason::ShutDown } else { SubmitReason::Full };
+        Err(SubmitError::new(reason, payload))
     }
 
     /// Shuts the pool down for all of its clones, and waits until the payloads in the queue have
@@ -281,17 +275,20 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Closes the queue, and waits until the workers have emptied it and ended.
     fn finish(&self) {
-        let Some(workers) = self.workers.as_ref().filter(|_| self.process.is_current()) else {
+        if !self.process.is_current() {
             return;
-        };
+        }
         self.crew.queue.close();
         // A second caller waits here until the first is done.
         yield_while(|| {
-            let mut workers = workers.lock().expect("nothing panics under this lock");
-            for worker in workers.drain(..) {
+            for worker in self.workers().drain(..) {
                 worker.join().expect("a worker does not panic");
             }
         });
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.workers.lock().expect("nothing panics under this lock")
     }
 }
 
@@ -300,7 +297,8 @@ impl<T: Send + 'static> Drop for Inner<T> {
         if !self.process.is_current() {
             // A child process has no workers to join, and a worker may have held the queue's lock
             // at the fork. So both are leaked.
-            mem::forget(self.workers.take());
+            let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(mem::take(workers));
             return mem::forget(self.crew.clone());
         }
         match wait_for(self.crew.party()).filter(|_| !self.crew.is_inside()) {

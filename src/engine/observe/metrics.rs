@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, Unit};
 
-use crate::dispatch::Process;
+use crate::dispatch::{Monitor, Process};
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::reaper::{Observer, Seen};
 use crate::sync::{Arc, JoinHandle, mpsc, thread};
 
@@ -62,7 +61,8 @@ use super::Stats;
 /// # Ok::<(), tickless::BuildError>(())
 /// ```
 pub struct Metrics {
-    source: Arc<dyn Source>,
+    stats: Monitor<Stats>,
+    observers: Arc<[Observer]>,
     counters: [Counter; COUNTERS.len()],
     gauges: [Gauge; GAUGES.len()],
     lateness: Vec<(Histogram, Seen)>,
@@ -81,17 +81,10 @@ pub struct Metrics {
 /// ```
 #[must_use = "dropping it ends the publishing"]
 pub struct MetricsPublisher {
-    /// Dropped to end the thread.
-    going_on: Option<mpsc::SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// The thread, and what is dropped to end it.
+    running: Option<(mpsc::SyncSender<()>, JoinHandle<()>)>,
     /// The process that has the thread.
     process: Process,
-}
-
-/// What the metrics need of an engine, without its payload type.
-trait Source: Send + Sync {
-    fn stats(&self) -> Stats;
-    fn observers(&self) -> &[Observer];
 }
 
 type ReadCounter = fn(&Stats) -> u64;
@@ -132,8 +125,8 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 impl Metrics {
     /// Describes and registers an engine's metrics with the installed recorder, or with the calling
     /// thread's own. Without a recorder, nothing is ever published.
-    fn of(source: Arc<dyn Source>) -> Metrics {
-        let engine = source.observers()[0].name().to_string();
+    fn of(stats: Monitor<Stats>, observers: Arc<[Observer]>) -> Metrics {
+        let engine = observers[0].name().to_string();
         let counters = COUNTERS.map(|(name, text, _)| {
             ::metrics::describe_counter!(name, Unit::Count, text);
             ::metrics::counter!(name, "engine" => engine.clone())
@@ -145,13 +138,13 @@ impl Metrics {
         });
         let text = "How late timers were handed over.";
         ::metrics::describe_histogram!(LATENESS, Unit::Seconds, text);
-        let lateness = (0..source.observers().len()).map(|shard| {
+        let lateness = (0..observers.len()).map(|shard| {
             let (engine, shard) = (engine.clone(), shard.to_string());
             let histogram = ::metrics::histogram!(LATENESS, "engine" => engine, "shard" => shard);
             (histogram, Seen::nothing())
         });
         let lateness = lateness.collect();
-        Metrics { source, counters, gauges, lateness }
+        Metrics { stats, observers, counters, gauges, lateness }
     }
 
     /// Leaves `tickless_lateness_seconds` out of what is published.
@@ -164,7 +157,7 @@ impl Metrics {
     /// Publishes what the engine has counted so far. Takes no lock of the engine. O(threads that
     /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
-        let (stats, observers) = (self.source.stats(), self.source.observers());
+        let (stats, observers) = (self.stats.stats(), &*self.observers);
         for (counter, (_, _, read)) in self.counters.iter().zip(COUNTERS) {
             counter.absolute(read(&stats));
         }
@@ -194,25 +187,24 @@ impl Metrics {
             self.publish();
         };
         let thread = thread::Builder::new().name("tickless-metrics".to_owned()).spawn(publish)?;
-        let (going_on, thread) = (Some(going_on), Some(thread));
-        Ok(MetricsPublisher { going_on, thread, process: Process::current() })
+        Ok(MetricsPublisher { running: Some((going_on, thread)), process: Process::current() })
     }
 }
 
-debug! { impl[] Metrics[] { engine = |this| this.source.observers()[0].name() } }
+debug! { impl[] Metrics[] { engine = |this| this.observers[0].name() } }
 
 // === impl MetricsPublisher ===
 
 impl Drop for MetricsPublisher {
     fn drop(&mut self) {
+        let Some((going_on, thread)) = self.running.take() else { return };
         if !self.process.is_current() {
             // A child process does not have the thread, and the channel's lock may be held there.
-            return mem::forget((self.going_on.take(), self.thread.take()));
+            return mem::forget((going_on, thread));
         }
-        drop(self.going_on.take());
+        drop(going_on);
         // The thread must not join itself: a recorder may drop the publisher on it.
-        let here = thread::current().id();
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != here) {
+        if thread.thread().id() != thread::current().id() {
             // If the recorder panicked, the panic hook has reported it.
             let _ = thread.join();
         }
@@ -221,24 +213,14 @@ impl Drop for MetricsPublisher {
 
 debug! { impl[] MetricsPublisher[] {} }
 
-// === impl Source ===
-
-impl<T: Send + 'static> Source for Core<T> {
-    fn stats(&self) -> Stats {
-        Stats::of(self)
-    }
-
-    fn observers(&self) -> &[Observer] {
-        &self.observers
-    }
-}
-
 // === impl Engine: metrics ===
 
 impl<T: Send + 'static> Engine<T> {
     /// Returns the engine's metrics for the `metrics` facade, registered with the recorder that is
     /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
-        Metrics::of(self.core().clone())
+        let core = self.core().clone();
+        let observers = core.observers.clone();
+        Metrics::of(Monitor::new(move || Stats::of(&core)), observers)
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::core::Core;
 use crate::entry::Reader;
 use crate::time::{Geometry, Scale};
 
-use super::stats::Table;
+use super::stats::table;
 
 /// The timers that were pending when [`Engine::snapshot`](crate::Engine::snapshot) was called.
 ///
@@ -140,21 +140,11 @@ pub enum DueTime {
     Never,
 }
 
-/// The spans that tell due times apart, with their names.
-const SPANS: [(Duration, &str); 9] = [
-    (Duration::from_millis(1), "1ms"),
-    (Duration::from_millis(10), "10ms"),
-    (Duration::from_millis(100), "100ms"),
-    (Duration::from_secs(1), "1s"),
-    (Duration::from_secs(10), "10s"),
-    (Duration::from_secs(60), "1min"),
-    (Duration::from_secs(600), "10min"),
-    (Duration::from_secs(3_600), "1h"),
-    (Duration::from_secs(86_400), "1d"),
-];
+/// The spans that tell due times apart, in milliseconds.
+const SPANS_MS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
 
 /// The number of due times: the spans, and `Overdue`, `Later` and `Never`.
-const DUE_TIMES: usize = SPANS.len() + 3;
+const DUE_TIMES: usize = SPANS_MS.len() + 3;
 
 // === impl Snapshot ===
 
@@ -162,9 +152,8 @@ impl Snapshot {
     pub(super) fn of<T>(core: &Core<T>, reader: &Reader) -> Snapshot {
         // A chain that changes under the reader may lead it on for ever: it stops after this many
         // steps.
-        let steps = 2 * core.shared.all_counters.pending()
-            + 2 * core.shared.all_counters.dead()
-            + (1 << 16);
+        let all_counters = &core.shared.all_counters;
+        let steps = 2 * (all_counters.pending() + all_counters.dead()) + (1 << 16);
         let taken_at = core.instant_now();
         let mut timers = Vec::new();
         for shard in &core.shards {
@@ -204,10 +193,8 @@ impl Snapshot {
     pub fn by_level(&self) -> Vec<LevelCount> {
         let mut timers = vec![0; usize::from(self.geometry.levels())];
         self.iter().for_each(|timer| timers[usize::from(timer.level) - 1] += 1);
-        let counts = (1..).zip(timers).filter(|&(_, timers)| timers > 0);
-        counts
-            .map(|(level, timers)| LevelCount { level, width: self.width(level), timers })
-            .collect()
+        let count = |(level, timers)| LevelCount { level, width: self.width(level), timers };
+        (1..).zip(timers).filter(|&(_, timers)| timers > 0).map(count).collect()
     }
 
     /// Returns how many timers are due how soon, from the soonest. The result always has all twelve
@@ -236,7 +223,8 @@ impl Snapshot {
     fn due_index(&self, timer: &PendingTimer) -> usize {
         let Some(deadline) = timer.deadline else { return DUE_TIMES - 1 };
         let left = deadline.saturating_duration_since(self.taken_at);
-        if left.is_zero() { 0 } else { 1 + SPANS.partition_point(|&(span, _)| span <= left) }
+        let is_over = |&span_ms: &u64| Duration::from_millis(span_ms) <= left;
+        if left.is_zero() { 0 } else { 1 + SPANS_MS.partition_point(is_over) }
     }
 
     fn width(&self, level: u8) -> Duration {
@@ -263,13 +251,13 @@ impl fmt::Display for Snapshot {
         let levels = self.by_level().into_iter().map(|LevelCount { level, width, timers }| {
             [level.to_string(), readable(width), timers.to_string()]
         });
-        let levels = Table::new(["level", "bucket", "timers"], levels);
+        let levels = table(["level", "bucket", "timers"], levels);
         let due_times = self.due_counts().map(|(due, timers)| [due, timers.to_string()]);
-        let due_times = Table::new(["due", "timers"], due_times);
+        let due_times = table(["due", "timers"], due_times);
         let shards = self.by_shard().into_iter().enumerate();
         let shards = shards.filter(|&(_, timers)| self.shards > 1 && timers > 0);
         let shards = shards.map(|(shard, timers)| [shard.to_string(), timers.to_string()]);
-        let shards = Table::new(["shard", "timers"], shards);
+        let shards = table(["shard", "timers"], shards);
         write!(f, "{levels}{due_times}{shards}")
     }
 }
@@ -286,13 +274,14 @@ debug! { impl[] Snapshot[] {
 
 /// Exact up to a minute, and rounded above.
 fn readable(span: Duration) -> String {
-    let secs = span.as_secs_f64();
-    match span.as_secs() {
-        0..60 => format!("{span:?}"),
-        60..3_600 => format!("{:.1}min", secs / 60.0),
-        3_600..86_400 => format!("{:.1}h", secs / 3_600.0),
-        _ => format!("{:.1}d", secs / 86_400.0),
-    }
+    let (secs, unit) = match span.as_secs() {
+        0..60 => return format!("{span:?}"),
+        60..3_600 => (60.0, "min"),
+        3_600..86_400 => (3_600.0, "h"),
+        _ => (86_400.0, "d"),
+    };
+    let tenths = (span.as_secs_f64() / secs * 10.0).round();
+    format!("{}{unit}", tenths / 10.0)
 }
 
 // === impl DueTime ===
@@ -301,8 +290,8 @@ impl DueTime {
     fn all() -> [DueTime; DUE_TIMES] {
         std::array::from_fn(|i| match i.checked_sub(1) {
             None => DueTime::Overdue,
-            Some(i) if i < SPANS.len() => DueTime::Within(SPANS[i].0),
-            Some(i) if i == SPANS.len() => DueTime::Later,
+            Some(i) if i < SPANS_MS.len() => DueTime::Within(Duration::from_millis(SPANS_MS[i])),
+            Some(i) if i == SPANS_MS.len() => DueTime::Later,
             Some(_) => DueTime::Never,
         })
     }
@@ -312,10 +301,7 @@ impl fmt::Display for DueTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DueTime::Overdue => f.pad("overdue"),
-            DueTime::Within(within) => match SPANS.iter().find(|(span, _)| span == within) {
-                Some((_, name)) => f.pad(&format!("< {name}")),
-                None => f.pad(&format!("< {within:?}")),
-            },
+            DueTime::Within(span) => f.pad(&format!("< {}", readable(*span))),
             DueTime::Later => f.pad("later"),
             DueTime::Never => f.pad("never"),
         }

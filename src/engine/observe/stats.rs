@@ -2,6 +2,7 @@
 //!
 //! *Tested by*: `tests/stats.rs`, `tests/tables.rs`.
 
+use std::array;
 use std::fmt;
 
 use crate::engine::core::Core;
@@ -68,12 +69,6 @@ pub struct Stats {
     pub lateness: Lateness,
 }
 
-/// Columns of text with headings. Columns of whole numbers are right-aligned.
-pub(super) struct Table<const N: usize> {
-    head: [&'static str; N],
-    rows: Vec<[String; N]>,
-}
-
 // === impl Stats ===
 
 impl Stats {
@@ -116,63 +111,44 @@ impl fmt::Display for Stats {
             ("cascaded", self.cascaded),
             ("dead", self.dead),
         ];
-        let timers = Table::new(["timers", "count"], timers.map(row));
+        let timers = table(["timers", "count"], timers.map(row));
         let reapers = [
             ("woke up", self.wake_ups),
             ("became saturated", self.saturations),
             ("- and are now", self.saturated as u64),
         ];
-        let reapers = Table::new(["reapers", "count"], reapers.map(row));
+        let reapers = table(["reapers", "count"], reapers.map(row));
         let Lateness { count, p50, p99, p999, max } = self.lateness;
         let bounds = [("of 50 %", p50), ("of 99 %", p99), ("of 99.9 %", p999), ("of all", max)];
         let bounds = bounds.map(|(name, late)| [name.to_owned(), format!("{late:?}")]);
-        let lateness =
-            Table::new(["lateness", "at most"], bounds.into_iter().filter(|_| count > 0));
+        let bounds = bounds.into_iter().filter(|_| count > 0);
+        let lateness = table(["lateness", "at most"], bounds);
         let text = format!("{timers}{reapers}{lateness}");
         f.write_str(text.trim_start())
     }
 }
 
-// === impl Table ===
-
-impl<const N: usize> Table<N> {
-    pub(super) fn new(
-        head: [&'static str; N],
-        rows: impl IntoIterator<Item = [String; N]>,
-    ) -> Table<N> {
-        Table { head, rows: rows.into_iter().collect() }
+/// Returns an empty line and the rows as columns of text below their headings, or nothing if there
+/// are no rows. Columns of whole numbers are right-aligned.
+pub(super) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut rows: Vec<[String; N]> = rows.into_iter().collect();
+    if rows.is_empty() {
+        return String::new();
     }
-
-    fn width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[column].chars().count());
-        cells.chain([self.head[column].len()]).max().unwrap_or(0)
-    }
-
-    /// Whether all cells of the column are whole numbers.
-    fn is_of_numbers(&self, column: usize) -> bool {
-        self.rows.iter().all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
-    }
-}
-
-/// Prints an empty line and the table, or nothing if the table has no rows.
-impl<const N: usize> fmt::Display for Table<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        writeln!(f)?;
-        let widths: [usize; N] = std::array::from_fn(|column| self.width(column));
-        let to_the_right: [bool; N] = std::array::from_fn(|column| self.is_of_numbers(column));
-        let head = self.head.map(String::from);
-        for row in [&head].into_iter().chain(&self.rows) {
-            let cells: Vec<String> = (0..N)
-                .map(|column| match (&row[column], widths[column]) {
-                    (cell, width) if to_the_right[column] => format!("{cell:>width$}"),
-                    (cell, width) => format!("{cell:<width$}"),
-                })
-                .collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
-        }
-        Ok(())
-    }
+    let is_number = |cell: &String| cell.bytes().all(|byte| byte.is_ascii_digit());
+    let to_the_right: [bool; N] = array::from_fn(|at| rows.iter().all(|row| is_number(&row[at])));
+    rows.insert(0, head.map(String::from));
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = array::from_fn(width);
+    let lines = rows.iter().map(|row| {
+        let cells: [String; N] = array::from_fn(|at| match (&row[at], widths[at]) {
+            (cell, width) if to_the_right[at] => format!("{cell:>width$}"),
+            (cell, width) => format!("{cell:<width$}"),
+        });
+        format!("\n{}", cells.join("  ").trim_end())
+    });
+    lines.chain(["\n".to_owned()]).collect()
 }

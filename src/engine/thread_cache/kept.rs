@@ -127,44 +127,40 @@ impl Drop for Kept {
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::rc::Rc;
 
-    /// A thread's cache of an engine that only says whether it was stopped.
-    struct Part {
-        is_stopped: Rc<Cell<bool>>,
-        questions: Rc<Cell<u32>>,
+    thread_local! {
+        static STOPPED: Cell<&'static [u32]> = const { Cell::new(&[]) };
+        static QUESTIONS: Cell<u32> = const { Cell::new(0) };
     }
+
+    /// The cache of the engine with this number. Counts how often it is asked for its state.
+    struct Part(u32);
 
     impl AnyCache for Part {
         fn is_stopped(&self) -> bool {
-            self.questions.set(self.questions.get() + 1);
-            self.is_stopped.get()
+            QUESTIONS.set(QUESTIONS.get() + 1);
+            STOPPED.get().contains(&self.0)
         }
     }
 
     #[test]
     fn a_thread_looks_for_stopped_engines_after_a_stop_and_at_no_other_time() {
-        let questions = Rc::new(Cell::new(0));
-        let mut locals = Caches::new();
-        let stopped: Vec<_> = (0..1000).map(|_| Rc::new(Cell::new(false))).collect();
-        for (number, is_stopped) in (0..).zip(&stopped) {
-            let (is_stopped, questions) = (is_stopped.clone(), questions.clone());
-            locals.keep(number, Kept::new(Box::new(Part { is_stopped, questions })));
-        }
+        let mut caches = Caches::new();
+        (0..1000).for_each(|number| caches.keep(number, Kept::new(Box::new(Part(number)))));
         let mut take = |in_use, stops| {
-            let taken = locals.take_stopped(in_use, stops);
-            let mut numbers: Vec<_> = taken.iter().map(|(number, _)| *number).collect();
+            let taken = caches.take_stopped(in_use, stops);
+            let mut numbers: Vec<u32> = taken.iter().map(|(number, _)| *number).collect();
             numbers.sort_unstable();
             numbers
         };
         (0..1000).for_each(|in_use| assert!(take(in_use, 0).is_empty()));
-        assert_eq!(questions.take(), 0);
-        stopped[7..10].iter().for_each(|is_stopped| is_stopped.set(true));
+        assert_eq!(QUESTIONS.take(), 0);
+        STOPPED.set(&[7, 8, 9]);
         assert_eq!(take(8, 3), [7, 9], "one is in use");
-        assert!(questions.take() >= 1000);
+        assert!(QUESTIONS.take() >= 1000);
         assert!(take(8, 3).is_empty());
         assert_eq!(take(0, 3), [8], "it goes when it is no longer");
         (0..1000).for_each(|in_use| assert!(take(in_use, 3).is_empty()));
-        assert_eq!(questions.take(), 0);
+        assert_eq!(QUESTIONS.take(), 0);
     }
 }

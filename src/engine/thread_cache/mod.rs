@@ -70,22 +70,13 @@ thread_local! {
 /// No engine has the number zero.
 const NOBODY: (u32, *mut ()) = (0, ptr::null_mut());
 
-/// Lends the calling thread's cache of `core`'s engine. `None`: the engine is another process's.
-#[inline(always)]
-pub(super) fn of<T: Send + 'static>(core: &Arc<Core<T>>) -> Option<Lent<T>> {
-    match current(core.id()) {
-        Some(cache) => Some(Lent::kept(cache)),
-        None => find(core.id(), || Some(core.clone())),
-    }
-}
-
 /// Lends the calling thread's cache of engine `number`. `None`: the engine is gone, or is another
 /// process's.
 #[inline(always)]
-pub(super) fn of_number<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
+pub(super) fn of<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     match current(number) {
         Some(cache) => Some(Lent::kept(cache)),
-        None => find(number, || ENGINES.find(number)),
+        None => find(number),
     }
 }
 
@@ -118,23 +109,21 @@ fn current<T>(number: u32) -> Option<NonNull<ThreadCache<T>>> {
 /// Finds or makes the thread's `ThreadCache` of engine `number`. If the thread cannot keep it, it
 /// serves a single call.
 #[cold]
-fn find<T: Send + 'static>(
-    number: u32,
-    core: impl Fn() -> Option<Arc<Core<T>>>,
-) -> Option<Lent<T>> {
+fn find<T: Send + 'static>(number: u32) -> Option<Lent<T>> {
     if is_inherited(number) {
         return None;
     }
+    let new_cache = || Some(ThreadCache::<T>::new(ENGINES.find(number)?));
     loop {
         match CACHES.try_with(|caches| caches.borrow().get(number)) {
             Ok(Some(cache)) => CURRENT.set((number, cache)),
             Ok(None) => {
-                let kept = Kept::new(Box::new(ThreadCache::new(core()?)));
+                let kept = Kept::new(Box::new(new_cache()?));
                 CURRENT.set((number, kept.as_ptr()));
                 CACHES.with_borrow_mut(|caches| caches.keep(number, kept));
             }
             // The thread is ending and keeps nothing any more.
-            Err(_) => return Some(Lent::spare(ThreadCache::new(core()?))),
+            Err(_) => return Some(Lent::spare(new_cache()?)),
         }
         // ORDER: Acquire - pairs with the Release in `count_stop`.
         let stops = STOPS.load(Ordering::Acquire);
@@ -242,7 +231,7 @@ fn with_found<T: Send + 'static>(
     engine: u32,
     f: impl FnOnce(&mut Producer<T>, &Shared<T>) -> Deferred,
 ) -> bool {
-    find(engine, || ENGINES.find(engine)).map(|cache| cache.with_producer(f)).is_some()
+    find(engine).map(|cache| cache.with_producer(f)).is_some()
 }
 
 impl<T> Deref for Lent<T> {

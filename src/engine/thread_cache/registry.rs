@@ -1,10 +1,9 @@
 //! Finds things by their engine's number: for a handle on a thread that has not used its engine
 //! yet, and for references that would otherwise contend on a shared count. Reading takes no lock;
 //! entries come and go by replacing the whole table.
-//!
-//! *Invariant*: a table is sorted by number.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 
 use crate::dispatch::Told;
 use crate::entry::Published;
@@ -18,7 +17,7 @@ pub(crate) struct Registry {
     table: Published<Table>,
 }
 
-type Table = Vec<(u32, Weak<dyn Any + Send + Sync>)>;
+type Table = BTreeMap<u32, Weak<dyn Any + Send + Sync>>;
 
 /// The cores of all engines, by engine number.
 pub(in crate::engine) static ENGINES: Registry = Registry::empty();
@@ -68,11 +67,10 @@ impl Registry {
     /// Enters a thing under a number that nothing here has yet. O(n).
     pub(crate) fn enter<T: Any + Send + Sync>(&self, number: u32, thing: &Arc<T>) {
         let thing: Arc<dyn Any + Send + Sync> = thing.clone();
-        let known = (number, Arc::downgrade(&thing));
+        let thing = Arc::downgrade(&thing);
         self.table.update(|table| {
             let mut table = table.cloned().unwrap_or_default();
-            let place = table.partition_point(|(other, _)| *other < number);
-            table.insert(place, known.clone());
+            table.insert(number, thing.clone());
             table
         });
     }
@@ -80,8 +78,9 @@ impl Registry {
     /// Removes a thing. O(n).
     pub(crate) fn leave(&self, number: u32) {
         self.table.update(|table| {
-            let others = table.into_iter().flatten().filter(|(other, _)| *other != number);
-            others.cloned().collect()
+            let mut table = table.cloned().unwrap_or_default();
+            table.remove(&number);
+            table
         });
     }
 
@@ -90,11 +89,7 @@ impl Registry {
     /// # Panics
     /// The thing is not a `T`.
     pub(crate) fn find<T: Any + Send + Sync>(&self, number: u32) -> Option<Arc<T>> {
-        let thing = self.table.with(|table| {
-            let table = table?;
-            let place = table.binary_search_by_key(&number, |(other, _)| *other).ok()?;
-            table[place].1.upgrade()
-        })?;
+        let thing = self.table.with(|table| table?.get(&number)?.upgrade())?;
         Some(thing.downcast().expect("a number belongs to one thing"))
     }
 }
