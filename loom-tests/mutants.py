@@ -330,10 +330,10 @@ MUTANTS = {
     "pushed before it is official": (
         "reset_fire",
         [(FLUSH, [(
-            "                    if unsafe { this.refile(word, next) } {\n                        owner.counters.add(Count::Cascaded, 1);\n"
-            "                        // SAFETY: it was just re-filed there.\n                        unsafe { self.push(owner, entry, next) };\n                        return moved();\n                    }",
-            "                    this.set_filed(next);\n                    // SAFETY: a mutant.\n                    unsafe { self.push(owner, entry, next) };\n"
-            "                    // SAFETY: a mutant.\n                    if unsafe { this.refile(word, next) } {\n                        return moved();\n                    }",
+            "                if unsafe { this.refile(word, next) } {\n                    owner.counters.add(Count::Cascaded, 1);\n"
+            "                    // SAFETY: it was just re-filed there.\n                    unsafe { self.push(owner, entry, next) };\n                    return moved();\n                }",
+            "                this.set_filed(next);\n                // SAFETY: a mutant.\n                unsafe { self.push(owner, entry, next) };\n"
+            "                // SAFETY: a mutant.\n                if unsafe { this.refile(word, next) } {\n                    return moved();\n                }",
         ), ("use crate::time::{Place, Tick};", "use crate::time::{Place, Tick};")]),
          (NODE, [("pub(super) fn set_filed", "pub(crate) fn set_filed")])],
     ),
@@ -538,7 +538,7 @@ MUTANTS = {
     "what is re-filed ahead of time is not shown meanwhile": (
         "scan", [(EAGER, [("        hand.set_moving(entry.as_ptr());\n", "")])]),
     "what is re-filed moves no more before it is there": (
-        "scan", [(FLUSH, [("                        // SAFETY: it was just re-filed there.\n", "                        moved();\n                        // SAFETY: it was just re-filed there.\n")])]),
+        "scan", [(FLUSH, [("                    // SAFETY: it was just re-filed there.\n", "                    moved();\n                    // SAFETY: it was just re-filed there.\n")])]),
     "a chain is shown in the hand when it is taken": (
         "bucket_read",
         [(STACK, [("            if !head.is_null() {\n                show(head);\n            }\n", ""),
@@ -640,10 +640,10 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            unsafe { self.settle(owner, shared, entry, word, fate, || ()) };\n",
-                   "            if word.phase() != Phase::Vacant || !word.is_held() {\n"
+        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+                   "            if it.1.phase() != Phase::Vacant || !it.1.is_held() {\n"
                    "                // SAFETY: a mutant.\n"
-                   "                unsafe { self.settle(owner, shared, entry, word, fate, || ()) };\n            }\n")])],
+                   "                unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            }\n")])],
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
@@ -1047,16 +1047,16 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            // SAFETY: the owner holds it, and `word`",
-                   "            // SAFETY: the owner holds it, and `word`"),
+        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let it",
+                   "            let it"),
                   ("|| hand.set_moved()),\n                }\n            }\n",
                    "|| hand.set_moved()),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
     ),
     "a link is read after a stop has settled the entry": (
         "stop",
         [(CLOSE, [("            // SAFETY: the hand showed it.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
-                  ("            unsafe { self.settle(owner, shared, entry, word, fate, || ()) };\n",
-                   "            unsafe { self.settle(owner, shared, entry, word, fate, || ()) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
+                  ("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+                   "            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
     ),
     "eager cascading takes the item off the armed heap": (
         "shard",

@@ -99,6 +99,17 @@ pub unsafe fn let_go<T>(
     }
 }
 
+/// As [`let_go`], out of line, so that a cancel that is in time does not pay for it.
+///
+/// # Safety
+/// As [`cancel`].
+#[cold]
+#[inline(never)]
+unsafe fn let_go_late<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> Option<T> {
+    // SAFETY: passed on to the caller.
+    unsafe { let_go(entry, producers) }
+}
+
 /// Takes the payload of a stranded timer, and releases its entry.
 ///
 /// # Safety
@@ -148,7 +159,7 @@ unsafe fn vacate<T, W: WithProducer<T>>(
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Ok(Vacated { entry, opens, producers }),
         // SAFETY: passed on to the caller.
-        None => Err(unsafe { let_go(entry, producers) }),
+        None => Err(unsafe { let_go_late(entry, producers) }),
     }
 }
 

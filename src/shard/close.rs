@@ -31,7 +31,6 @@ use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 use crate::time::{Place, Tick};
 
-use super::flush::Fate;
 use super::owner::Open;
 use super::{ArmedHeap, Bucket, Notice, Owner, Shard};
 
@@ -82,14 +81,14 @@ impl<T> Shard<T> {
         mut open: Open<T>,
         returned: &mut Vec<T>,
     ) {
-        let fate = |_| Fate::Ends(Phase::Stopped);
         while let Some(entry) = open.hand.peek(&open.at) {
             // SAFETY: the hand holds it by its list bit.
-            let word = unsafe { entry.as_ref() }.word();
+            let it = (entry, unsafe { entry.as_ref() }.word());
             // SAFETY: the hand showed it.
             unsafe { open.hand.pass(&mut open.at, entry) };
-            // SAFETY: the hand held it by its list bit, and `word` was read from it.
-            unsafe { self.settle(owner, shared, entry, word, fate, || ()) };
+            let end = |_| Some(Phase::Stopped);
+            // SAFETY: the hand held it by its list bit, and the word was read from it.
+            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };
         }
         owner.put_away(open);
         returned.append(&mut taken_out(owner));

@@ -21,7 +21,6 @@ use crate::memory::Shared;
 use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
-use super::flush::Fate;
 use super::owner::Open;
 use super::{Bucket, Owner, Shard};
 
@@ -148,13 +147,13 @@ impl<T> Shard<T> {
         hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
         unsafe { hand.pass(&mut open.at, entry) };
-        let opens = open.place.expiration;
-        let fate = |deadline| {
-            debug_assert!(deadline >= opens, "filed after it is due");
-            Fate::Moves(self.wheel.geometry().place(deadline, opens))
+        let (it, place) = ((entry, this.word()), open.place);
+        let never = |deadline| {
+            debug_assert!(deadline >= place.expiration, "filed after it is due");
+            None
         };
         // SAFETY: the owner holds it, and the word was read from it.
-        unsafe { self.settle(owner, shared, entry, this.word(), fate, || hand.set_moved()) };
+        unsafe { self.settle(owner, shared, it, place, never, || hand.set_moved()) };
     }
 }
 

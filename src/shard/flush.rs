@@ -25,14 +25,6 @@ use super::{Bucket, Owner, Shard};
 /// Payloads that a flush collects before they are handed over.
 pub const BATCH: usize = 256;
 
-/// What becomes of a pending timer whose entry is in a hand.
-pub(super) enum Fate {
-    /// It ends in this phase: it fires, or its engine stops.
-    Ends(Phase),
-    /// It is filed in another bucket.
-    Moves(Place),
-}
-
 impl<T> Shard<T> {
     /// Opens the first bucket or round that is due at `now`: its entries are then in a hand.
     /// Returns `false` if none is due.
@@ -100,17 +92,15 @@ impl<T> Shard<T> {
             if !is_due {
                 hand.set_moving(entry.as_ptr());
             }
-            let fate = |deadline| match deadline <= place.expiration {
-                true => Fate::Ends(Phase::Fired),
-                false => Fate::Moves(self.wheel.geometry().place(deadline, place.expiration)),
-            };
             // SAFETY: the hand showed it.
             unsafe { hand.pass(&mut at, entry) };
+            let it = (entry, word);
+            let end = |deadline| (deadline <= place.expiration).then_some(Phase::Fired);
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
                 match is_due {
-                    true => self.settle(owner, shared, entry, word, fate, || ()),
-                    false => self.settle(owner, shared, entry, word, fate, || hand.set_moved()),
+                    true => self.settle(owner, shared, it, place, end, || ()),
+                    false => self.settle(owner, shared, it, place, end, || hand.set_moved()),
                 }
             }
         }
@@ -124,10 +114,10 @@ impl<T> Shard<T> {
         is_done
     }
 
-    /// Decides about one entry in a hand: unlinks it if vacant, otherwise ends or re-files its
-    /// timer, as `fate` says of the deadline. Calls `moved` before the list lets go of the entry,
-    /// or after the entry was pushed to its new bucket. (An entry that is not shown as moving is
-    /// re-filed only if it was reset just now.)
+    /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer in the phase
+    /// that `end` has for the deadline, or re-files it as seen from `place`. Calls `moved` before
+    /// the list lets go of the entry, or after the entry was pushed to its new bucket. (An entry
+    /// that is not shown as moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
@@ -136,42 +126,38 @@ impl<T> Shard<T> {
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
-        entry: NonNull<Entry<T>>,
-        mut word: Word,
-        fate: impl Fn(Tick) -> Fate,
+        (entry, mut word): (NonNull<Entry<T>>, Word),
+        place: Place,
+        end: impl Fn(Tick) -> Option<Phase>,
         moved: impl Fn() + Copy,
     ) {
         // SAFETY: the owner holds it.
         let this = unsafe { entry.as_ref() };
         loop {
             let deadline = word.deadline();
-            let fate = (word.phase() != Phase::Vacant).then(|| fate(deadline));
-            match fate {
-                None => {
-                    moved();
-                    // SAFETY: the owner holds it; `word` is vacant.
-                    match unsafe { this.unlink(word) } {
-                        // SAFETY: nobody kept it, so it is held here alone.
-                        Some(true) => return unsafe { owner.bury(shared, entry) },
-                        Some(false) => return,
-                        None => {}
-                    }
+            if word.phase() == Phase::Vacant {
+                moved();
+                // SAFETY: the owner holds it; `word` is vacant.
+                match unsafe { this.unlink(word) } {
+                    // SAFETY: nobody kept it, so it is held here alone.
+                    Some(true) => return unsafe { owner.bury(shared, entry) },
+                    Some(false) => return,
+                    None => {}
                 }
-                Some(Fate::Ends(end)) => {
-                    // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
-                    if let Some(taken) = unsafe { this.end(word, end, moved) } {
-                        // SAFETY: it was taken out of this entry.
-                        return unsafe { owner.collect(shared, entry, deadline, taken) };
-                    }
+            } else if let Some(end) = end(deadline) {
+                // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
+                if let Some(taken) = unsafe { this.end(word, end, moved) } {
+                    // SAFETY: it was taken out of this entry.
+                    return unsafe { owner.collect(shared, entry, deadline, taken) };
                 }
-                Some(Fate::Moves(next)) => {
-                    // SAFETY: the owner holds it; `word` is pending.
-                    if unsafe { this.refile(word, next) } {
-                        owner.counters.add(Count::Cascaded, 1);
-                        // SAFETY: it was just re-filed there.
-                        unsafe { self.push(owner, entry, next) };
-                        return moved();
-                    }
+            } else {
+                let next = self.wheel.geometry().place(deadline, place.expiration);
+                // SAFETY: the owner holds it; `word` is pending.
+                if unsafe { this.refile(word, next) } {
+                    owner.counters.add(Count::Cascaded, 1);
+                    // SAFETY: it was just re-filed there.
+                    unsafe { self.push(owner, entry, next) };
+                    return moved();
                 }
             }
             word = this.word();
