@@ -247,6 +247,9 @@ mod tests {
 
     const NOT_OWN: fn() -> bool = || false;
 
+    /// A state, the results of `come`, `release` and `decide` there, and the count after `come`.
+    type Row<'a> = (&'a dyn Fn() -> HoldWord<End>, Came, Option<Released<End>>, Decided, u64);
+
     fn free<E: EndCode + fmt::Debug + PartialEq>() -> HoldWord<E> {
         let hold = HoldWord::new_held();
         assert_eq!(hold.release(), Released::Free);
@@ -271,7 +274,7 @@ mod tests {
             hold
         };
         let stopped = finish(End::Stopped, false);
-        let table: [(&dyn Fn() -> HoldWord<End>, Came, Option<Released<End>>, Decided, u64); 4] = [
+        let table: [Row<'_>; 4] = [
             (&free, Came::Hold, None, Decided::Finish, 1),
             (&held, Came::Noted, Some(Released::Free), Decided::Noted, 0),
             (&again, Came::Noted, Some(Released::Again), Decided::Noted, 0),
