@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
-SEATS, FREE_LIST, SHARED = "src/memory/seats.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
+CACHE, FREE_LIST, SHARED = "src/memory/cache.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
 LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
 EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/mod.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
@@ -59,14 +59,14 @@ ABLATIONS = {
     ),
     "no seats": (
         [W1, W1_TWO, WAKEUPS],
-        [(SEATS, [("        deadline: Tick,\n    ) -> Option<NonNull<Entry<T>>> {\n",
-                   "        deadline: Tick,\n    ) -> Option<NonNull<Entry<T>>> {\n        if deadline >= Tick::ZERO {\n            return None;\n        }\n")])],
+        [(CACHE, [("        match self.kept.last() {\n",
+                   "        if deadline >= Tick::ZERO {\n            return None;\n        }\n        match self.kept.last() {\n")])],
     ),
-    "a cache of 8 seats": ([W1, WAKEUPS], [size(SEATS, "SEATS", 32, 8)]),
-    "a cache of 128 seats": ([W1, WAKEUPS], [size(SEATS, "SEATS", 32, 128)]),
+    "a cache of 8 seats": ([W1, WAKEUPS], [size(CACHE, "SEATS", 32, 8)]),
+    "a cache of 128 seats": ([W1, WAKEUPS], [size(CACHE, "SEATS", 32, 128)]),
     "a full cache gives away its newest seat": (
         [W1, WAKEUPS],
-        [(SEATS, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
+        [(CACHE, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
     "a quarter of the room for seats in the depot": ([W1H], [size(SHARED, "SEAT_MAGAZINES", 64, 16)]),
     "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),

@@ -256,7 +256,7 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        if report.busy || report.collects {", "        shard.doorbell().retract();\n        if report.busy || report.collects {"),
-                      ("        let until = reaper", "        shard.doorbell().retract();\n        let until = reaper")]),
+                      ("        let until = due_ns", "        shard.doorbell().retract();\n        let until = due_ns")]),
         ],
     ),
     "a far timer rings in place of a near one": (
@@ -368,15 +368,15 @@ MUTANTS = {
         "seat",
         [(PRODUCER, [
             ("        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n", ""),
-            ("            self.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
+            ("            self.cache.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n",
              "            // SAFETY: a mutant.\n            unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"
-             "            self.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
+             "            self.cache.counters.add(Count::Seated, 1);\n            return Ok((entry, Deferred::NOTHING));\n        }\n"
              "        // SAFETY: a mutant.\n        unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };\n"),
         ])],
     ),
     "a seat is taken whatever its time": (
         "seat",
-        [("src/memory/seats.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
+        [("src/memory/cache.rs", [("rposition(|seat| seat.opens <= deadline)", "rposition(|_| deadline >= Tick::ZERO)")])],
     ),
     "reuse without a version, exchange without Acquire": (
         "seat",
@@ -560,7 +560,7 @@ MUTANTS = {
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
-        "bucket_read", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "bucket_read", [("src/inbox/own.rs", [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
@@ -603,13 +603,13 @@ MUTANTS = {
         "stop",
         [
             (STACK, TAKE_IF_CLOSED),
-            (CLOSE, [("        owner.heap.clear();\n",
+            (CLOSE, [("        owner.heap = ArmedHeap::default();\n",
                       "        for (level, slot, bucket) in self.wheel.existing() {\n"
                       "            let place = Place { level, slot, expiration: Tick::ZERO };\n"
                       "            let open = Self::open_bucket(owner, bucket, place, Bucket::take_into);\n"
                       "            // SAFETY: a mutant.\n"
-                      "            unsafe { settle_all(owner, shared, open, &mut returned) };\n"
-                      "        }\n        owner.heap.clear();\n")]),
+                      "            unsafe { self.settle_all(owner, shared, open, &mut returned) };\n"
+                      "        }\n        owner.heap = ArmedHeap::default();\n")]),
         ],
     ),
     "a turn after the close": (
@@ -617,11 +617,11 @@ MUTANTS = {
         [
             (STACK, TAKE_IF_CLOSED),
             (OWNER, [("        self.closed\n", "        false\n")]),
-            (CLOSE, [("        owner.heap.clear();\n", "")]),
+            (CLOSE, [("        owner.heap = ArmedHeap::default();\n", "")]),
         ],
     ),
     "the table of segments is not closed": ("stop", [(CLOSE, [("        self.wheel.close();\n", "")])]),
-    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap.clear();\n", "        self.wheel.close();\n        owner.heap.clear();\n")])]),
+    "the table of segments is closed last": ("stop", [(CLOSE, [("        self.wheel.close();\n", ""), ("        owner.heap = ArmedHeap::default();\n", "        self.wheel.close();\n        owner.heap = ArmedHeap::default();\n")])]),
     "a segment is made by load and store": (
         "stop",
         [(WHEEL, [("        let done = self.segments[at].compare_exchange(\n            ptr::null_mut(),\n            made.cast::<B>(),\n            Ordering::AcqRel,\n            Ordering::Acquire,\n        );",
@@ -640,11 +640,14 @@ MUTANTS = {
     ),
     "a vacancy keeps its list bit": (
         "stop",
-        [(CLOSE, [("            match unsafe { this.unlink(word) } {", "            if word.is_held() {\n                return;\n            }\n            // SAFETY: a mutant.\n            match unsafe { this.unlink(word) } {")])],
+        [(CLOSE, [("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+                   "            if it.1.phase() != Phase::Vacant || !it.1.is_held() {\n"
+                   "                // SAFETY: a mutant.\n"
+                   "                unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            }\n")])],
     ),
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
-    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.first().and_then(", "owner.rounds.first().filter(|_| shared.engine == 0).and_then(")])]),
+    "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),
@@ -1013,19 +1016,18 @@ MUTANTS = {
     ),
     # COUNTERS
     "a set of counters is handed back without Release": (
-        "counters", [(ALL_COUNTERS, [("(word, to, Ordering::Release, Ordering::Relaxed)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
+        "counters", [(ALL_COUNTERS, [("fetch_update(Ordering::Release, Ordering::Relaxed, push)", "fetch_update(Ordering::Relaxed, Ordering::Relaxed, push)")])],
     ),
     "a set of counters is claimed without Acquire": (
-        "counters", [(ALL_COUNTERS, [("let mut word = self.free.load(Ordering::Acquire);", "let mut word = self.free.load(Ordering::Relaxed);"),
-                             ("(word, to, Ordering::Acquire, Ordering::Acquire)", "(word, to, Ordering::Relaxed, Ordering::Relaxed)")])],
+        "counters", [(ALL_COUNTERS, [("fetch_update(Ordering::Acquire, Ordering::Acquire, pop)", "fetch_update(Ordering::Relaxed, Ordering::Relaxed, pop)")])],
     ),
     "the head of the free all_counters keeps its stamp": (
         "counters", [(ALL_COUNTERS, [("stamp: self.stamp.wrapping_add(1), first", "stamp: self.stamp, first")])],
     ),
     "a free counters is claimed by load and store": (
         "counters", [(ALL_COUNTERS, [(
-            "match self.free.compare_exchange_weak(word, to, Ordering::Acquire, Ordering::Acquire) {",
-            "self.free.store(to, Ordering::Release);\n            match Ok::<u64, u64>(word) {")])],
+            "        let word = self.free.fetch_update(Ordering::Acquire, Ordering::Acquire, pop).ok()?;\n",
+            "        let word = self.free.load(Ordering::Acquire);\n        self.free.store(pop(word)?, Ordering::Release);\n")])],
     ),
     "a segment of all_counters is published without Release": (
         "counters", [(ALL_COUNTERS, [("            Ordering::AcqRel,\n            Ordering::Acquire,\n        );\n        if done.is_err()",
@@ -1045,16 +1047,16 @@ MUTANTS = {
     # The whole shard
     "a link is read after a flush has settled the entry": (
         "shard",
-        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            // SAFETY: the owner holds it, and `word`",
-                   "            // SAFETY: the owner holds it, and `word`"),
+        [(FLUSH, [("            // SAFETY: the hand showed it.\n            unsafe { hand.pass(&mut at, entry) };\n            let it",
+                   "            let it"),
                   ("|| hand.set_moved()),\n                }\n            }\n",
                    "|| hand.set_moved()),\n                }\n            }\n            // SAFETY: a mutant.\n            unsafe { hand.pass(&mut at, entry) };\n")])],
     ),
     "a link is read after a stop has settled the entry": (
         "stop",
-        [(CLOSE, [("        // SAFETY: the hand showed it.\n        unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
-                  ("        unsafe { settle(owner, shared, entry, returned) };\n    }\n    owner.put_away",
-                   "        unsafe { settle(owner, shared, entry, returned) };\n        // SAFETY: a mutant.\n        unsafe { open.hand.pass(&mut open.at, entry) };\n    }\n    owner.put_away")])],
+        [(CLOSE, [("            // SAFETY: the hand showed it.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n", ""),
+                  ("            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n",
+                   "            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };\n            // SAFETY: a mutant.\n            unsafe { open.hand.pass(&mut open.at, entry) };\n")])],
     ),
     "eager cascading takes the item off the armed heap": (
         "shard",

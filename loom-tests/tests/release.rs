@@ -204,7 +204,7 @@ fn the_last_to_let_go_may_free_at_once() {
         let taken = loop {
             let word = list.entry().word();
             // SAFETY: this thread has the list's bit, and the entry is pending.
-            if let Some(taken) = unsafe { list.entry().end(word, Phase::Fired) } {
+            if let Some(taken) = unsafe { list.entry().end(word, Phase::Fired, || ()) } {
                 break taken;
             }
         };

@@ -19,7 +19,6 @@
 
 mod hook;
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::os::Alarm;
@@ -38,6 +37,7 @@ pub struct Doorbell {
 }
 
 /// What a ring wakes.
+#[derive(Debug)]
 pub enum Bell {
     /// Nothing: the caller drives the shard and asks when to come back.
     None,
@@ -160,17 +160,6 @@ impl Doorbell {
 }
 
 debug! { impl[] Doorbell[] {} }
-
-impl fmt::Debug for Bell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Bell::None => "None",
-            Bell::Thread(_) => "Thread",
-            Bell::Alarm(_) => "Alarm",
-            Bell::Hook(_) => "Hook",
-        })
-    }
-}
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

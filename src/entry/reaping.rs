@@ -22,28 +22,14 @@ pub struct Taken<T> {
 }
 
 impl<T> Entry<T> {
-    /// Ends a pending timer and takes its payload: `end` is `Fired` or `Stopped`. Returns `None` if
-    /// the word is no longer `word`: decide again.
+    /// Ends a pending timer and takes its payload: `end` is `Fired` or `Stopped`. Calls `prepare`
+    /// when the timer has ended, before the list lets go. Returns `None` if the word is no longer
+    /// `word`: decide again.
     ///
     /// # Safety
     /// The caller holds the list bit, `word` was read from this entry and is pending.
     #[inline]
-    pub unsafe fn end(&self, word: Word, end: Phase) -> Option<Taken<T>> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.end_after(word, end, || ()) }
-    }
-
-    /// As [`Entry::end`], and calls `prepare` when the timer has ended, before the list lets go.
-    ///
-    /// # Safety
-    /// As [`Entry::end`].
-    #[inline]
-    pub unsafe fn end_after(
-        &self,
-        word: Word,
-        end: Phase,
-        prepare: impl FnOnce(),
-    ) -> Option<Taken<T>> {
+    pub unsafe fn end(&self, word: Word, end: Phase, prepare: impl FnOnce()) -> Option<Taken<T>> {
         debug_assert!(word.phase() == Phase::Pending && word.in_list(), "{word:?}");
         if !word.is_held() {
             prepare();
@@ -137,7 +123,7 @@ mod tests {
             // SAFETY: the story has both sides here and below.
             assert_eq!(unsafe { entry.reset(Tick::new(70)) }, Reset::Moved);
             // SAFETY: as above.
-            assert!(unsafe { entry.end(before, Phase::Fired) }.is_none());
+            assert!(unsafe { entry.end(before, Phase::Fired, || ()) }.is_none());
             // SAFETY: as above.
             assert!(!unsafe { entry.refile(before, place(9)) });
             let now = entry.word();
@@ -146,7 +132,7 @@ mod tests {
             assert_ne!(entry.word(), now, "a handle that looked before looks again");
             assert_eq!(entry.word().deadline(), Tick::new(70));
             // SAFETY: as above.
-            let taken = unsafe { entry.end(entry.word(), Phase::Fired) }.unwrap();
+            let taken = unsafe { entry.end(entry.word(), Phase::Fired, || ()) }.unwrap();
             assert_eq!((taken.payload, taken.mine), (7, false));
             // SAFETY: as above.
             assert!(unsafe { entry.let_go() }, "the list let go first");
@@ -182,7 +168,7 @@ mod tests {
             // SAFETY: the story has both sides here and below.
             assert!(!unsafe { entry.let_go() }, "the list has it");
             // SAFETY: as above.
-            let taken = unsafe { entry.end(entry.word(), Phase::Stopped) }.unwrap();
+            let taken = unsafe { entry.end(entry.word(), Phase::Stopped, || ()) }.unwrap();
             assert_eq!((taken.payload, taken.mine), (7, true));
         });
         on_both_sides(9, |entry| {

@@ -107,11 +107,7 @@ pub unsafe fn after_readers<F: FnOnce()>(free: F) {
 /// Frees a few waiting batches, unless readers are in the way. Returns `true` if it did and more
 /// are waiting.
 pub fn collect() -> bool {
-    is_anything_waiting() && (0..ATTEMPTS).any(|_| attempt()) && is_anything_waiting()
-}
-
-fn is_anything_waiting() -> bool {
-    waiting() > 0
+    waiting() > 0 && (0..ATTEMPTS).any(|_| attempt()) && waiting() > 0
 }
 
 /// How many batches wait for readers to leave, or for a thread to collect them.

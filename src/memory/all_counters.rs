@@ -16,7 +16,6 @@
 //!
 //! *Tested by*: `loom-tests/tests/counters.rs`.
 
-use std::array;
 use std::ptr;
 
 use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, IS_CHECKED, Ordering};
@@ -29,9 +28,6 @@ const FIRST: usize = if IS_CHECKED { 2 } else { 8 };
 /// Enough for nearly 2^28 writers at a time; models have few.
 const SEGMENTS: usize = if IS_CHECKED { 3 } else { 25 };
 
-/// Counts of beginnings, each of which has counts of the end.
-const BEGINNINGS: [Count; 3] = [Count::Filed, Count::Seated, Count::Dead];
-
 /// The sums over all writers, as they stood at about one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sums {
@@ -39,6 +35,7 @@ pub struct Sums {
 }
 
 /// All counters of an engine.
+#[derive(Default)]
 pub struct AllCounters {
     /// First places of the segments; null: not needed yet.
     segments: [AtomicPtr<Place>; SEGMENTS],
@@ -91,11 +88,7 @@ impl Head {
 impl AllCounters {
     /// No writer yet.
     pub fn new() -> AllCounters {
-        AllCounters {
-            segments: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            given_out: AtomicU32::new(0),
-            free: AtomicU64::new(Head { stamp: 0, first: 0 }.word()),
-        }
+        AllCounters::default()
     }
 
     /// A set of counters for a new writer. O(1) in the number of sets, except for a call that makes
@@ -118,39 +111,30 @@ impl AllCounters {
     pub fn hand_back(&self, counters: &Counters) {
         counters.change_writer();
         let place = self.place(counters.number);
-        // ORDER(COUNTERS): Relaxed - the head is only used if the CAS finds it unchanged.
-        let mut word = self.free.load(Ordering::Relaxed);
-        loop {
+        let push = |word| {
             let head = Head::of(word);
             // ORDER(COUNTERS): Relaxed - published by the CAS.
             place.next.store(head.first, Ordering::Relaxed);
-            let to = head.then(counters.number + 1).word();
-            // ORDER(COUNTERS): Release - pairs with the Acquire in `claim_free`: the next writer
-            // continues from our last values, and the place tells which set is next.
-            match self.free.compare_exchange_weak(word, to, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
-        }
+            Some(head.then(counters.number + 1).word())
+        };
+        // ORDER(COUNTERS): Release - pairs with the Acquire in `claim_free`: the next writer
+        // continues from our last values, and the place tells which set is next. Relaxed - the head
+        // is only used if the CAS finds it unchanged.
+        let _ = self.free.fetch_update(Ordering::Release, Ordering::Relaxed, push);
     }
 
     fn claim_free(&self) -> Option<&Arc<Counters>> {
-        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`. A CAS in between
-        // continues its release sequence.
-        let mut word = self.free.load(Ordering::Acquire);
-        loop {
-            let head = Head::of(word);
-            let place = self.place(head.first.checked_sub(1)?);
+        let first = |word| Some(self.place(Head::of(word).first.checked_sub(1)?));
+        let pop = |word| {
             // ORDER(COUNTERS): Relaxed - if the set is no longer free, this may be any value, and
             // the stamp makes the CAS fail.
-            let next = place.next.load(Ordering::Relaxed);
-            let to = head.then(next).word();
-            // ORDER(COUNTERS): Acquire - as above.
-            match self.free.compare_exchange_weak(word, to, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Some(&place.counters),
-                Err(now) => word = now,
-            }
-        }
+            let next = first(word)?.next.load(Ordering::Relaxed);
+            Some(Head::of(word).then(next).word())
+        };
+        // ORDER(COUNTERS): Acquire - pairs with the Release in `hand_back`. A CAS in between
+        // continues its release sequence.
+        let word = self.free.fetch_update(Ordering::Acquire, Ordering::Acquire, pop).ok()?;
+        first(word).map(|place| &place.counters)
     }
 
     /// The place of a set of counters that was claimed.
@@ -203,57 +187,41 @@ impl AllCounters {
         self.len() == 0
     }
 
-    /// The sum over all writers.
-    pub fn sum(&self, count: Count) -> u64 {
-        self.add_up([count])[0]
-    }
-
-    /// All sums, in two passes over the writers: the counts that end a timer before those that
-    /// begin it, as in [`AllCounters::pending`].
+    /// The sums over all writers.
+    ///
+    /// The counts that end a timer are read before those that begin it. So a timer that comes and
+    /// goes between the two reads is never counted as ended only.
     pub fn sums(&self) -> Sums {
         let mut sums = [0_u64; COUNTS];
-        for counters in self.iter() {
-            for (sum, count) in sums.iter_mut().zip(Count::ALL) {
-                *sum = sum.wrapping_add(counters.get(count));
+        for begins in [false, true] {
+            for counters in self.iter() {
+                for count in Count::ALL.into_iter().filter(|count| count.begins() == begins) {
+                    let sum = &mut sums[count as usize];
+                    *sum = sum.wrapping_add(counters.get(count));
+                }
             }
-        }
-        for (count, sum) in BEGINNINGS.iter().zip(self.add_up(BEGINNINGS)) {
-            sums[*count as usize] = sum;
         }
         Sums { sums }
     }
 
-    /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
-    ///
-    /// The counts that end a timer are read before those that begin it. So a timer that comes and
-    /// goes between the two reads is never counted as ended only.
+    /// As [`Sums::pending`].
     pub fn pending(&self) -> u64 {
-        let ended = self.add_up([Count::Cancelled, Count::Fired, Count::Returned]);
-        self.scheduled().saturating_sub(ended.iter().sum())
+        self.sums().pending()
     }
 
-    /// Timers that were scheduled.
+    /// As [`Sums::scheduled`].
     pub fn scheduled(&self) -> u64 {
-        let [filed, seated] = self.add_up([Count::Filed, Count::Seated]);
-        filed.wrapping_add(seated)
+        self.sums().scheduled()
     }
 
-    /// Dead entries that nobody has buried yet.
+    /// As [`Sums::dead`].
     pub fn dead(&self) -> u64 {
-        let buried = self.sum(Count::Buried);
-        self.sum(Count::Dead).saturating_sub(buried)
+        self.sums().dead()
     }
 
     /// The changes in living timers that writers have not published yet, for checks. It wraps.
     pub(super) fn untold_living(&self) -> u64 {
         self.iter().fold(0, |sum, counters| sum.wrapping_add(counters.untold().living))
-    }
-
-    /// The sums of several counts over all writers, in one pass.
-    fn add_up<const N: usize>(&self, counts: [Count; N]) -> [u64; N] {
-        self.iter().fold([0; N], |sums, counters| {
-            array::from_fn(|i| sums[i].wrapping_add(counters.get(counts[i])))
-        })
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Counters>> {
@@ -274,12 +242,6 @@ fn segment_of(number: u32) -> (usize, usize) {
 /// The number of a segment's first set.
 fn first_of(segment: usize) -> usize {
     FIRST * ((1 << segment) - 1)
-}
-
-impl Default for AllCounters {
-    fn default() -> AllCounters {
-        AllCounters::new()
-    }
 }
 
 impl Drop for AllCounters {
@@ -306,18 +268,18 @@ impl Sums {
         self.sums[count as usize]
     }
 
-    /// As [`AllCounters::pending`].
+    /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
     pub fn pending(&self) -> u64 {
         let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
         self.scheduled().saturating_sub(ended.iter().sum())
     }
 
-    /// As [`AllCounters::scheduled`].
+    /// Timers that were scheduled.
     pub fn scheduled(&self) -> u64 {
         self.get(Count::Filed).wrapping_add(self.get(Count::Seated))
     }
 
-    /// As [`AllCounters::dead`].
+    /// Dead entries that nobody has buried yet.
     pub fn dead(&self) -> u64 {
         self.get(Count::Dead).saturating_sub(self.get(Count::Buried))
     }

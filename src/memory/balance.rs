@@ -161,13 +161,8 @@ fn read(counter: &Counter) -> u64 {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::Count;
+    use super::super::{Count, alone};
     use super::*;
-
-    fn shared() -> Shared<u32> {
-        // SAFETY: no shard, producer or owner is made.
-        unsafe { Shared::new(1, 2, None) }
-    }
 
     fn dead(shared: &Shared<u32>) -> u64 {
         read(&shared.balance.engine.dead)
@@ -175,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_a_writer_published_counts_once_and_the_rest_not_yet() {
-        let shared = shared();
+        let shared = alone::<u32>(2);
         let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
         thread.add(Count::Filed, 5);
         assert_eq!(shared.living(), 0);
@@ -193,7 +188,7 @@ mod tests {
 
     #[test]
     fn who_buries_before_the_dead_were_told_of_leaves_no_debt() {
-        let shared = shared();
+        let shared = alone::<u32>(2);
         let owner = shared.all_counters.claim();
         owner.add(Count::Buried, 3);
         shared.publish_owner(&owner, 1);
@@ -206,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_due_when_the_dead_are_more_than_half_of_the_living_and_of_4096() {
-        let shared = shared();
+        let shared = alone::<u32>(2);
         let (thread, owner) = (shared.all_counters.claim(), shared.all_counters.claim());
         shared.leave_dead(0, DEAD_AT_LEAST / 2);
         assert!(!shared.has_too_many_dead());

@@ -59,6 +59,11 @@ impl Count {
         Count::Slow,
         Count::Saturated,
     ];
+
+    /// Whether it counts beginnings, which have other counts for the end.
+    pub(super) fn begins(self) -> bool {
+        matches!(self, Count::Filed | Count::Seated | Count::Dead)
+    }
 }
 
 /// One writer's counters.

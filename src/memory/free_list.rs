@@ -4,7 +4,6 @@
 //! the depot has no room, it goes back to the allocator, a magazine at a time and after all
 //! readers.
 
-use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
@@ -124,10 +123,4 @@ pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
 /// As [`FreeList::put`].
 pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
     release(Box::new(vec![Memory(entry)]));
-}
-
-impl<T> fmt::Debug for FreeList<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FreeList").field("free", &(self.open.len() + self.spare.len())).finish()
-    }
 }

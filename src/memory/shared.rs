@@ -7,9 +7,9 @@ use crate::sync::{AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
+use super::cache::{SEATS, Seat};
 use super::depot::Depot;
 use super::free_list::{MAGAZINE, release};
-use super::seats::{SEATS, Seat};
 
 /// The most magazines of seats in the depot, per shard.
 const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
@@ -115,3 +115,10 @@ impl<T> Drop for Shared<T> {
 }
 
 debug! { impl[T] Shared[T] { engine } }
+
+/// For unit tests, which use everything that they build on it with no other.
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) fn alone<T>(shards: usize) -> Shared<T> {
+    // SAFETY: as the tests keep to; they close each shard before it is dropped.
+    unsafe { Shared::new(0, shards, None) }
+}

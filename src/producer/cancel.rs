@@ -75,41 +75,39 @@ pub unsafe fn take<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>)
     }
 }
 
-/// Lets go of a handle. If that frees its entry, the memory goes to the thread or the allocator. A
-/// stranded payload is dropped.
+/// Lets go of a handle. If that frees its entry, the memory goes to the thread or the allocator.
+/// Returns a stranded payload.
 ///
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn let_go<T>(entry: NonNull<Entry<T>>, mut producers: impl WithProducer<T>) {
+pub unsafe fn let_go<T>(
+    entry: NonNull<Entry<T>>,
+    mut producers: impl WithProducer<T>,
+) -> Option<T> {
     // SAFETY: the handle keeps the entry allocated, and the caller gives it up.
     match unsafe { entry.as_ref().let_go_of_handle() } {
-        LetGo::Listed => {}
-        // SAFETY: the list had already let go, so it is held here alone, and its payload is out.
-        LetGo::Mine => unsafe { release(entry, &mut producers) },
+        LetGo::Listed => None,
+        LetGo::Mine => {
+            // SAFETY: the list had already let go, so it is held here alone, and its payload is
+            // out.
+            unsafe { release(entry, &mut producers) };
+            None
+        }
         // SAFETY: this was its handle.
-        LetGo::Stranded => drop(unsafe { take_stranded(entry, &mut producers) }),
+        LetGo::Stranded => Some(unsafe { take_stranded(entry, &mut producers) }),
     }
 }
 
-/// As [`let_go`], but returns a stranded payload.
+/// As [`let_go`], out of line, so that a cancel that is in time does not pay for it.
 ///
 /// # Safety
 /// As [`cancel`].
 #[cold]
 #[inline(never)]
-unsafe fn end<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer<T>) -> Option<T> {
-    // SAFETY: as in `let_go`.
-    match unsafe { entry.as_ref().let_go_of_handle() } {
-        LetGo::Listed => None,
-        LetGo::Mine => {
-            // SAFETY: as in `let_go`.
-            unsafe { release(entry, producers) };
-            None
-        }
-        // SAFETY: this was its handle.
-        LetGo::Stranded => Some(unsafe { take_stranded(entry, producers) }),
-    }
+unsafe fn let_go_late<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> Option<T> {
+    // SAFETY: passed on to the caller.
+    unsafe { let_go(entry, producers) }
 }
 
 /// Takes the payload of a stranded timer, and releases its entry.
@@ -155,13 +153,13 @@ unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer
 #[inline]
 unsafe fn vacate<T, W: WithProducer<T>>(
     entry: NonNull<Entry<T>>,
-    mut producers: W,
+    producers: W,
 ) -> Result<Vacated<T, W>, Option<T>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Ok(Vacated { entry, opens, producers }),
         // SAFETY: passed on to the caller.
-        None => Err(unsafe { end(entry, &mut producers) }),
+        None => Err(unsafe { let_go_late(entry, producers) }),
     }
 }
 

@@ -17,9 +17,9 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Reset, read};
 use crate::error::ScheduleError;
-use crate::memory::{Count, Counters, FreeList, LeftDead, Seat, Seats, Shared};
+use crate::memory::{Cache, Count, Seat, Shared};
 use crate::shard::{LOOK_OUT, Shard};
-use crate::sync::{Arc, IS_CHECKED};
+use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
 use super::{Chores, Deferred};
@@ -37,9 +37,7 @@ const fn is_time_to_publish(lane: usize) -> bool {
 
 /// A thread's seats, free entries and counters.
 pub struct Producer<T> {
-    seats: Seats<T>,
-    free_list: FreeList<T>,
-    counters: Arc<Counters>,
+    cache: Cache<T>,
     /// Goes round the lanes: incremented for each timer that is filed.
     lane: usize,
     /// Work that calls have deferred.
@@ -72,13 +70,7 @@ struct Refused;
 impl<T> Producer<T> {
     /// A producer for a thread that begins to use `shared`'s engine.
     pub fn new(shared: &Shared<T>) -> Producer<T> {
-        Producer {
-            seats: Seats::new(shared),
-            free_list: FreeList::new(shared),
-            counters: shared.all_counters.claim(),
-            lane: 0,
-            chores: Chores::default(),
-        }
+        Producer { cache: Cache::new(shared), lane: 0, chores: Chores::default() }
     }
 
     /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and
@@ -110,7 +102,7 @@ impl<T> Producer<T> {
         unsafe { entry.as_ref().put_payload(ManuallyDrop::into_inner(payload)) };
         // SAFETY: the seat is kept, `claim` chose it by its time, and the payload is put.
         if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
-            self.counters.add(Count::Seated, 1);
+            self.cache.counters.add(Count::Seated, 1);
             return Ok((entry, Deferred::NOTHING));
         }
         // The reaper unlinked the seat before we could take it, or there was none.
@@ -130,7 +122,7 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         opens: Tick,
     ) -> Deferred {
-        self.counters.add(Count::Cancelled, 1);
+        self.cache.counters.add(Count::Cancelled, 1);
         shared.discharge(1);
         self.keep(shared, Seat { entry, opens })
     }
@@ -152,7 +144,7 @@ impl<T> Producer<T> {
         // SAFETY: the caller has the handle.
         match unsafe { entry.as_ref().reset(deadline) } {
             Reset::Moved => {
-                self.counters.add(Count::Reset, 1);
+                self.cache.counters.add(Count::Reset, 1);
                 Moved::Here
             }
             Reset::Gone => Moved::Gone,
@@ -163,7 +155,7 @@ impl<T> Producer<T> {
 
     /// Counts a timer that was moved by its word alone, without this producer.
     pub fn count_reset(&mut self) {
-        self.counters.add(Count::Reset, 1);
+        self.cache.counters.add(Count::Reset, 1);
     }
 
     /// Adds an entry's memory to the free list.
@@ -173,23 +165,21 @@ impl<T> Producer<T> {
     /// Its payload is out.
     pub(super) unsafe fn take_in(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
         // SAFETY: passed on to the caller.
-        unsafe { self.free_list.put(shared, entry) };
+        unsafe { self.cache.free_list.put(shared, entry) };
     }
 
     /// Uses only seats of `shard` from now on; the caller files in that shard too. Returns whether
     /// work was deferred.
     pub fn bind(&mut self, shared: &Shared<T>, shard: u32) -> Deferred {
-        let dead = self.seats.bind(shard, shared, &mut self.free_list, &self.counters);
-        self.defer_sweep(shared, dead)
+        let has_left_dead = self.cache.bind(shared, shard);
+        self.defer_sweep(shared, has_left_dead)
     }
 
     /// Gives away everything that the thread keeps, and publishes its counts. Returns whether work
     /// was deferred.
     pub fn clear(&mut self, shared: &Shared<T>) -> Deferred {
-        let dead = self.seats.clear(shared, &mut self.free_list, &self.counters);
-        self.free_list.clear(shared);
-        shared.publish(&self.counters);
-        self.defer_sweep(shared, dead)
+        let has_left_dead = self.cache.clear(shared);
+        self.defer_sweep(shared, has_left_dead)
     }
 
     /// Takes the deferred work. To be called when a call says that there is some.
@@ -200,9 +190,9 @@ impl<T> Producer<T> {
     /// Finds room for a payload: a seat that opens early enough (`true`), or a free entry.
     #[inline]
     fn claim(&mut self, shared: &Shared<T>, deadline: Tick) -> (NonNull<Entry<T>>, bool) {
-        match self.seats.pick(shared, &self.counters, deadline) {
+        match self.cache.pick(shared, deadline) {
             Some(seat) => (seat, true),
-            None => (self.free_list.get(shared), false),
+            None => (self.cache.free_list.get(shared), false),
         }
     }
 
@@ -224,14 +214,14 @@ impl<T> Producer<T> {
         // SAFETY: passed on to the caller; with `PINS`, this thread is a reader.
         match unsafe { self.push(shared, shard, deadline, now, entry, held) } {
             Ok(deferred) => {
-                self.counters.add(Count::Filed, 1);
+                self.cache.counters.add(Count::Filed, 1);
                 Ok((entry, deferred))
             }
             Err(Refused) => {
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().disarm() };
                 // SAFETY: as above, and the payload is out.
-                unsafe { self.free_list.put(shared, entry) };
+                unsafe { self.cache.free_list.put(shared, entry) };
                 shared.discharge(1);
                 Err(ScheduleError::stopped(payload))
             }
@@ -278,7 +268,7 @@ impl<T> Producer<T> {
     #[cold]
     #[inline(never)]
     fn tell(&self, shared: &Shared<T>, shard: &Shard<T>, place: Place) -> bool {
-        shared.publish(&self.counters);
+        shared.publish(&self.cache.counters);
         self.lane % LOOK_OUT == 0 && shard.look_out(shared, place.level, place.expiration)
     }
 
@@ -312,18 +302,16 @@ impl<T> Producer<T> {
             // SAFETY: as in `schedule`; this thread is a reader.
             false => unsafe { self.push(shared, shard, deadline, now(), fresh, true) },
         };
-        let dead =
-            self.seats.keep(Seat { entry, opens }, shared, &mut self.free_list, &self.counters);
-        let sweep = self.defer_sweep(shared, dead);
+        let sweep = self.keep_with_care(shared, Seat { entry, opens });
         match filed {
             Ok(deferred) => {
-                self.counters.add(Count::Reset, 1);
+                self.cache.counters.add(Count::Reset, 1);
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
             Err(Refused) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
                 unsafe { fresh.as_ref().strand() };
-                self.counters.add(Count::Returned, 1);
+                self.cache.counters.add(Count::Returned, 1);
                 shared.discharge(1);
                 Moved::Stranded(fresh)
             }
@@ -332,26 +320,24 @@ impl<T> Producer<T> {
 
     #[inline]
     fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
-        if self.seats.has_room() {
-            let dead = self.seats.keep(seat, shared, &mut self.free_list, &self.counters);
-            debug_assert!(dead.is_none(), "nobody had to go for it");
-            return Deferred::NOTHING;
+        match self.cache.keep_at_once(seat) {
+            Ok(()) => Deferred::NOTHING,
+            Err(seat) => self.keep_with_care(shared, seat),
         }
-        self.keep_with_care(shared, seat)
     }
 
     /// Out of line, so that a call with room does not pay for it.
     #[cold]
     #[inline(never)]
     fn keep_with_care(&mut self, shared: &Shared<T>, seat: Seat<T>) -> Deferred {
-        let dead = self.seats.keep(seat, shared, &mut self.free_list, &self.counters);
-        self.defer_sweep(shared, dead)
+        let has_left_dead = self.cache.keep(shared, seat);
+        self.defer_sweep(shared, has_left_dead)
     }
 
     /// Defers a request to sweep if a call has left dead entries and there are too many.
     #[inline]
-    fn defer_sweep(&mut self, shared: &Shared<T>, dead: LeftDead) -> Deferred {
-        match !dead.is_none() && shared.has_too_many_dead() {
+    fn defer_sweep(&mut self, shared: &Shared<T>, has_left_dead: bool) -> Deferred {
+        match has_left_dead && shared.has_too_many_dead() {
             true => self.chores.sweep(),
             false => Deferred::NOTHING,
         }
@@ -361,7 +347,7 @@ impl<T> Producer<T> {
 impl<T> Producer<T> {
     /// Ends the thread's use of the engine, after `clear`.
     pub fn hand_back(&self, shared: &Shared<T>) {
-        shared.all_counters.hand_back(&self.counters);
+        shared.all_counters.hand_back(&self.cache.counters);
     }
 }
 

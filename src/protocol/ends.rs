@@ -1,12 +1,17 @@
 //! How things with a [hold word](super::hold) end: the public enums, and their codes in the word.
 
 /// A way to end, as a hold word keeps it.
-pub trait EndCode: Copy {
+pub trait EndCode: Copy + 'static {
+    /// All ways to end, in the order of their codes.
+    const ALL: &'static [Self];
+
     /// 1 to 7: zero in the word means that the thing has not ended.
     fn code(self) -> u64;
 
     /// The end with this code; `None` for zero.
-    fn from_code(code: u64) -> Option<Self>;
+    fn from_code(code: u64) -> Option<Self> {
+        Self::ALL.get((code as usize).checked_sub(1)?).copied()
+    }
 }
 
 /// Why a periodic, a retry or a heartbeat ended.
@@ -76,35 +81,20 @@ pub enum Decision {
 // === impl End ===
 
 impl EndCode for End {
+    const ALL: &'static [End] =
+        &[End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked];
+
     fn code(self) -> u64 {
         self as u64
-    }
-
-    fn from_code(code: u64) -> Option<End> {
-        match code {
-            0 => None,
-            1 => Some(End::Finished),
-            2 => Some(End::Cancelled),
-            3 => Some(End::Stopped),
-            4 => Some(End::Full),
-            _ => Some(End::Panicked),
-        }
     }
 }
 
 // === impl Decision ===
 
 impl EndCode for Decision {
+    const ALL: &'static [Decision] = &[Decision::Completed, Decision::Expired, Decision::Cancelled];
+
     fn code(self) -> u64 {
         self as u64
-    }
-
-    fn from_code(code: u64) -> Option<Decision> {
-        match code {
-            0 => None,
-            1 => Some(Decision::Completed),
-            2 => Some(Decision::Expired),
-            _ => Some(Decision::Cancelled),
-        }
     }
 }

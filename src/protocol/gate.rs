@@ -31,7 +31,7 @@
 //! opening, since it has read a value that was written inside. An early arrival leaves nothing to
 //! read.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
+//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -104,34 +104,3 @@ impl Default for Gate {
 }
 
 debug! { impl[] Gate[] { is_over = |this| this.is_over() } }
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_arrives_at_an_open_gate_may_look() {
-        let gate = Gate::new();
-        assert!(gate.open());
-        assert!(gate.arrive());
-        assert!(gate.arrive(), "an older timer of the same node may come by as well");
-        gate.end();
-        assert!(!gate.arrive() && gate.is_over());
-    }
-
-    #[test]
-    fn an_early_arrival_is_heard_of_and_comes_again() {
-        let gate = Gate::new();
-        assert!(!gate.arrive());
-        assert!(!gate.open() && !gate.open());
-        gate.shut();
-        assert!(gate.open() && gate.arrive());
-    }
-
-    #[test]
-    fn nobody_looks_for_what_was_given_up() {
-        let gate = Gate::new();
-        gate.end();
-        assert!(!gate.arrive() && !gate.open());
-    }
-}

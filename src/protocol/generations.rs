@@ -7,7 +7,7 @@
 //!
 //! *Owner*: the thread that holds the lock of the key. Tickets are numbered from zero.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
+//! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
 /// The tickets of one timer.
 #[derive(Debug, Default)]
@@ -59,40 +59,5 @@ impl Generations {
             self.current = generation;
             Armed::Counts
         }
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_ticket_counts_until_another_is_armed() {
-        let mut generations = Generations::default();
-        assert!(generations.is_due(0));
-        let second = generations.issue();
-        assert!(generations.is_due(0) && generations.arm(second) == Armed::Counts);
-        assert!(generations.is_due(second) && !generations.is_due(0));
-    }
-
-    #[test]
-    fn of_two_movers_the_one_who_asked_last_prevails() {
-        let mut generations = Generations::default();
-        let (one, other) = (generations.issue(), generations.issue());
-        assert_eq!(generations.arm(other), Armed::Counts);
-        assert_eq!(generations.arm(one), Armed::Superseded);
-        assert!(generations.is_due(other) && !generations.is_due(one));
-    }
-
-    #[test]
-    fn a_ticket_that_comes_before_it_counts_is_replaced_by_another() {
-        let mut generations = Generations::default();
-        let early = generations.issue();
-        assert!(!generations.is_due(early));
-        assert_eq!(generations.arm(early), Armed::Early);
-        assert!(generations.is_due(0), "the old one counts as it did");
-        let next = generations.issue();
-        assert_eq!(generations.arm(next), Armed::Counts);
-        assert!(generations.is_due(next));
     }
 }

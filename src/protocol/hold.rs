@@ -221,12 +221,10 @@ impl<E: EndCode> HoldWord<E> {
     }
 }
 
-impl<E: EndCode + fmt::Debug> fmt::Debug for HoldWord<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (end, count) = (self.end(), self.count());
-        f.debug_struct("HoldWord").field("end", &end).field("count", &count).finish_non_exhaustive()
-    }
-}
+debug! { impl[E: EndCode + fmt::Debug] HoldWord[E] {
+    end = |this| this.end(),
+    count = |this| this.count(),
+} }
 
 /// `word` with an end, if it has none.
 fn decided(word: u64, how: impl EndCode, own: u64) -> Option<u64> {
@@ -249,6 +247,9 @@ mod tests {
 
     const NOT_OWN: fn() -> bool = || false;
 
+    /// A state, the results of `come`, `release` and `decide` there, and the count after `come`.
+    type Row<'a> = (&'a dyn Fn() -> HoldWord<End>, Came, Option<Released<End>>, Decided, u64);
+
     fn free<E: EndCode + fmt::Debug + PartialEq>() -> HoldWord<E> {
         let hold = HoldWord::new_held();
         assert_eq!(hold.release(), Released::Free);
@@ -260,131 +261,95 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_to_a_free_one_has_it_and_is_counted() {
-        let hold = free::<End>();
-        for comes in 1..4 {
-            assert_eq!(hold.come(NOT_OWN), Came::Hold);
-            assert_eq!((hold.count(), hold.end()), (comes, None));
-            assert_eq!(hold.release(), Released::Free);
+    fn in_each_state_a_call_does_what_the_table_says() {
+        let held = HoldWord::<End>::new_held;
+        let again = || {
+            let hold = held();
+            assert_eq!(hold.come(NOT_OWN), Came::Noted);
+            hold
+        };
+        let over = || {
+            let hold = again();
+            assert_eq!(hold.decide(End::Stopped, NOT_OWN), Decided::Noted);
+            hold
+        };
+        let stopped = finish(End::Stopped, false);
+        let table: [Row<'_>; 4] = [
+            (&free, Came::Hold, None, Decided::Finish, 1),
+            (&held, Came::Noted, Some(Released::Free), Decided::Noted, 0),
+            (&again, Came::Noted, Some(Released::Again), Decided::Noted, 0),
+            (&over, Came::Over, Some(stopped), Decided::Late, 0),
+        ];
+        for (state, came, released, decided, count) in table {
+            let hold = state();
+            assert_eq!((hold.come(NOT_OWN), hold.count()), (came, count));
+            assert!(released.is_none_or(|released| state().release() == released));
+            assert_eq!(state().decide(End::Full, NOT_OWN), decided);
         }
-    }
-
-    #[test]
-    fn what_comes_to_one_that_is_held_is_seen_once_by_the_holder() {
-        let hold = HoldWord::<End>::new_held();
-        assert_eq!(hold.come(NOT_OWN), Came::Noted);
-        assert_eq!(hold.release(), Released::Again);
-        assert_eq!(hold.release(), Released::Free);
-        assert_eq!(hold.count(), 0, "the holder was there before");
+        let hold = again();
+        assert_eq!([hold.release(), hold.release()], [Released::Again, Released::Free]);
     }
 
     #[test]
     fn a_decision_about_a_free_one_finishes_it() {
-        let ends = [End::Finished, End::Cancelled, End::Stopped, End::Full, End::Panicked];
-        for how in ends {
-            let hold = free();
-            // On a free thing there is no holder to decide for.
-            assert_eq!(hold.decide(how, || true), Decided::Finish);
-            assert_eq!(hold.end(), Some(how));
-            assert_eq!(hold.decide(End::Cancelled, NOT_OWN), Decided::Late);
-            assert_eq!((hold.come(NOT_OWN), hold.count()), (Came::Over, 0));
-            assert_eq!(hold.release(), finish(how, false));
+        fn decide<E: EndCode + fmt::Debug + PartialEq>() {
+            for &how in E::ALL {
+                let hold = free();
+                // On a free thing there is no holder to decide for.
+                assert_eq!((hold.decide(how, || true), hold.end()), (Decided::Finish, Some(how)));
+                assert_eq!(hold.release(), finish(how, false));
+            }
         }
-        for how in [Completed, Expired, Decision::Cancelled] {
-            let hold = free();
-            assert_eq!((hold.decide(how, NOT_OWN), hold.end()), (Decided::Finish, Some(how)));
-        }
+        decide::<End>();
+        decide::<Decision>();
     }
 
-    #[test]
-    fn an_end_that_is_decided_during_a_hold_is_the_holders_to_finish() {
-        let hold = free();
-        assert_eq!(hold.come(NOT_OWN), Came::Hold);
-        assert_eq!(hold.decide(End::Cancelled, NOT_OWN), Decided::Noted);
-        assert_eq!(hold.come(NOT_OWN), Came::Over);
-        assert_eq!(hold.release(), finish(End::Cancelled, false));
-        assert_eq!(hold.conclude(End::Finished), finish(End::Cancelled, false));
-        assert_eq!(hold.count(), 1);
-    }
-
-    #[test]
-    fn an_end_goes_before_what_has_come() {
-        let hold = HoldWord::new_held();
-        assert_eq!(hold.come(NOT_OWN), Came::Noted);
-        assert_eq!(hold.decide(End::Stopped, NOT_OWN), Decided::Noted);
-        assert_eq!(hold.release(), finish(End::Stopped, false));
-    }
-
-    #[test]
-    fn what_comes_during_a_try_leads_to_one_more() {
+    /// Tries until there is no reason for another try. Returns how that ended, and after how many
+    /// tries.
+    fn work(mut succeeds: impl FnMut(&HoldWord<Decision>) -> bool) -> (Released<Decision>, u32) {
         let (hold, mut tries) = (HoldWord::new_held(), 0);
         let released = hold.work(Completed, || {
             tries += 1;
-            if tries == 1 {
+            succeeds(&hold)
+        });
+        (released, tries)
+    }
+
+    #[test]
+    fn what_comes_during_a_try_leads_to_one_more_unless_it_comes_from_inside() {
+        let mut comes = 2;
+        let released = work(|hold| {
+            while comes > 0 {
                 assert_eq!(hold.come(NOT_OWN), Came::Noted);
-                assert_eq!(hold.come(NOT_OWN), Came::Noted);
+                comes -= 1;
             }
             false
         });
-        assert_eq!((released, tries), (Released::Free, 2));
-        assert_eq!(hold.come(NOT_OWN), Came::Hold);
-        assert_eq!(hold.work(Completed, || true), finish(Completed, true));
-        assert_eq!((hold.end(), hold.come(NOT_OWN)), (Some(Completed), Came::Over));
-    }
-
-    #[test]
-    fn a_check_from_inside_its_own_try_asks_for_nothing() {
-        let (hold, mut tries) = (HoldWord::new_held(), 0);
-        let released = hold.work(Completed, || {
-            tries += 1;
-            assert_eq!(hold.come(|| true), Came::Noted);
-            false
-        });
-        assert_eq!((released, tries), (Released::Free, 1));
+        assert_eq!(released, (Released::Free, 2));
+        let from_inside = |hold: &HoldWord<_>| hold.come(|| true) != Came::Noted;
+        assert_eq!(work(from_inside), (Released::Free, 1));
+        assert_eq!(work(|_| true), (finish(Completed, true), 1));
     }
 
     #[test]
     fn the_first_decision_stands_whatever_the_try_says() {
-        for answer in [false, true] {
-            let hold = HoldWord::new_held();
-            let released = hold.work(Completed, || {
-                assert_eq!(hold.decide(Cancelled, NOT_OWN), Decided::Noted);
-                assert_eq!(hold.decide(Expired, || true), Decided::Late);
-                answer
-            });
-            assert_eq!(released, finish(Cancelled, false));
+        for (decision, is_own) in [(Completed, true), (Cancelled, true), (Cancelled, false)] {
+            for answer in [false, true] {
+                let released = work(|hold| {
+                    assert_eq!(hold.decide(decision, || is_own), Decided::Noted);
+                    assert_eq!(hold.decide(Expired, || true), Decided::Late);
+                    answer
+                });
+                assert_eq!(released, (finish(decision, is_own), 1));
+            }
         }
-    }
-
-    #[test]
-    fn a_decision_inside_its_own_try_is_the_holders() {
-        for (decision, answer) in [(Completed, false), (Completed, true), (Cancelled, true)] {
-            let hold = HoldWord::new_held();
-            let released = hold.work(Completed, || {
-                assert_eq!(hold.decide(decision, || true), Decided::Noted);
-                answer
-            });
-            assert_eq!(released, finish(decision, true));
-        }
-    }
-
-    #[test]
-    fn a_decision_during_a_try_spares_the_next() {
-        let (hold, mut tries) = (HoldWord::new_held(), 0);
-        let released = hold.work(Completed, || {
-            tries += 1;
-            assert_eq!(hold.come(NOT_OWN), Came::Noted);
-            assert_eq!(hold.decide(Completed, NOT_OWN), Decided::Noted);
-            false
-        });
-        assert_eq!((released, tries), (finish(Completed, false), 1));
     }
 
     #[test]
     fn the_holder_may_decide_without_a_try() {
         let hold = HoldWord::new_held();
         assert_eq!(hold.conclude(Cancelled), finish(Cancelled, true));
-        assert_eq!(hold.release(), finish(Cancelled, true));
+        assert_eq!(hold.conclude(Completed), finish(Cancelled, true));
         assert_eq!(hold.come(NOT_OWN), Came::Over);
     }
 }

@@ -12,7 +12,7 @@
 //! Each beat is a CAS, also with an earlier time than the one that is stored, so they form one
 //! sequence.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
+//! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -110,28 +110,6 @@ fn clamped(now_ns: u64) -> u64 {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_timer_is_told_of_later_beats_until_there_are_none() {
-        let pulse = Pulse::new(5);
-        assert_eq!(pulse.expire(14, 10), Verdict::Until(15));
-        assert!(pulse.beat(12) && pulse.beat(7), "one that comes late is older");
-        assert_eq!(pulse.expire(15, 10), Verdict::Until(22));
-        assert_eq!(pulse.expire(22, 10), Verdict::Silent);
-        assert!(!pulse.beat(23) && !pulse.beat(u64::MAX) && !pulse.stop());
-        assert_eq!(pulse.expire(99, 10), Verdict::Over);
-        assert!(pulse.is_silent() && !pulse.is_alive());
-    }
-
-    #[test]
-    fn beats_that_were_stopped_never_fall_silent() {
-        let pulse = Pulse::new(5);
-        assert!(pulse.is_alive());
-        assert!(pulse.stop() && !pulse.stop());
-        assert!(!pulse.beat(6));
-        assert_eq!(pulse.expire(u64::MAX, 10), Verdict::Over);
-        assert!(!pulse.is_silent() && !pulse.is_alive());
-    }
 
     #[test]
     fn no_time_is_taken_for_an_end() {

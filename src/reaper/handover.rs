@@ -3,24 +3,14 @@
 use std::iter;
 
 use crate::dispatch::{Batch, Queue, Sample, Stopwatch, contained, contained_or};
+use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 use crate::time::Tick;
 
 use super::{Reaper, events};
 
-/// How handing over a batch went.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handed {
-    /// Payloads that panicked.
-    pub(super) panicked: u64,
-    /// Payloads that were slow.
-    pub(super) slow: u64,
-    /// The shard has become saturated with this batch.
-    pub(super) saturates: bool,
-}
-
-/// Gives the whole batch to the handler. The first payload comes from a bucket that was due to open
-/// at `opened`.
+/// Gives the whole batch to the handler, and counts what happens. The first payload comes from a
+/// bucket that was due to open at `opened`. (Only the holder of the role writes these counts.)
 ///
 /// After a panic the handler gets the payloads that it had not taken yet. If it panicked before it
 /// took any, the first payload is dropped, so that the batch gets shorter each time.
@@ -29,16 +19,23 @@ pub(super) struct Handed {
 pub(super) fn hand_over<T>(
     reaper: &Reaper<'_, T>,
     batch: &mut Queue<T>,
-    fired: &Counter,
+    counters: &Counters,
     opened: Option<Tick>,
-) -> Handed {
+) {
     let now_ns = reaper.clock.now_ns();
     record_lateness(reaper, batch, now_ns);
     let opened_ns = opened.and_then(|opened| reaper.scale.start_ns(opened)).unwrap_or(now_ns);
     let saturates = reaper.observer.hands_over(now_ns, opened_ns);
     let mut stopwatch = reaper.observer.stopwatch();
+    let fired = counters.counter(Count::Fired);
     let panicked = hand_all_over(reaper, batch, fired, stopwatch.as_mut());
-    Handed { panicked, slow: stopwatch.map_or(0, |stopwatch| stopwatch.slow()), saturates }
+    let slow = stopwatch.map_or(0, |stopwatch| stopwatch.slow());
+    let counts = [Count::Panicked, Count::Slow, Count::Saturated];
+    for (count, n) in counts.into_iter().zip([panicked, slow, u64::from(saturates)]) {
+        if n > 0 {
+            counters.add(count, n);
+        }
+    }
 }
 
 fn hand_all_over<T>(

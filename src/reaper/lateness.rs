@@ -1,7 +1,6 @@
 //! How late timers are handed over: a histogram with one writer.
 
 use std::array;
-use std::fmt;
 use std::time::Duration;
 
 use crate::sync::{Counter, Ordering};
@@ -100,11 +99,7 @@ impl Default for Latenesses {
     }
 }
 
-impl fmt::Debug for Latenesses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Lateness::of([self]).fmt(f)
-    }
-}
+debug! { impl[] Latenesses[] { all = |this| Lateness::of([this]) } }
 
 // === impl Seen ===
 

@@ -8,7 +8,6 @@
 //! *Tested by*: `tests/slow_tasks.rs`, `tests/saturation.rs`, `tests/tracing.rs`.
 
 use std::any::Any;
-use std::fmt;
 use std::time::Duration;
 
 use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch, contained};
@@ -60,16 +59,12 @@ impl Observation {
     }
 }
 
-impl fmt::Debug for Observation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observation")
-            .field("name", &self.name)
-            .field("slow", &self.slow)
-            .field("on_panic", &self.on_panic.is_some())
-            .field("saturation", &self.saturation)
-            .finish()
-    }
-}
+debug! { impl[] Observation[] {
+    name,
+    slow,
+    on_panic = |this| this.on_panic.is_some(),
+    saturation,
+} }
 
 // === impl Observer ===
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::dispatch::Queue;
 use crate::memory::Count;
 use crate::os;
-use crate::time::Tick;
 
 use super::Reaper;
 
@@ -28,7 +27,9 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
             continue;
         }
         shard.doorbell().publish(report.next);
-        let timeout = time_until(reaper, report.next);
+        let due_ns = reaper.scale.start_ns(report.next);
+        let timeout =
+            due_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(reaper.clock.now_ns())));
         let is_called = shard.has_notices()
             || shard.wants_sweep()
             || reaper.is_stopping()
@@ -37,14 +38,8 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
             shard.doorbell().retract();
             continue;
         }
-        let until = reaper.scale.start_ns(report.next).and_then(|ns| reaper.clock.boottime_at(ns));
+        let until = due_ns.and_then(|ns| reaper.clock.boottime_at(ns));
         shard.doorbell().sleep(timeout, until);
         woken = 1;
     }
-}
-
-/// The time until `tick`; `None` for a tick that never comes.
-fn time_until<T>(reaper: &Reaper<'_, T>, tick: Tick) -> Option<Duration> {
-    let due_ns = reaper.scale.start_ns(tick)?;
-    Some(Duration::from_nanos(due_ns.saturating_sub(reaper.clock.now_ns())))
 }

@@ -87,7 +87,10 @@ impl<'a, T> Reaper<'a, T> {
         let now = self.shard.begin(now);
         match self.fire_due(owner, queue, now, max_fired) {
             Ok((owner, fired)) => Some(self.report(owner, now, fired)),
-            Err(fired) => Report::of_the_last_turn(fired, now),
+            // The next turn finds the shard closed.
+            Err(fired) => {
+                (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })
+            }
         }
     }
 
@@ -173,20 +176,10 @@ impl<'a, T> Reaper<'a, T> {
         let counters = owner.counters().clone();
         drop(owner);
         self.shared.discharge(fired as u64);
-        let handed =
-            super::handover::hand_over(self, queue, counters.counter(Count::Fired), opened);
+        super::handover::hand_over(self, queue, &counters, opened);
         let mut owner = self.lock();
         if fired == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.shared);
-        }
-        if handed.panicked > 0 {
-            owner.count(Count::Panicked, handed.panicked);
-        }
-        if handed.slow > 0 {
-            owner.count(Count::Slow, handed.slow);
-        }
-        if handed.saturates {
-            owner.count(Count::Saturated, 1);
         }
         if !queue.is_empty() {
             owner.count(Count::Returned, queue.len() as u64);
@@ -209,14 +202,3 @@ impl<'a, T> Reaper<'a, T> {
 }
 
 debug! { impl[T] Reaper['_, T] { shard = |this| this.shard } }
-
-// === impl Report ===
-
-impl Report {
-    /// The report of a turn that a stop cut short. It asks for another turn at once, which then
-    /// returns `None`. Returns `None` if nothing had fired.
-    #[cold]
-    fn of_the_last_turn(fired: usize, now: Tick) -> Option<Report> {
-        (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })
-    }
-}

@@ -14,30 +14,20 @@ use std::collections::{BinaryHeap, HashSet};
 use crate::time::{Place, Tick};
 
 /// Armed buckets by expiration.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ArmedHeap {
     /// As many levels as were ever needed.
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
     /// The rounds on it that their bucket does not remember. (The set keeps its capacity.)
-    others: HashSet<(u8, u32, Tick)>,
-    /// Everything on it, in order, to find duplicates.
+    others: HashSet<Place>,
+    /// Everything on it, to find duplicates.
     #[cfg(debug_assertions)]
-    all: Vec<(u8, u32, Tick)>,
+    all: HashSet<Place>,
 }
 
 // === impl ArmedHeap ===
 
 impl ArmedHeap {
-    /// An empty armed heap.
-    pub fn new() -> ArmedHeap {
-        ArmedHeap {
-            levels: Vec::new(),
-            others: HashSet::new(),
-            #[cfg(debug_assertions)]
-            all: Vec::new(),
-        }
-    }
-
     /// Whether no bucket is on it for a round that the bucket does not remember.
     #[inline]
     pub(super) fn has_no_others(&self) -> bool {
@@ -46,12 +36,12 @@ impl ArmedHeap {
 
     /// Whether this pair is on it, though the bucket does not remember it.
     pub(super) fn has_other(&self, place: Place) -> bool {
-        self.others.contains(&pair(place))
+        self.others.contains(&place)
     }
 
     /// As [`ArmedHeap::add`], for a bucket that remembers another round. Leaves out a duplicate.
     pub(super) fn add_other(&mut self, place: Place) {
-        if self.others.insert(pair(place)) {
+        if self.others.insert(place) {
             self.add(place);
         }
     }
@@ -60,10 +50,7 @@ impl ArmedHeap {
     /// n) in the level's rounds.
     pub fn add(&mut self, place: Place) {
         #[cfg(debug_assertions)]
-        match self.all.binary_search(&pair(place)) {
-            Ok(_) => panic!("{place:?} is on the armed heap already"),
-            Err(at) => self.all.insert(at, pair(place)),
-        }
+        assert!(self.all.insert(place), "{place:?} is on the armed heap already");
         let level = usize::from(place.level);
         if self.levels.len() < level {
             self.levels.resize_with(level, BinaryHeap::new);
@@ -103,22 +90,14 @@ impl ArmedHeap {
     pub fn remove(&mut self, first: Place) {
         debug_assert_eq!(self.first_of(first.level), Some(first), "buckets leave in order");
         #[cfg(debug_assertions)]
-        self.all.remove(self.all.binary_search(&pair(first)).expect("it is on the heap"));
+        assert!(self.all.remove(&first), "{first:?} is not on the armed heap");
         self.levels[usize::from(first.level) - 1].pop();
     }
 
     /// Forgets a removed round that the bucket itself did not remember.
     pub(super) fn forget_other(&mut self, place: Place) {
-        let was_there = self.others.remove(&pair(place));
+        let was_there = self.others.remove(&place);
         debug_assert!(was_there, "{place:?} is remembered by its bucket or here");
-    }
-
-    /// Removes everything.
-    pub fn clear(&mut self) {
-        self.levels.iter_mut().for_each(BinaryHeap::clear);
-        self.others.clear();
-        #[cfg(debug_assertions)]
-        self.all.clear();
     }
 
     /// Everything on the armed heap, in no order.
@@ -126,17 +105,6 @@ impl ArmedHeap {
         self.levels.iter().zip(1..).flat_map(|(heap, level)| {
             heap.iter().map(move |&Reverse((expiration, slot))| Place { level, slot, expiration })
         })
-    }
-}
-
-/// The key of an opening.
-fn pair(place: Place) -> (u8, u32, Tick) {
-    (place.level, place.slot, place.expiration)
-}
-
-impl Default for ArmedHeap {
-    fn default() -> ArmedHeap {
-        ArmedHeap::new()
     }
 }
 
@@ -156,7 +124,7 @@ mod tests {
 
     #[test]
     fn buckets_come_in_order_of_expiration_and_from_above_when_equal() {
-        let mut heap = ArmedHeap::new();
+        let mut heap = ArmedHeap::default();
         for place in [place(1, 5, 5), place(3, 0, 8), place(1, 0, 8), place(2, 1, 4)] {
             heap.add(place);
         }
@@ -169,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_round_that_the_bucket_does_not_remember_is_on_the_armed_heap_once() {
-        let mut heap = ArmedHeap::new();
+        let mut heap = ArmedHeap::default();
         heap.add(place(1, 5, 5));
         for other in [place(1, 5, 69), place(1, 5, 133), place(1, 5, 69)] {
             heap.add_other(other);
@@ -185,20 +153,8 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "is on the armed heap already")]
     fn an_opening_that_is_noted_twice_is_found() {
-        let mut heap = ArmedHeap::new();
+        let mut heap = ArmedHeap::default();
         heap.add(place(1, 5, 5));
         heap.add(place(1, 5, 5));
-    }
-
-    #[test]
-    fn what_is_crossed_off_does_not_come() {
-        let mut heap = ArmedHeap::new();
-        for place in [place(1, 5, 5), place(2, 1, 8)] {
-            heap.add(place);
-        }
-        heap.clear();
-        assert_eq!((heap.first(), heap.iter().count()), (None, 0));
-        heap.add(place(1, 6, 6));
-        assert_eq!(heap.first(), Some(place(1, 6, 6)));
     }
 }

@@ -78,13 +78,9 @@ impl<T> Shard<T> {
     pub fn check(&self, owner: &mut Owner<T>, now: Tick) -> Result<Counted, Violation> {
         let now = now.max(self.clock());
         self.read_notices(owner);
-        let heap: HashSet<(u8, u32, Tick)> =
-            owner.heap.iter().map(|p| (p.level, p.slot, p.expiration)).collect();
-        ensure!(
-            heap.len() == owner.heap.iter().count(),
-            "an opening is on the heap more than once"
-        );
+        let mut heap = HashSet::new();
         for place in owner.heap.iter() {
+            ensure!(heap.insert(place), "{place:?} is on the heap more than once");
             ensure!(self.wheel.get(place).is_some(), "{place:?}: no such bucket");
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
             ensure!(aligned == place, "{place:?} on the heap is not a bucket: {aligned:?}");
@@ -114,8 +110,7 @@ impl<T> Shard<T> {
                     let place = self.check_entry(entry, now, &mut counted)?;
                     let here = place.level == level && place.slot == slot;
                     ensure!(here, "{entry:?} is in level {level} slot {slot}");
-                    let covered = heap.contains(&(place.level, place.slot, place.expiration));
-                    ensure!(covered, "{entry:?} is not covered by the heap");
+                    ensure!(heap.contains(&place), "{entry:?} is not covered by the heap");
                     // ORDER: Relaxed - no other thread is there.
                     next = entry.next().load(Ordering::Relaxed);
                 }
@@ -163,14 +158,13 @@ mod tests {
     use super::*;
     use crate::doorbell::{Bell, Doorbell};
     use crate::inbox::Hand;
-    use crate::memory::Shared;
+    use crate::memory::{Shared, alone};
     use crate::time::Geometry;
 
     const INDEX: u32 = 3;
 
     fn shard() -> (Shard<()>, Shared<()>) {
-        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
-        let shared = unsafe { Shared::new(0, INDEX as usize + 1, None) };
+        let shared = alone(INDEX as usize + 1);
         let geometry = Geometry::new(4, 4).unwrap();
         (Shard::new(INDEX, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared), shared)
     }

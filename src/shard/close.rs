@@ -23,9 +23,10 @@
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
 
+use std::mem;
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Phase};
+use crate::entry::Phase;
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
 use crate::time::{Place, Tick};
@@ -41,32 +42,56 @@ impl<T> Shard<T> {
             return Vec::new();
         }
         owner.closed = true;
-        let mut returned: Vec<T> = owner.batch.drain(..).map(|(_, payload)| payload).collect();
+        let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices();
         owner.sweep = None;
-        let open: Vec<Open<T>> =
-            [owner.due.take(), owner.eager.take()].into_iter().flatten().collect();
-        for open in open {
+        for open in [owner.due.take(), owner.eager.take()].into_iter().flatten() {
             // SAFETY: the owner holds each entry in a hand, by its list bit.
-            unsafe { settle_all(owner, shared, open, &mut returned) };
+            unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
-        while let Some(round) = owner.rounds.first().and_then(|place| owner.open_round(place)) {
+        while let Some(round) = owner.rounds.opens.first().and_then(|place| owner.open_round(place))
+        {
             // SAFETY: as above.
-            unsafe { settle_all(owner, shared, round, &mut returned) };
+            unsafe { self.settle_all(owner, shared, round, &mut returned) };
         }
         for (level, slot, bucket) in self.wheel.existing() {
             let place = Place { level, slot, expiration: Tick::ZERO };
             let open = Self::open_bucket(owner, bucket, place, Bucket::close_into);
             // SAFETY: closing made the whole bucket the owner's.
-            unsafe { settle_all(owner, shared, open, &mut returned) };
+            unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }
-        owner.heap.clear();
+        owner.heap = ArmedHeap::default();
         owner.free_list.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
         shared.discharge(returned.len() as u64);
         self.publish(owner, shared);
         returned
+    }
+
+    /// Settles the entries left in a hand: takes the payloads out of those that are pending, and
+    /// unlinks the vacant ones.
+    ///
+    /// # Safety
+    /// The hand is the owner's, and so is every entry in it.
+    unsafe fn settle_all(
+        &self,
+        owner: &mut Owner<T>,
+        shared: &Shared<T>,
+        mut open: Open<T>,
+        returned: &mut Vec<T>,
+    ) {
+        while let Some(entry) = open.hand.peek(&open.at) {
+            // SAFETY: the hand holds it by its list bit.
+            let it = (entry, unsafe { entry.as_ref() }.word());
+            // SAFETY: the hand showed it.
+            unsafe { open.hand.pass(&mut open.at, entry) };
+            let end = |_| Some(Phase::Stopped);
+            // SAFETY: the hand held it by its list bit, and the word was read from it.
+            unsafe { self.settle(owner, shared, it, open.place, end, || ()) };
+        }
+        owner.put_away(open);
+        returned.append(&mut taken_out(owner));
     }
 
     fn close_notices(&self) {
@@ -79,72 +104,19 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Gives back the memory of the wheel, of the armed heap and of the batch. Does nothing to a
-    /// shard that is not closed.
+    /// Gives back the memory of the wheel. Does nothing to a shard that is not closed.
     ///
     /// # Safety
     /// Every thread that still files here or looks at the wheel is a reader.
     pub unsafe fn dismantle(&self, owner: &mut Owner<T>) {
-        if !owner.closed {
-            return;
+        if owner.closed {
+            // SAFETY: passed on to the caller.
+            unsafe { self.wheel.dismantle() };
         }
-        // SAFETY: passed on to the caller.
-        unsafe { self.wheel.dismantle() };
-        owner.heap = ArmedHeap::new();
-        owner.batch.shrink_to_fit();
     }
 }
 
-/// Settles the entries left in a hand.
-///
-/// # Safety
-/// The hand is the owner's, and so is every entry in it.
-unsafe fn settle_all<T>(
-    owner: &mut Owner<T>,
-    shared: &Shared<T>,
-    mut open: Open<T>,
-    returned: &mut Vec<T>,
-) {
-    while let Some(entry) = open.hand.peek(&open.at) {
-        // SAFETY: the hand showed it.
-        unsafe { open.hand.pass(&mut open.at, entry) };
-        // SAFETY: the hand held it by its list bit.
-        unsafe { settle(owner, shared, entry, returned) };
-    }
-    owner.put_away(open);
-}
-
-/// Takes the payload out of a pending entry, or unlinks a vacant one.
-///
-/// # Safety
-/// The owner holds the entry by its list bit.
-unsafe fn settle<T>(
-    owner: &mut Owner<T>,
-    shared: &Shared<T>,
-    entry: NonNull<Entry<T>>,
-    returned: &mut Vec<T>,
-) {
-    // SAFETY: the owner holds it.
-    let this = unsafe { entry.as_ref() };
-    loop {
-        let word = this.word();
-        if word.phase() == Phase::Vacant {
-            // SAFETY: the owner holds it; `word` is vacant.
-            match unsafe { this.unlink(word) } {
-                // SAFETY: nobody kept it, so it is held here alone.
-                Some(true) => return unsafe { owner.bury(shared, entry) },
-                Some(false) => return,
-                None => continue,
-            }
-        }
-        // SAFETY: the owner holds it; `word` is pending.
-        if let Some(taken) = unsafe { this.end(word, Phase::Stopped) } {
-            returned.push(taken.payload);
-            if taken.mine {
-                // SAFETY: no handle is left, so it is held here alone, and the payload is out.
-                unsafe { owner.free_list.put(shared, entry) };
-            }
-            return;
-        }
-    }
+/// The payloads that the owner has collected. The memory of its batch is given back.
+fn taken_out<T>(owner: &mut Owner<T>) -> Vec<T> {
+    mem::take(&mut owner.batch).into_iter().map(|(_, payload)| payload).collect()
 }

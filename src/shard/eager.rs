@@ -16,13 +16,12 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Phase};
-use crate::memory::{Count, Shared};
+use crate::entry::Entry;
+use crate::memory::Shared;
 use crate::sync::IS_CHECKED;
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
-use super::sweep::Swept;
 use super::{Bucket, Owner, Shard};
 
 /// Entries that background work handles before it looks for due buckets again.
@@ -44,7 +43,7 @@ impl<T> Shard<T> {
     pub fn run_background(&self, owner: &mut Owner<T>, shared: &Shared<T>, now: Tick) -> bool {
         let open = owner.eager.take().or_else(|| self.next_cascade(owner, now));
         let Some(mut open) = open else {
-            return self.sweep_some(owner, shared, CHUNK) != Swept::Nothing;
+            return self.sweep_some(owner, shared, CHUNK);
         };
         for _ in 0..CHUNK {
             let Some(entry) = open.hand.peek(&open.at) else { break };
@@ -103,7 +102,7 @@ impl<T> Shard<T> {
         if owner.rounds.is_empty() {
             return armed;
         }
-        let firsts = [owner.rounds.first_of(level), armed].into_iter().flatten();
+        let firsts = [owner.rounds.opens.first_of(level), armed].into_iter().flatten();
         firsts.min_by_key(|place| place.expiration)
     }
 
@@ -148,34 +147,19 @@ impl<T> Shard<T> {
         hand.set_moving(entry.as_ptr());
         // SAFETY: the hand showed it.
         unsafe { hand.pass(&mut open.at, entry) };
-        loop {
-            let word = this.word();
-            if word.phase() == Phase::Vacant {
-                hand.set_moved();
-                // SAFETY: the owner holds it; `word` is vacant.
-                match unsafe { this.unlink(word) } {
-                    // SAFETY: nobody kept it, so it is held here alone.
-                    Some(true) => return unsafe { owner.bury(shared, entry) },
-                    Some(false) => return,
-                    None => continue,
-                }
-            }
-            debug_assert!(word.deadline() >= open.place.expiration, "filed after it is due");
-            let next = self.wheel.geometry().place(word.deadline(), open.place.expiration);
-            // SAFETY: the owner holds it; `word` is pending.
-            if unsafe { this.refile(word, next) } {
-                owner.counters.add(Count::Cascaded, 1);
-                // SAFETY: it was just re-filed there.
-                unsafe { self.push(owner, entry, next) };
-                return hand.set_moved();
-            }
-        }
+        let (it, place) = ((entry, this.word()), open.place);
+        let never = |deadline| {
+            debug_assert!(deadline >= place.expiration, "filed after it is due");
+            None
+        };
+        // SAFETY: the owner holds it, and the word was read from it.
+        unsafe { self.settle(owner, shared, it, place, never, || hand.set_moved()) };
     }
 }
 
 impl<T> Owner<T> {
     /// The highest level that may have a bucket or round to open.
     fn levels(&self) -> u8 {
-        self.heap.levels().max(self.rounds.levels())
+        self.heap.levels().max(self.rounds.opens.levels())
     }
 }

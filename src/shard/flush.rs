@@ -94,11 +94,13 @@ impl<T> Shard<T> {
             }
             // SAFETY: the hand showed it.
             unsafe { hand.pass(&mut at, entry) };
+            let it = (entry, word);
+            let end = |deadline| (deadline <= place.expiration).then_some(Phase::Fired);
             // SAFETY: the owner holds it, and `word` was read from it.
             unsafe {
                 match is_due {
-                    true => self.settle(owner, shared, entry, word, place, || ()),
-                    false => self.settle(owner, shared, entry, word, place, || hand.set_moved()),
+                    true => self.settle(owner, shared, it, place, end, || ()),
+                    false => self.settle(owner, shared, it, place, end, || hand.set_moved()),
                 }
             }
         }
@@ -112,20 +114,21 @@ impl<T> Shard<T> {
         is_done
     }
 
-    /// Decides about one entry of a due bucket: fires it, re-files it, or unlinks it if vacant.
-    /// Calls `moved` before the list lets go of the entry, or after the entry was pushed to its new
-    /// bucket. (An entry that is not shown as moving is re-filed only if it was reset just now.)
+    /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer in the phase
+    /// that `end` has for the deadline, or re-files it as seen from `place`. Calls `moved` before
+    /// the list lets go of the entry, or after the entry was pushed to its new bucket. (An entry
+    /// that is not shown as moving is re-filed only if it was reset just now.)
     ///
     /// # Safety
     /// The owner holds the entry by its list bit; `word` was read from it.
     #[inline]
-    unsafe fn settle(
+    pub(super) unsafe fn settle(
         &self,
         owner: &mut Owner<T>,
         shared: &Shared<T>,
-        entry: NonNull<Entry<T>>,
-        mut word: Word,
+        (entry, mut word): (NonNull<Entry<T>>, Word),
         place: Place,
+        end: impl Fn(Tick) -> Option<Phase>,
         moved: impl Fn() + Copy,
     ) {
         // SAFETY: the owner holds it.
@@ -141,9 +144,9 @@ impl<T> Shard<T> {
                     Some(false) => return,
                     None => {}
                 }
-            } else if deadline <= place.expiration {
+            } else if let Some(end) = end(deadline) {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
-                if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, moved) } {
+                if let Some(taken) = unsafe { this.end(word, end, moved) } {
                     // SAFETY: it was taken out of this entry.
                     return unsafe { owner.collect(shared, entry, deadline, taken) };
                 }
@@ -206,7 +209,7 @@ impl<T> Shard<T> {
                 return at;
             }
             // SAFETY: the owner holds it; `word` is pending.
-            if let Some(taken) = unsafe { this.end_after(word, Phase::Fired, gone) } {
+            if let Some(taken) = unsafe { this.end(word, Phase::Fired, gone) } {
                 // SAFETY: it was just taken out of this entry.
                 unsafe { owner.collect(shared, entry, deadline, taken) };
                 return at;
@@ -266,7 +269,7 @@ impl<T> Owner<T> {
         }
         let limit = armed.map_or(now, |place| place.expiration);
         let ahead = self.eager.as_ref().map(|open| open.place);
-        let candidates = [ahead, self.rounds.first()].into_iter().flatten();
+        let candidates = [ahead, self.rounds.opens.first()].into_iter().flatten();
         let first = candidates.min_by_key(|place| (place.expiration, Reverse(place.level)))?;
         if first.expiration > limit {
             return None;

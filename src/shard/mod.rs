@@ -37,7 +37,6 @@ pub use flush::BATCH;
 pub use notice::Notice;
 pub use owner::Owner;
 pub use scan::Pending;
-pub use sweep::Swept;
 
 use std::ptr::NonNull;
 
@@ -228,31 +227,4 @@ impl<T> Shard<T> {
 debug! { impl[T] Shard[T] { index = |this| this.index, clock = |this| this.clock() } }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-    use crate::doorbell::{Bell, Hook};
-    use crate::sync::{Arc, AtomicU32};
-
-    #[test]
-    fn of_those_who_ask_for_a_sweep_before_it_begins_the_first_rings() {
-        let rings = Arc::new(AtomicU32::new(0));
-        let hook = rings.clone();
-        let ring = move || {
-            // ORDER: Relaxed - one thread.
-            hook.fetch_add(1, Ordering::Relaxed);
-        };
-        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
-        let shared = unsafe { Shared::<()>::new(0, 1, None) };
-        let bell = Doorbell::new(Bell::Hook(Hook::new(ring)));
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
-        for round in 1..=2 {
-            assert!(!shard.wants_sweep() && !shard.begin_sweep(&shared), "nobody asked");
-            for _ in 0..2 {
-                shard.ask_for_sweep();
-                // ORDER: Relaxed - one thread.
-                assert_eq!(rings.load(Ordering::Relaxed), round);
-            }
-            assert!(shard.wants_sweep() && shard.begin_sweep(&shared), "it was asked for");
-        }
-    }
-}
+pub(crate) mod tests;

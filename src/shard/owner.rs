@@ -61,7 +61,7 @@ pub(super) struct Open<T> {
 impl<T> Owner<T> {
     pub(super) fn new(geometry: &Geometry, shared: &Shared<T>, hands: &Hands<T>) -> Owner<T> {
         Owner {
-            heap: ArmedHeap::new(),
+            heap: ArmedHeap::default(),
             due: None,
             eager: None,
             spare: hands.wide().into(),
@@ -113,7 +113,7 @@ impl<T> Owner<T> {
     #[cold]
     fn next_at_hand(&self) -> Tick {
         let ahead = self.eager.as_ref().map(|open| open.place);
-        let firsts = [ahead, self.rounds.first()].into_iter().flatten();
+        let firsts = [ahead, self.rounds.opens.first()].into_iter().flatten();
         firsts.map(|place| place.expiration).min().unwrap_or(Tick::NEVER)
     }
 
@@ -196,14 +196,9 @@ impl<T> Shard<T> {
             next = crate::inbox::next_of(this);
             // SAFETY: it was taken out of the list and is not used again.
             unsafe { Notice::let_go(notice) };
-            self.note(owner, place);
+            let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
+            owner.note(bucket, place);
         }
-    }
-
-    /// Puts a bucket on the armed heap, unless the same item is there already.
-    fn note(&self, owner: &mut Owner<T>, place: Place) {
-        let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
-        owner.note(bucket, place);
     }
 
     /// Pushes an entry that the owner holds into the bucket that it was re-filed to.
@@ -262,36 +257,5 @@ impl<T> Owner<T> {
         } else {
             self.heap.forget_other(first);
         }
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-    use crate::doorbell::{Bell, Doorbell};
-    use crate::producer::Producer;
-
-    #[test]
-    fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
-        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
-        let shared = unsafe { Shared::new(0, 1, None) };
-        let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
-        let mut producer = Producer::new(&shared);
-        let mut schedule = |now: Tick| {
-            let due = Tick::new(1100);
-            let filed = producer.schedule::<false>(&shared, &shard, due, || now, (), false);
-            assert!(filed.unwrap().1.is_nothing());
-        };
-        let owner = &mut *shard.owner().lock().unwrap();
-        schedule(Tick::ZERO);
-        assert!(shard.has_notices(), "the bucket of level 3 is not armed");
-        shard.read_notices(owner);
-        let now = shard.begin(Tick::new(1024));
-        assert!(shard.open_due(owner, now) && shard.flush(owner, &shared, 1));
-        schedule(now);
-        assert!(!shard.has_notices(), "that of level 2 is, since the first was re-filed");
-        assert_eq!(shard.close(owner, &shared).len(), 2);
-        assert!(producer.clear(&shared).is_nothing());
     }
 }

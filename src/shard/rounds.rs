@@ -13,37 +13,34 @@
 //!
 //! *Tested by*: `tests/{late_turns,rounds}.rs`, `shard/rounds/tests.rs`.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::inbox::Hand;
 use crate::sync::Arc;
-use crate::time::{Place, Tick};
+use crate::time::Place;
 
+use super::ArmedHeap;
 use super::hands::Hands;
 
 /// Entries by the opening of the bucket that they are filed in. (All collections keep their
 /// capacity: eager cascading constantly files rounds of level 1 that are put aside.)
 pub(super) struct Rounds<T> {
-    /// Per level, as on the armed heap: when each round opens.
-    levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
-    hands: HashMap<Key, Arc<Hand<Entry<T>>>>,
+    /// When each round opens.
+    pub(super) opens: ArmedHeap,
+    hands: HashMap<Place, Arc<Hand<Entry<T>>>>,
     /// Empty hands.
     idle: Vec<Arc<Hand<Entry<T>>>>,
     /// Which chain is next.
     turn: usize,
 }
 
-/// Level, opening and slot.
-type Key = (u8, Tick, u32);
-
 // === impl Rounds ===
 
 impl<T> Rounds<T> {
     pub(super) fn new() -> Rounds<T> {
-        Rounds { levels: Vec::new(), hands: HashMap::new(), idle: Vec::new(), turn: 0 }
+        Rounds { opens: ArmedHeap::default(), hands: HashMap::new(), idle: Vec::new(), turn: 0 }
     }
 
     /// Puts an entry aside that is filed at `place`. O(log n) in the rounds put aside.
@@ -51,18 +48,14 @@ impl<T> Rounds<T> {
     /// # Safety
     /// The owner holds the entry by its list bit, and gives it up.
     pub(super) unsafe fn add(&mut self, hands: &Hands<T>, place: Place, entry: NonNull<Entry<T>>) {
-        let (levels, idle) = (&mut self.levels, &mut self.idle);
+        let (opens, idle) = (&mut self.opens, &mut self.idle);
         let begin = || {
-            let level = usize::from(place.level);
-            if levels.len() < level {
-                levels.resize_with(level, BinaryHeap::new);
-            }
-            levels[level - 1].push(Reverse((place.expiration, place.slot)));
+            opens.add(place);
             let hand = idle.pop().unwrap_or_else(|| hands.add());
             hand.begin(place_of(place.level, place.slot));
             hand
         };
-        let hand = self.hands.entry(key(place)).or_insert_with(begin);
+        let hand = self.hands.entry(place).or_insert_with(begin);
         self.turn = self.turn.wrapping_add(1);
         // SAFETY: passed on to the caller.
         unsafe { hand.give(entry, self.turn) };
@@ -74,30 +67,13 @@ impl<T> Rounds<T> {
         self.hands.is_empty()
     }
 
-    /// The highest level that may have a round here.
-    pub(super) fn levels(&self) -> u8 {
-        self.levels.len() as u8
-    }
-
-    /// The round of `level` that opens next.
-    pub(super) fn first_of(&self, level: u8) -> Option<Place> {
-        let &Reverse((expiration, slot)) = self.levels.get(usize::from(level) - 1)?.peek()?;
-        Some(Place { level, slot, expiration })
-    }
-
-    /// The round that opens next; of several at the same time, one of the highest level.
-    pub(super) fn first(&self) -> Option<Place> {
-        let levels = (1..=self.levels()).rev();
-        levels.filter_map(|level| self.first_of(level)).min_by_key(|place| place.expiration)
-    }
-
     /// Takes out the round of `place` if that is the first of its level.
     pub(super) fn take(&mut self, place: Place) -> Option<Arc<Hand<Entry<T>>>> {
-        if self.first_of(place.level) != Some(place) {
+        if self.opens.first_of(place.level) != Some(place) {
             return None;
         }
-        self.levels[usize::from(place.level) - 1].pop();
-        self.hands.remove(&key(place))
+        self.opens.remove(place);
+        self.hands.remove(&place)
     }
 
     /// Takes back an empty hand.
@@ -107,26 +83,18 @@ impl<T> Rounds<T> {
 
     /// The round of `place`, if it waits here.
     pub(super) fn at(&self, place: Place) -> Option<&Arc<Hand<Entry<T>>>> {
-        self.hands.get(&key(place))
+        self.hands.get(&place)
     }
 
     /// The rounds that wait here, in no order.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        self.hands.keys().map(|&(level, expiration, slot)| Place { level, slot, expiration })
+        self.hands.keys().copied()
     }
 
     /// The entries that wait here and their places, for checks.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Place, NonNull<Entry<T>>)> + '_ {
-        self.hands.iter().flat_map(|(&(level, expiration, slot), hand)| {
-            let place = Place { level, slot, expiration };
-            hand.rest().map(move |entry| (place, entry))
-        })
+        self.hands.iter().flat_map(|(&place, hand)| hand.rest().map(move |entry| (place, entry)))
     }
-}
-
-/// The key of a round.
-fn key(place: Place) -> Key {
-    (place.level, place.expiration, place.slot)
 }
 
 /// Level and slot in one word, for readers of a hand.

@@ -139,34 +139,3 @@ impl<T> Shard<T> {
         true
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::doorbell::{Bell, Doorbell};
-    use crate::entry::read;
-    use crate::memory::Shared;
-    use crate::producer::Producer;
-    use crate::time::Geometry;
-
-    #[test]
-    fn a_scan_follows_no_more_links_than_it_may() {
-        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
-        let shared = unsafe { Shared::new(0, 1, None) };
-        let bell = Doorbell::new(Bell::None);
-        let shard = Shard::new(0, Geometry::default(), bell, Tick::ZERO, &shared);
-        let mut producer = Producer::new(&shared);
-        for deadline in [5, 5, 70, 7000] {
-            let due = Tick::new(deadline);
-            let filed = producer.schedule::<false>(&shared, &shard, due, || Tick::ZERO, (), false);
-            assert!(filed.unwrap().1.is_nothing());
-        }
-        for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
-            let mut count = 0;
-            shard.scan(&read(), steps, 1, |_| count += 1);
-            assert_eq!(count, seen, "in {steps} steps");
-        }
-        assert_eq!(shard.close(&mut shard.owner().lock().unwrap(), &shared).len(), 4);
-        assert!(producer.clear(&shared).is_nothing());
-    }
-}

@@ -17,6 +17,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`, `tests/scan.rs`.
 
+use std::array;
 use std::mem;
 use std::ptr::{self, NonNull};
 
@@ -34,17 +35,6 @@ const LOOKS: usize = 4;
 /// Entries that a thread visits for each magazine of seats that it lets go of while too many are
 /// dead.
 pub(super) const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
-
-/// The outcome of a chunk of sweeping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swept {
-    /// Nobody wants a sweep.
-    Nothing,
-    /// This many entries were visited, and there are more to visit.
-    Some(usize),
-    /// This many entries were visited, and they were the last.
-    All(usize),
-}
 
 /// A sweep under way.
 pub(super) struct Sweep<T> {
@@ -80,14 +70,6 @@ struct List<T> {
     next: *mut Entry<T>,
 }
 
-impl<T> Clone for List<T> {
-    fn clone(&self) -> List<T> {
-        *self
-    }
-}
-
-impl<T> Copy for List<T> {}
-
 // SAFETY: the owner holds the entries that it points to, by their list bits; sending the one sends
 // the other.
 unsafe impl<T: Send> Send for Sweep<T> {}
@@ -96,10 +78,9 @@ unsafe impl<T: Send> Send for Sweep<T> {}
 
 impl<T> Sweep<T> {
     fn begin() -> Box<Sweep<T>> {
-        let list = List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
-        let spot = Spot::Bucket(1, 0);
-        let (hand, rounds) = (None, Vec::new());
-        Box::new(Sweep { spot, hand, rounds, lists: [list; CHAINS], turn: 0, live: 0 })
+        let list = |_| List { number: 0, before: ptr::null_mut(), next: ptr::null_mut() };
+        let (lists, spot) = (array::from_fn(list), Spot::Bucket(1, 0));
+        Box::new(Sweep { spot, hand: None, rounds: Vec::new(), lists, turn: 0, live: 0 })
     }
 
     /// Leaves `spot` if the sweep is there: its entries are about to be taken.
@@ -124,7 +105,7 @@ impl<T> Sweep<T> {
     fn step(&mut self, is_done: bool) {
         if is_done {
             self.live -= 1;
-            self.lists[self.turn] = self.lists[self.live];
+            self.lists.swap(self.turn, self.live);
         }
         self.turn = if self.turn + 1 < self.live { self.turn + 1 } else { 0 };
     }
@@ -135,14 +116,14 @@ impl<T> Shard<T> {
     /// let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) {
         let Ok(mut owner) = self.owner.try_lock() else { return };
-        if self.sweep_some(&mut owner, shared, HELP) != Swept::Nothing {
+        if self.sweep_some(&mut owner, shared, HELP) {
             self.publish(&owner, shared);
         }
     }
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
-    /// and looks into at most `LOOKS` times as many buckets.
-    pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> Swept {
+    /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted.
+    pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
         let mut sweep = match owner.sweep.take() {
             Some(sweep) => sweep,
             None if !owner.closed && self.begin_sweep(shared) => {
@@ -150,7 +131,7 @@ impl<T> Shard<T> {
                 self.look_into(&mut sweep, 1, 0);
                 sweep
             }
-            None => return Swept::Nothing,
+            None => return false,
         };
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
         let mut is_all = false;
@@ -167,11 +148,10 @@ impl<T> Shard<T> {
             }
         }
         owner.release_swept(shared);
-        if is_all {
-            return Swept::All(visited);
+        if !is_all {
+            owner.sweep = Some(sweep);
         }
-        owner.sweep = Some(sweep);
-        Swept::Some(visited)
+        true
     }
 
     /// Goes on to the next bucket or round. Returns `false` if there is none.
@@ -212,8 +192,8 @@ impl<T> Shard<T> {
     /// # Safety
     /// The sweep has an entry left, and its lists were not taken since it began with them.
     unsafe fn visit(&self, owner: &mut Owner<T>, shared: &Shared<T>, sweep: &mut Sweep<T>) {
-        let list = sweep.lists[sweep.turn];
-        let entry = NonNull::new(list.next).expect("a live list has an entry");
+        let at = sweep.lists[sweep.turn].next;
+        let entry = NonNull::new(at).expect("a live list has an entry");
         // SAFETY: the owner holds each entry in a list, by its list bit.
         let this = unsafe { entry.as_ref() };
         let next = next_of(this);
@@ -221,21 +201,22 @@ impl<T> Shard<T> {
         owner.visited();
         let word = this.word();
         let is_dead = word.phase() == Phase::Vacant && !word.is_held();
-        if is_dead && self.lead_past(sweep, list, next) {
+        if is_dead && self.lead_past(sweep, next) {
             // SAFETY: the owner holds it; nobody else holds a dead entry, so it stays dead.
             let mine = unsafe { this.unlink(word) };
             debug_assert_eq!(mine, Some(true), "the dead stay dead");
             owner.bury_swept(shared, entry);
         } else {
-            sweep.lists[sweep.turn].before = list.next;
+            sweep.lists[sweep.turn].before = at;
         }
         sweep.lists[sweep.turn].next = next;
         sweep.step(next.is_null());
     }
 
-    /// Points the link before an entry to the next one. Returns `false` if others were pushed
-    /// before the entry since: it stays for the next sweep.
-    fn lead_past(&self, sweep: &Sweep<T>, list: List<T>, next: *mut Entry<T>) -> bool {
+    /// Points the link before the entry that is visited to the next one. Returns `false` if others
+    /// were pushed before the entry since: it stays for the next sweep.
+    fn lead_past(&self, sweep: &Sweep<T>, next: *mut Entry<T>) -> bool {
+        let list = &sweep.lists[sweep.turn];
         // SAFETY: the owner holds each entry that stays in a list, by its list bit.
         if let Some(before) = unsafe { list.before.as_ref() } {
             // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: it sees

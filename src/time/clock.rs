@@ -340,6 +340,13 @@ mod tests {
     }
 
     #[test]
+    fn no_clock_is_carried_on_but_the_systems() {
+        for clock in [Clock::instant(), Clock::manual(&ManualClock::new())] {
+            assert!(clock.start_cycles().is_none());
+        }
+    }
+
+    #[test]
     fn clones_of_a_manual_clock_move_together_and_never_back() {
         let a = ManualClock::new();
         let b = a.clone();

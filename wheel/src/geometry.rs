@@ -78,7 +78,7 @@ pub(crate) struct Floor {
 /// let place = Geometry::default().place(Tick::new(100), Tick::ZERO);
 /// assert_eq!(place, Place { level: 2, slot: 3, expiration: Tick::new(96) });
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The level, counted from 1.
     pub level: u8,

@@ -13,7 +13,9 @@ impl Linked for Node {
     }
 }
 
-type Wide = Hand<Node, [AtomicPtr<Node>; CHAINS]>;
+fn wide() -> Box<Hand<Node>> {
+    Box::new(Hand::wide())
+}
 
 fn nodes(n: usize) -> Vec<Node> {
     let node = |number| Node { next: AtomicPtr::new(ptr::null_mut()), number };
@@ -74,8 +76,7 @@ fn take_into(hand: &Hand<Node>, nodes: &[Node], lengths: &[usize]) -> At {
 
 #[test]
 fn chains_are_passed_a_node_each_in_turn() {
-    let (hand, nodes) = (Wide::wide(), nodes(9));
-    let hand: &Hand<Node> = &hand;
+    let (hand, nodes) = (&*wide(), nodes(9));
     let mut at = take(hand, &nodes, &[3, 0, 3, 0, 3]);
     let order = iter::from_fn(|| pass(hand, &mut at)).map(number);
     assert_eq!(order.collect::<Vec<_>>(), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
@@ -83,8 +84,7 @@ fn chains_are_passed_a_node_each_in_turn() {
 
 #[test]
 fn every_node_is_passed_once_and_a_reader_finds_those_that_are_left() {
-    let hand = Wide::wide();
-    let hand: &Hand<Node> = &hand;
+    let hand = &*wide();
     let all = [1; CHAINS];
     for lengths in [&[][..], &[0], &[1], &[5], &[1, 4, 2], &[4, 1, 1], &[1, 1, 6], &all] {
         let nodes = nodes(lengths.iter().sum());
@@ -103,8 +103,7 @@ fn every_node_is_passed_once_and_a_reader_finds_those_that_are_left() {
 
 #[test]
 fn a_reader_follows_no_more_links_than_it_may() {
-    let (hand, nodes) = (Wide::wide(), nodes(5));
-    let hand: &Hand<Node> = &hand;
+    let (hand, nodes) = (&*wide(), nodes(5));
     let mut at = take(hand, &nodes, &[3, 2]);
     for steps in 0..7 {
         assert_eq!(read(hand, steps).len() as u64, steps.min(5));
@@ -115,8 +114,7 @@ fn a_reader_follows_no_more_links_than_it_may() {
 #[test]
 fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
     let nodes = nodes(12);
-    let narrow = Hand::<Node, [AtomicPtr<Node>; FEW_CHAINS]>::narrow();
-    let hand: &Hand<Node> = &narrow;
+    let hand: &Hand<Node> = &Hand::narrow();
     assert!(!hand.is_wide());
     hand.begin(7);
     for (turn, node) in nodes.iter().enumerate() {
@@ -144,8 +142,7 @@ fn what_is_given_is_spread_and_what_was_given_before_a_sweep_stays_in_place() {
 /// where the owner stands.
 #[test]
 fn a_reader_that_is_led_astray_finds_what_is_left() {
-    let (hand, nodes, other) = (Wide::wide(), nodes(5), nodes(1));
-    let hand: &Hand<Node> = &hand;
+    let (hand, nodes, other) = (&*wide(), nodes(5), nodes(1));
     let mut at = take(hand, &nodes, &[5]);
     let (mut found, mut steps) = (Vec::new(), 99);
     let visit = |_, node: NonNull<Node>| {
@@ -171,8 +168,7 @@ fn a_reader_that_is_led_astray_finds_what_is_left() {
 
 #[test]
 fn what_moves_to_another_hand_is_seen_meanwhile() {
-    let (hand, nodes) = (Wide::wide(), nodes(1));
-    let hand: &Hand<Node> = &hand;
+    let (hand, nodes) = (&*wide(), nodes(1));
     let mut at = take(hand, &nodes, &[1]);
     hand.set_moving(ptr::from_ref(&nodes[0]).cast_mut());
     pass(hand, &mut at);
@@ -183,8 +179,7 @@ fn what_moves_to_another_hand_is_seen_meanwhile() {
 
 #[test]
 fn progress_is_the_same_only_if_nothing_left_in_between() {
-    let (hand, nodes) = (Wide::wide(), nodes(3));
-    let hand: &Hand<Node> = &hand;
+    let (hand, nodes) = (&*wide(), nodes(3));
     let progress = || {
         let mut progress = Vec::new();
         hand.note(&mut progress).then_some(progress)

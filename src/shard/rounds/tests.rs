@@ -1,39 +1,17 @@
 //! How much work an owner does: it visits each entry once when its bucket is opened and once when
 //! its round is, however many rounds the owner is behind.
 
-use super::super::Shard;
+use super::super::tests::Bench;
 use super::*;
-use crate::doorbell::{Bell, Doorbell};
-use crate::memory::{Count, Shared};
-use crate::producer::Producer;
-use crate::time::Geometry;
+use crate::doorbell::Bell;
+use crate::memory::Count;
+use crate::time::{Geometry, Tick};
 
 /// Slots and reach: all of the slots, as in the classic wheel, and fewer.
 const SHAPES: [(u32, u32); 8] =
     [(2, 2), (3, 3), (3, 2), (64, 64), (64, 63), (64, 32), (1024, 1024), (1024, 2)];
 
-struct Bench {
-    shared: Shared<u64>,
-    shard: Shard<u64>,
-    producer: Producer<u64>,
-}
-
-impl Bench {
-    fn new((slots, reach): (u32, u32)) -> Bench {
-        // SAFETY: everything built on it uses no other, and is closed before it is dropped.
-        let shared = unsafe { Shared::new(0, 1, None) };
-        let geometry = Geometry::new(slots, reach).unwrap();
-        let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared);
-        Bench { shared, shard, producer }
-    }
-
-    fn schedule(&mut self, deadline: u64, now: u64) {
-        let Bench { shared, shard, producer } = self;
-        let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = producer.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
-    }
-
+impl Bench<u64> {
     /// Runs a turn and background work after it; what fires goes to `fired`.
     fn turn(&self, now: u64, fired: &mut Vec<u64>) {
         let owner = &mut *self.shard.owner().lock().unwrap();
@@ -46,35 +24,14 @@ impl Bench {
         }
         fired.extend(owner.batch().drain(..).map(|(_, deadline)| deadline));
         while self.shard.run_background(owner, &self.shared, now) {}
-        assert_eq!(owner.heap().iter().count(), owner.heap().iter().collect_distinct());
         self.shard.check(owner, now).unwrap();
     }
 
     /// Entries looked at, and entries filed: scheduled, or moved down a level.
     fn work(&self) -> (u64, u64) {
-        let owner = self.shard.owner().lock().unwrap();
-        let all_counters = &self.shared.all_counters;
-        (owner.visits, all_counters.sum(Count::Filed) + all_counters.sum(Count::Cascaded))
-    }
-}
-
-trait Distinct {
-    fn collect_distinct(self) -> usize;
-}
-
-impl<I: Iterator<Item = Place>> Distinct for I {
-    fn collect_distinct(self) -> usize {
-        let pairs = self.map(|place| (place.level, place.slot, place.expiration));
-        pairs.collect::<std::collections::BTreeSet<_>>().len()
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if let Ok(mut owner) = self.shard.owner().lock() {
-            self.shard.close(&mut owner, &self.shared);
-        }
-        let _ = self.producer.clear(&self.shared);
+        let sums = self.shared.all_counters.sums();
+        let filed = sums.get(Count::Filed) + sums.get(Count::Cascaded);
+        (self.shard.owner().lock().unwrap().visits, filed)
     }
 }
 
@@ -85,12 +42,13 @@ fn a_turn_looks_at_an_entry_twice_for_each_time_that_it_was_filed() {
             // This many rounds of the ring, in which a few thousand ticks have timers.
             let ticks = late * u64::from(shape.0);
             let stride = (ticks / 2_000).max(1);
-            let mut bench = Bench::new(shape);
+            let geometry = Geometry::new(shape.0, shape.1).unwrap();
+            let mut bench = Bench::new(geometry, Bell::None);
             let mut fired = Vec::new();
             let mut scheduled = 0;
             for now in (0..ticks).step_by(stride as usize) {
                 for ahead in [1, u64::from(shape.1) - 1, 3 * u64::from(shape.1)] {
-                    bench.schedule(now + ahead, now);
+                    bench.schedule([now + ahead, now], now + ahead, false);
                     scheduled += 1;
                 }
             }
@@ -122,7 +80,7 @@ fn rounds_come_in_order_of_time_and_from_above_when_equal() {
     assert!(rounds.places().all(|place| places.contains(&place) && rounds.at(place).is_some()));
     assert!(rounds.take(places[0]).is_none(), "it is not the first");
     let mut order = Vec::new();
-    while let Some(first) = rounds.first() {
+    while let Some(first) = rounds.opens.first() {
         let hand = rounds.take(first).expect("it is the first");
         order.push((first, hand.rest().count()));
         let mut at = hand.open();

@@ -1,0 +1,321 @@
+//! A thread's cache: vacancies that it keeps for its next timers (*seats*), free entries, and its
+//! counters.
+//!
+//! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
+//! there are too many seats, the one that opens last, which the fewest timers can use, goes to an
+//! outbox that other threads fetch through the depot. If the depot is full too, the outbox is let
+//! go and its seats are dead. So the seats that open early stay, and nearly every timer finds one
+//! at the first look. A thread that cancels and does not schedule gives away all its seats when it
+//! has too many.
+//!
+//! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
+//! shard therefore keeps only seats of that shard: others go to the outbox.
+//!
+//! *Owner*: one thread, which is the producer of every seat in it (SEAT).
+
+use std::mem;
+use std::ptr::NonNull;
+
+use crate::entry::Entry;
+use crate::sync::{Arc, IS_CHECKED, prefetch};
+use crate::time::Tick;
+
+use super::counters::{Count, Counters};
+use super::depot::Magazine;
+use super::free_list::FreeList;
+use super::shared::Shared;
+
+/// Seats in a cache, and in a magazine of seats.
+pub(crate) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
+
+/// Timers for which an empty depot is not asked again: at first, and at most.
+const LEAST_PATIENCE: usize = 8;
+const MOST_PATIENCE: usize = 128;
+
+/// A kept vacancy, and the earliest deadline that its bucket can serve.
+pub(crate) struct Seat<T> {
+    pub(crate) entry: NonNull<Entry<T>>,
+    pub(crate) opens: Tick,
+}
+
+// SAFETY: a seat has no payload, and the thread that has the `Seat` is the vacancy's producer.
+unsafe impl<T: Send> Send for Seat<T> {}
+
+/// What a thread has at hand. A call that may let go of filed seats returns whether it did: they
+/// are now dead entries of their shards.
+pub(crate) struct Cache<T> {
+    pub(crate) free_list: FreeList<T>,
+    pub(crate) counters: Arc<Counters>,
+    /// Left last, taken first.
+    kept: Magazine<Seat<T>>,
+    /// On the way to other threads.
+    outbox: Magazine<Seat<T>>,
+    /// Timers left until an empty depot is asked again, and the value for the next time.
+    patience: usize,
+    next_patience: usize,
+    /// Whether a timer took a seat since there were last too many.
+    is_used: bool,
+    /// The shard that the thread is bound to.
+    bound_to: Option<u32>,
+    /// Up to this many, seats are kept without a check: a bound thread checks each.
+    at_once: usize,
+}
+
+// === impl Cache ===
+
+impl<T> Cache<T> {
+    pub(crate) fn new(shared: &Shared<T>) -> Cache<T> {
+        Cache {
+            free_list: FreeList::new(shared),
+            counters: shared.all_counters.claim(),
+            kept: shared.seats.magazine(),
+            outbox: shared.seats.magazine(),
+            patience: 0,
+            next_patience: LEAST_PATIENCE,
+            is_used: false,
+            bound_to: None,
+            at_once: SEATS,
+        }
+    }
+
+    /// Uses only seats of `shard` from now on: gives away those that there are.
+    #[must_use = "a sweep may be due"]
+    pub(crate) fn bind(&mut self, shared: &Shared<T>, shard: u32) -> bool {
+        if self.bound_to == Some(shard) {
+            return false;
+        }
+        (self.bound_to, self.at_once) = (Some(shard), 0);
+        self.give_away_seats(shared)
+    }
+
+    /// A seat for `deadline`.
+    #[inline]
+    pub(crate) fn pick(&mut self, shared: &Shared<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+        match self.kept.last() {
+            Some(last) if last.opens <= deadline => {
+                self.is_used = true;
+                self.kept.pop().map(|seat| seat.entry)
+            }
+            None if self.patience > 0 => {
+                self.patience -= 1;
+                None
+            }
+            _ => self.search(shared, deadline),
+        }
+    }
+
+    #[cold]
+    fn search(&mut self, shared: &Shared<T>, deadline: Tick) -> Option<NonNull<Entry<T>>> {
+        if self.kept.is_empty() && !self.refill(shared) {
+            return None;
+        }
+        self.is_used = true;
+        let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
+        Some(self.kept.swap_remove(at).entry)
+    }
+
+    /// Keeps a seat if that takes no check.
+    #[inline]
+    pub(crate) fn keep_at_once(&mut self, seat: Seat<T>) -> Result<(), Seat<T>> {
+        if self.kept.len() >= self.at_once {
+            return Err(seat);
+        }
+        self.kept.push(seat);
+        Ok(())
+    }
+
+    /// Keeps a seat. Others may be let go for it.
+    #[must_use = "a sweep may be due"]
+    pub(crate) fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> bool {
+        // SAFETY: this thread is the vacancy's producer, so the entry is there.
+        if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
+            return self.pass_on(shared, seat);
+        }
+        let has_left_dead = self.kept.len() == SEATS && self.make_room(shared);
+        self.kept.push(seat);
+        has_left_dead
+    }
+
+    /// Gives away everything, and publishes the counts.
+    #[must_use = "a sweep may be due"]
+    pub(crate) fn clear(&mut self, shared: &Shared<T>) -> bool {
+        let has_left_dead = self.give_away_seats(shared);
+        self.free_list.clear(shared);
+        shared.publish(&self.counters);
+        has_left_dead
+    }
+
+    fn refill(&mut self, shared: &Shared<T>) -> bool {
+        if !self.outbox.is_empty() && self.bound_to.is_none() {
+            mem::swap(&mut self.kept, &mut self.outbox);
+            return true;
+        }
+        // A bound thread needs its outbox for what it fetches and cannot use.
+        let has_room = self.outbox.is_empty() || shared.seats.leave(&mut self.outbox);
+        if has_room && shared.seats.fetch(&mut self.kept) {
+            // The timers that take these seats are published with the next magazine.
+            shared.publish(&self.counters);
+            // They come from another core: prefetch all at once.
+            self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
+            self.pass_on_foreign();
+        }
+        if self.kept.is_empty() {
+            self.patience = self.next_patience;
+            self.next_patience = (2 * self.next_patience).min(MOST_PATIENCE);
+            return false;
+        }
+        self.next_patience = LEAST_PATIENCE;
+        true
+    }
+
+    /// Moves fetched seats that a bound thread cannot use to the empty outbox.
+    fn pass_on_foreign(&mut self) {
+        let Some(home) = self.bound_to else { return };
+        debug_assert!(self.outbox.is_empty());
+        for at in (0..self.kept.len()).rev() {
+            // SAFETY: this thread is the vacancy's producer, so the entry is there.
+            if unsafe { self.kept[at].entry.as_ref() }.shard() != home {
+                self.outbox.push(self.kept.swap_remove(at));
+            }
+        }
+    }
+
+    fn make_room(&mut self, shared: &Shared<T>) -> bool {
+        if !mem::take(&mut self.is_used) {
+            // This thread cancels and does not schedule: others have more use for its seats.
+            return give_away(&mut self.kept, shared, &mut self.free_list, &self.counters);
+        }
+        let latest = (0..self.kept.len()).max_by_key(|&i| self.kept[i].opens);
+        let latest = self.kept.swap_remove(latest.expect("a full cache has seats"));
+        self.pass_on(shared, latest)
+    }
+
+    fn pass_on(&mut self, shared: &Shared<T>, seat: Seat<T>) -> bool {
+        let has_left_dead = self.outbox.len() == SEATS
+            && give_away(&mut self.outbox, shared, &mut self.free_list, &self.counters);
+        self.outbox.push(seat);
+        has_left_dead
+    }
+
+    fn give_away_seats(&mut self, shared: &Shared<T>) -> bool {
+        let (free_list, counters) = (&mut self.free_list, &self.counters);
+        let has_left_dead = give_away(&mut self.kept, shared, free_list, counters);
+        give_away(&mut self.outbox, shared, free_list, counters) || has_left_dead
+    }
+}
+
+/// Leaves seats in the depot or lets go of them; `seats` is empty afterwards.
+fn give_away<T>(
+    seats: &mut Magazine<Seat<T>>,
+    shared: &Shared<T>,
+    free_list: &mut FreeList<T>,
+    counters: &Counters,
+) -> bool {
+    if seats.is_empty() {
+        return false;
+    }
+    shared.publish(counters);
+    if shared.seats.leave(seats) {
+        return false;
+    }
+    let mut shard = None;
+    // Published a run at a time: the seats of a thread are mostly of one shard.
+    let mut run = 0;
+    for Seat { entry, .. } in seats.drain(..) {
+        // SAFETY: this thread keeps the seat, so the entry is there.
+        let this = unsafe { entry.as_ref() };
+        let home = this.shard();
+        // SAFETY: this thread keeps the seat and forgets it here.
+        if unsafe { this.let_go() } {
+            // SAFETY: the list had already let go, so it is held here alone; a seat has no payload.
+            unsafe { free_list.put(shared, entry) };
+            continue;
+        }
+        counters.add(Count::Dead, 1);
+        if let Some(before) = shard.replace(home).filter(|&before| before != home) {
+            shared.leave_dead(before, mem::take(&mut run));
+        }
+        run += 1;
+    }
+    if let Some(last) = shard {
+        shared.leave_dead(last, run);
+    }
+    shard.is_some()
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::shared::alone;
+    use super::*;
+
+    fn seat(opens: u64) -> Seat<()> {
+        Seat { entry: Entry::allocate(0), opens: Tick::new(opens) }
+    }
+
+    /// Picks a seat, whenever it opens. Frees its entry; returns whether there was one.
+    fn pick(cache: &mut Cache<()>, shared: &Shared<()>) -> bool {
+        let entry = cache.pick(shared, Tick::NEVER);
+        // SAFETY: it is in no list, and ours.
+        entry.map(|entry| unsafe { Entry::free(entry) }).is_some()
+    }
+
+    /// Keeps a seat, as a cancel does.
+    fn keep(cache: &mut Cache<()>, shared: &Shared<()>, opens: u64) {
+        let kept = cache.keep_at_once(seat(opens));
+        assert!(!kept.is_err_and(|seat| cache.keep(shared, seat)), "the depot has room");
+    }
+
+    /// How many timers get no seat after others left some in a depot found empty so often.
+    fn unserved(found_empty: usize) -> usize {
+        let shared = alone(1);
+        let mut cache = Cache::new(&shared);
+        for _ in 0..found_empty {
+            while cache.patience > 0 {
+                assert!(!pick(&mut cache, &shared));
+            }
+            assert!(!pick(&mut cache, &shared));
+        }
+        assert!(shared.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
+        let unserved = (0..).find(|_| pick(&mut cache, &shared)).expect("it asks again");
+        assert_eq!(cache.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
+        assert!(!cache.clear(&shared), "the depot frees the other");
+        unserved
+    }
+
+    #[test]
+    fn an_empty_depot_is_asked_again_after_eight_timers_and_then_ever_later() {
+        let patience: Vec<usize> = (0..8).map(unserved).collect();
+        assert_eq!(patience, [0, 8, 16, 32, 64, 128, 128, 128]);
+    }
+
+    #[test]
+    fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
+        let shared = alone(1);
+        let mut cache = Cache::new(&shared);
+        // In no order: 37 generates the numbers below 101.
+        for i in 0..SEATS as u64 + 8 {
+            cache.is_used = true;
+            keep(&mut cache, &shared, i * 37 % 101);
+            assert_eq!(cache.kept.len() + cache.outbox.len(), i as usize + 1);
+            assert!(cache.outbox.is_empty() || cache.kept.len() == SEATS);
+        }
+        let (newest, others) = cache.kept.split_last().expect("it is full");
+        assert_eq!(newest.opens, Tick::new((SEATS as u64 + 7) * 37 % 101));
+        let passed_on = cache.outbox.last().expect("there were too many").opens;
+        assert!(others.iter().all(|seat| seat.opens < passed_on));
+        assert!(!cache.clear(&shared), "the depot has room");
+        assert_eq!(cache.kept.len() + cache.outbox.len(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
+        let shared = alone(1);
+        let mut cache = Cache::new(&shared);
+        (0..=SEATS as u64).for_each(|i| keep(&mut cache, &shared, i));
+        assert_eq!((cache.kept.len(), cache.outbox.len()), (1, 0), "the last came after");
+        let mut fetched = shared.seats.magazine();
+        assert!(shared.seats.fetch(&mut fetched));
+        assert_eq!(fetched.len(), SEATS);
+        assert!(shared.seats.leave(&mut fetched) && !cache.clear(&shared));
+    }
+}

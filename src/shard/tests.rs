@@ -1,0 +1,97 @@
+//! A shard with everything around it, for unit tests, and tests of several of its files at once.
+
+use super::*;
+use crate::doorbell::{Bell, Hook};
+use crate::memory::alone;
+use crate::producer::Producer;
+use crate::sync::{Arc, AtomicU32};
+
+/// A shard, and a producer that files in it. Its end closes the shard.
+pub(crate) struct Bench<T> {
+    pub(crate) shared: Shared<T>,
+    pub(crate) shard: Shard<T>,
+    pub(crate) producer: Producer<T>,
+}
+
+impl<T> Bench<T> {
+    pub(crate) fn new(geometry: Geometry, bell: Bell) -> Bench<T> {
+        let shared = alone(1);
+        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &shared);
+        let producer = Producer::new(&shared);
+        Bench { shared, shard, producer }
+    }
+
+    /// Schedules a timer by a clock that shows `now`.
+    pub(crate) fn schedule(
+        &mut self,
+        [deadline, now]: [u64; 2],
+        payload: T,
+        held: bool,
+    ) -> NonNull<Entry<T>> {
+        let Bench { shared, shard, producer } = self;
+        let (due, now) = (Tick::new(deadline), || Tick::new(now));
+        let filed = producer.schedule::<false>(shared, shard, due, now, payload, held);
+        let (entry, deferred) = filed.expect("the shard is open");
+        assert!(deferred.is_nothing());
+        entry
+    }
+}
+
+impl<T> Drop for Bench<T> {
+    fn drop(&mut self) {
+        if let Ok(mut owner) = self.shard.owner().lock() {
+            self.shard.close(&mut owner, &self.shared);
+        }
+        let _ = self.producer.clear(&self.shared);
+    }
+}
+
+#[test]
+fn of_those_who_ask_for_a_sweep_before_it_begins_the_first_rings() {
+    let rings = Arc::new(AtomicU32::new(0));
+    let hook = rings.clone();
+    let ring = move || {
+        // ORDER: Relaxed - one thread.
+        hook.fetch_add(1, Ordering::Relaxed);
+    };
+    let Bench { shard, shared, .. } =
+        &Bench::<()>::new(Geometry::default(), Bell::Hook(Hook::new(ring)));
+    for round in 1..=2 {
+        assert!(!shard.wants_sweep() && !shard.begin_sweep(shared), "nobody asked");
+        for _ in 0..2 {
+            shard.ask_for_sweep();
+            // ORDER: Relaxed - one thread.
+            assert_eq!(rings.load(Ordering::Relaxed), round);
+        }
+        assert!(shard.wants_sweep() && shard.begin_sweep(shared), "it was asked for");
+    }
+}
+
+#[test]
+fn producers_need_no_notice_for_a_bucket_that_the_owner_files_in() {
+    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    bench.schedule([1100, 0], (), false);
+    {
+        let Bench { shard, shared, .. } = &bench;
+        assert!(shard.has_notices(), "the bucket of level 3 is not armed");
+        let owner = &mut *shard.owner().lock().unwrap();
+        shard.read_notices(owner);
+        let now = shard.begin(Tick::new(1024));
+        assert!(shard.open_due(owner, now) && shard.flush(owner, shared, 1));
+    }
+    bench.schedule([1100, 1024], (), false);
+    assert!(!bench.shard.has_notices(), "that of level 2 is, since the first was re-filed");
+}
+
+#[test]
+fn a_scan_follows_no_more_links_than_it_may() {
+    let mut bench = Bench::new(Geometry::default(), Bell::None);
+    for deadline in [5, 5, 70, 7000] {
+        bench.schedule([deadline, 0], (), false);
+    }
+    for (steps, seen) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 4)] {
+        let mut count = 0;
+        bench.shard.scan(&read(), steps, 1, |_| count += 1);
+        assert_eq!(count, seen, "in {steps} steps");
+    }
+}
