@@ -91,8 +91,9 @@ impl Builder {
     /// A shorter tick fires timers closer to their deadlines and wakes up more often while timers
     /// fire. It costs nothing while none fire. Deadlines reach 2^54 ticks: 570 years at 1 us, 208
     /// days at 1 ns. A timer with a later deadline never fires.
-    pub fn tick(self, tick: Duration) -> Builder {
-        Builder { tick, ..self }
+    pub fn tick(mut self, tick: Duration) -> Builder {
+        self.tick = tick;
+        self
     }
 
     /// Sets the number of slots: the buckets per level of the wheel. Default: 64; from 2 to
@@ -102,8 +103,9 @@ impl Builder {
     /// Each shard allocates buckets in groups of 64, when a timer first needs one of the group:
     /// with a million slots, the first group takes 16 KiB and a whole level 256 MiB. Each shard
     /// also has a table of 8 bytes per group, which is allocated with the engine.
-    pub fn slots(self, slots: u32) -> Builder {
-        Builder { slots, ..self }
+    pub fn slots(mut self, slots: u32) -> Builder {
+        self.slots = slots;
+        self
     }
 
     /// Sets the reach: how many buckets ahead a timer may be filed. A timer that is due later is
@@ -112,41 +114,47 @@ impl Builder {
     ///
     /// A larger reach cascades less but, with many cancelled timers, wakes up more. If `reach` is
     /// below `slots`, the rounds of the ring do not collide.
-    pub fn reach(self, reach: u32) -> Builder {
-        Builder { reach: Some(reach), ..self }
+    pub fn reach(mut self, reach: u32) -> Builder {
+        self.reach = Some(reach);
+        self
     }
 
     /// Sets the number of shards: wheels that work independently, each with a reaper. Default: one
     /// per core; from 1 to 1024. Each thread schedules on one of them.
-    pub fn shards(self, shards: usize) -> Builder {
-        Builder { shards: Some(shards), ..self }
+    pub fn shards(mut self, shards: usize) -> Builder {
+        self.shards = Some(shards);
+        self
     }
 
     /// Sets how many timers may be pending at a time, over all shards. Beyond that, scheduling
     /// fails with [`ScheduleReason::Full`](crate::ScheduleReason::Full). Default: no limit, which
     /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
-    pub fn max_pending(self, max_pending: u64) -> Builder {
-        Builder { max_pending: Some(max_pending), ..self }
+    pub fn max_pending(mut self, max_pending: u64) -> Builder {
+        self.max_pending = Some(max_pending);
+        self
     }
 
     /// Sets the name of the reapers' threads, to which a dash and the shard's number are appended.
     /// Default: `tickless`. The name must not contain a NUL. Systems may show only its beginning
     /// (Linux: 15 bytes).
-    pub fn thread_name(self, name: impl Into<String>) -> Builder {
-        Builder { thread_name: name.into(), ..self }
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.thread_name = name.into();
+        self
     }
 
     /// Sets whether the thread of the *n*th shard is pinned to the *n*th CPU that the process may
     /// use. Default: no. Linux only: on other systems the build fails.
-    pub fn pinned(self, pinned: bool) -> Builder {
-        Builder { pinned, ..self }
+    pub fn pinned(mut self, pinned: bool) -> Builder {
+        self.pinned = pinned;
+        self
     }
 
     /// Sets the clock. Default: the system's monotonic clock. With a clock that counts suspended
     /// time ([`Clock::boottime`]), each shard's thread sleeps by that clock and takes two file
     /// descriptors.
-    pub fn clock(self, clock: Clock) -> Builder {
-        Builder { clock: Some(clock), ..self }
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.clock = Some(clock);
+        self
     }
 
     /// Sets a clock that is moved by hand. The engine then has no threads: time passes and timers
@@ -165,8 +173,9 @@ impl Builder {
 
     /// Sets who runs the turns. Default: threads of the engine's own, or the caller if the clock is
     /// moved by hand.
-    pub fn driver(self, driver: Driver) -> Builder {
-        Builder { driver: Some(driver), ..self }
+    pub fn driver(mut self, driver: Driver) -> Builder {
+        self.driver = Some(driver);
+        self
     }
 
     /// Calls `hook` with a shard's number when a timer was scheduled there that is due before the
@@ -199,8 +208,9 @@ impl Builder {
     /// assert_eq!(wake_ups.try_recv(), Ok(0), "and is woken to have another look");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn on_earlier(self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
-        Builder { hook: Some(Arc::new(hook)), ..self }
+    pub fn on_earlier(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Builder {
+        self.hook = Some(Arc::new(hook));
+        self
     }
 }
 
@@ -212,8 +222,9 @@ impl Builder {
     ///
     /// Any text will do. Metrics of engines with the same name become one, so give each engine its
     /// own.
-    pub fn name(self, name: impl Into<String>) -> Builder {
-        Builder { name: Some(name.into().into()), ..self }
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into().into());
+        self
     }
 
     /// Sets how long a task has to take to count as slow. A slow task is counted in

@@ -70,8 +70,9 @@ impl Builder {
     /// assert_eq!(timer.advance(Duration::from_millis(1))?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn tick_duration(self, tick: Duration) -> Builder {
-        Builder { engine: self.engine.tick(tick), ..self }
+    pub fn tick_duration(mut self, tick: Duration) -> Builder {
+        self.engine = self.engine.tick(tick);
+        self
     }
 
     /// The number of buckets of the wheel, rounded up to a power of two, at least two. Default 512;
@@ -87,11 +88,12 @@ impl Builder {
     /// assert!(HashedWheelTimer::builder().ticks_per_wheel(0).build().is_err());
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
-    pub fn ticks_per_wheel(self, ticks: u32) -> Builder {
+    pub fn ticks_per_wheel(mut self, ticks: u32) -> Builder {
         // A value out of bounds is passed on as it is, so that the error names it.
         let is_possible = (1..=MAX_SLOTS).contains(&ticks);
         let slots = if is_possible { ticks.next_power_of_two().max(2) } else { ticks };
-        Builder { engine: self.engine.slots(slots), ..self }
+        self.engine = self.engine.slots(slots);
+        self
     }
 
     /// The maximum number of waiting timeouts; more are [rejected](super::Rejected).
@@ -111,8 +113,9 @@ impl Builder {
     /// assert!(rejected.is_full());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn max_pending_timeouts(self, max: u64) -> Builder {
-        Builder { engine: self.engine.max_pending(max), ..self }
+    pub fn max_pending_timeouts(mut self, max: u64) -> Builder {
+        self.engine = self.engine.max_pending(max);
+        self
     }
 
     /// Calls `dispatcher` with each expired timeout, on the timer's thread, instead of running the
@@ -145,21 +148,24 @@ impl Builder {
     /// assert_eq!(receiver.recv()?, worker.thread().id());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dispatcher(self, dispatcher: impl Fn(Expired) + Send + Sync + 'static) -> Builder {
-        Builder { dispatcher: Some(Box::new(dispatcher)), ..self }
+    pub fn dispatcher(mut self, dispatcher: impl Fn(Expired) + Send + Sync + 'static) -> Builder {
+        self.dispatcher = Some(Box::new(dispatcher));
+        self
     }
 
     /// The name of the timer's thread; a dash and the shard's number are appended. Default
     /// `hashed-wheel`. Any string without a NUL; systems may show only its beginning.
-    pub fn thread_name(self, name: impl Into<String>) -> Builder {
-        Builder { engine: self.engine.thread_name(name), ..self }
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.engine = self.engine.thread_name(name);
+        self
     }
 
     /// The number of wheels, each with a thread of its own. Default one, so that tasks run one
     /// after another as in Netty; up to 1024. Each thread that creates timeouts uses one of the
     /// wheels. With more than one wheel, tasks run concurrently and in no common order.
-    pub fn shards(self, shards: usize) -> Builder {
-        Builder { engine: self.engine.shards(shards), ..self }
+    pub fn shards(mut self, shards: usize) -> Builder {
+        self.engine = self.engine.shards(shards);
+        self
     }
 
     /// The clock. Default: the system's monotonic clock.
@@ -177,8 +183,9 @@ impl Builder {
     /// assert_eq!(sessions.advance(Duration::ZERO)?, 1, "its time has come as well");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn clock(self, clock: Clock) -> Builder {
-        Builder { engine: self.engine.clock(clock), ..self }
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.engine = self.engine.clock(clock);
+        self
     }
 
     /// A clock that is advanced by hand, and no thread: tasks run inside

@@ -82,27 +82,31 @@ impl Backoff {
     ///
     /// A larger factor puts less load on a service that is down, and notices later that it is up
     /// again.
-    pub fn factor(self, factor: f64) -> Backoff {
+    pub fn factor(mut self, factor: f64) -> Backoff {
         // `max` returns 1 for NaN.
-        Backoff { factor: factor.max(1.0), ..self }
+        self.factor = factor.max(1.0);
+        self
     }
 
     /// The longest pause. Default a minute. [`Duration::MAX`] is no limit. The limit also holds for
     /// the first pause.
-    pub fn max(self, max: Duration) -> Backoff {
-        Backoff { max, ..self }
+    pub fn max(mut self, max: Duration) -> Backoff {
+        self.max = max;
+        self
     }
 
     /// The randomness of each pause. The next pause grows from the value without randomness.
     /// Default none. Use jitter if many clients retry the same service.
-    pub fn jitter(self, jitter: Jitter) -> Backoff {
-        Backoff { jitter, ..self }
+    pub fn jitter(mut self, jitter: Jitter) -> Backoff {
+        self.jitter = jitter;
+        self
     }
 
     /// The seed of the randomness: the same seed gives the same pauses, for tests. Default: a new
     /// random seed for each use.
-    pub fn seed(self, seed: u64) -> Backoff {
-        Backoff { seed: Some(seed), ..self }
+    pub fn seed(mut self, seed: u64) -> Backoff {
+        self.seed = Some(seed);
+        self
     }
 
     /// The pauses, starting with the first: an iterator that never ends.

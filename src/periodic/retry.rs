@@ -136,15 +136,17 @@ where
     }
 
     /// The maximum number of attempts, including the first. Default: no limit. Zero counts as 1.
-    pub fn attempts(self, most: u32) -> Retry<P> {
-        Retry { most: most.max(1), ..self }
+    pub fn attempts(mut self, most: u32) -> Retry<P> {
+        self.most = most.max(1);
+        self
     }
 
     /// The time within which attempts begin. Default: no limit. If the next attempt would begin
     /// later, the retry gives up at once and does not wait for the limit. An attempt that is under
     /// way is not interrupted; see [`attempt_timeout`](Retry::attempt_timeout).
-    pub fn within(self, limit: Duration) -> Retry<P> {
-        Retry { within: limit, ..self }
+    pub fn within(mut self, limit: Duration) -> Retry<P> {
+        self.within = limit;
+        self
     }
 
     /// The time that an attempt of [`start`](Retry::start) may take. After that it has failed,
@@ -169,8 +171,9 @@ where
     /// assert_eq!(retrying.attempts(), 3, "at 0, 11 and 23 seconds");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn attempt_timeout(self, limit: Duration) -> Retry<P> {
-        Retry { timeout: Some(limit), ..self }
+    pub fn attempt_timeout(mut self, limit: Duration) -> Retry<P> {
+        self.timeout = Some(limit);
+        self
     }
 
     /// Starts a retry whose attempts are over when `attempt` returns. `attempt` gets the attempt's

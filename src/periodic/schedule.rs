@@ -192,8 +192,9 @@ impl Schedule {
     /// assert_eq!(periodic.next_deadline(), Some(noon));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn starting(self, when: impl Into<When>) -> Schedule {
-        Schedule { first: Some(when.into()), ..self }
+    pub fn starting(mut self, when: impl Into<When>) -> Schedule {
+        self.first = Some(when.into());
+        self
     }
 
     /// At a fixed rate, makes up for the runs that a slow task missed instead of skipping them: one

@@ -56,22 +56,25 @@ impl PoolBuilder {
     /// This is also the number of payloads that run at the same time. If tasks wait (for a disk,
     /// say) rather than compute, set more threads than there are cores. With one thread, payloads
     /// run in the order in which they were handed over.
-    pub fn threads(self, threads: usize) -> PoolBuilder {
-        PoolBuilder { threads: Some(threads), ..self }
+    pub fn threads(mut self, threads: usize) -> PoolBuilder {
+        self.threads = Some(threads);
+        self
     }
 
     /// Sets how many payloads may wait for a thread, at least 1. Default: 1024.
     ///
     /// A longer queue absorbs longer bursts, but payloads may wait longer in it. Memory is
     /// allocated as the queue grows (32 bytes for a closure), and kept.
-    pub fn queue_bound(self, queue_bound: usize) -> PoolBuilder {
-        PoolBuilder { queue_bound, ..self }
+    pub fn queue_bound(mut self, queue_bound: usize) -> PoolBuilder {
+        self.queue_bound = queue_bound;
+        self
     }
 
     /// Sets the name of the threads; a dash and a number are appended. Default: `tickless-pool`.
     /// The name must not contain a NUL. Systems may show only its beginning (Linux: 15 bytes).
-    pub fn thread_name(self, name: impl Into<String>) -> PoolBuilder {
-        PoolBuilder { thread_name: name.into(), ..self }
+    pub fn thread_name(mut self, name: impl Into<String>) -> PoolBuilder {
+        self.thread_name = name.into();
+        self
     }
 
     /// Builds a pool that runs closures, as a handler for
