@@ -560,7 +560,7 @@ MUTANTS = {
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
-        "bucket_read", [("src/inbox/own.rs", [("next.store(head.load(Ordering::Relaxed), Ordering::Release);", "next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "bucket_read", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (

@@ -29,7 +29,6 @@ use std::ptr::{self, NonNull};
 use crate::entry::Linked;
 use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch};
 
-use super::own::{drop_first_alone, push_alone};
 use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, next_of};
 
 /// Chains in a hand that has room for all lists of a bucket.
@@ -165,8 +164,13 @@ impl<N: Linked> Hand<N> {
     /// The caller is the hand's owner, holds the node alone (its link is written), and leaves the
     /// node here.
     pub unsafe fn give(&self, node: NonNull<N>, turn: usize) {
-        // SAFETY: passed on to the caller.
-        unsafe { push_alone(&self.cursors[turn % self.cursors.len()], node) };
+        let cursor = &self.cursors[turn % self.cursors.len()];
+        // SAFETY: the caller holds the node, so it is allocated.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the
+        // cursor - pairs with the reader's Acquire of the link and of the cursor.
+        next.store(cursor.load(Ordering::Relaxed), Ordering::Release);
+        cursor.store(node.as_ptr(), Ordering::Release);
     }
 
     /// Starts to go through the given nodes. For the owner.
@@ -251,7 +255,13 @@ impl<N: Linked> Hand<N> {
     /// Takes `node` out of a chain if it is the first one there; `next` comes after it. For the
     /// owner, and not while the hand is gone through.
     pub fn drop_first(&self, chain: usize, node: *mut N, next: *mut N) -> bool {
-        drop_first_alone(&self.cursors[chain], node, next)
+        let cursor = &self.cursors[chain];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - as in `pass`.
+        let is_first = cursor.load(Ordering::Relaxed) == node;
+        if is_first {
+            cursor.store(next, Ordering::Release);
+        }
+        is_first
     }
 
     /// The first node of each chain, with the chain's number. For the owner.

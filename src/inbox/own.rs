@@ -41,8 +41,14 @@ impl<N: Linked> OwnLanes<N> {
     /// stays allocated until it is taken.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<N>, turn: usize) {
-        // SAFETY: passed on to the caller.
-        unsafe { push_alone(&self.heads[turn % self.heads.len()], node) };
+        let head = &self.heads[turn % self.heads.len()];
+        // SAFETY: the caller holds the node, so it is allocated.
+        let next = unsafe { node.as_ref() }.next();
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
+        // below - pairs with the reader's Acquire of the link and of the head: a reader that gets
+        // to a node sees it as it was pushed.
+        next.store(head.load(Ordering::Relaxed), Ordering::Release);
+        head.store(node.as_ptr(), Ordering::Release);
     }
 
     /// Takes everything: calls `show` with each lane's first node, which shows it where readers
@@ -64,7 +70,14 @@ impl<N: Linked> OwnLanes<N> {
     /// Takes `node` out of a lane if it is the first one; `next` comes after it. Only the role that
     /// pushes may call this.
     pub fn drop_first(&self, lane: usize, node: *mut N, next: *mut N) -> bool {
-        drop_first_alone(&self.heads[lane], node, next)
+        let head = &self.heads[lane];
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+        // reader's Acquire of the head: the reader sees the next node as it was pushed.
+        let is_first = head.load(Ordering::Relaxed) == node;
+        if is_first {
+            head.store(next, Ordering::Release);
+        }
+        is_first
     }
 
     /// Each lane's first node, for a reader under a guard.
@@ -72,34 +85,6 @@ impl<N: Linked> OwnLanes<N> {
         // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.
         self.heads.iter().map(|head| head.load(Ordering::Acquire))
     }
-}
-
-/// Pushes `node` on a list that only the caller writes.
-///
-/// # Safety
-/// The caller holds the node alone (its link is written), and the node stays allocated until it is
-/// taken.
-#[inline]
-pub(super) unsafe fn push_alone<N: Linked>(head: &AtomicPtr<N>, node: NonNull<N>) {
-    // SAFETY: the caller holds the node, so it is allocated.
-    let next = unsafe { node.as_ref() }.next();
-    // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release, also for the head
-    // below - pairs with the reader's Acquire of the link and of the head: a reader that gets to a
-    // node sees it as it was pushed.
-    next.store(head.load(Ordering::Relaxed), Ordering::Release);
-    head.store(node.as_ptr(), Ordering::Release);
-}
-
-/// Takes `node` out of a list that only the caller writes, if it is the first one; `next` comes
-/// after it.
-pub(super) fn drop_first_alone<N>(head: &AtomicPtr<N>, node: *mut N, next: *mut N) -> bool {
-    // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-    // reader's Acquire of the head: the reader sees the next node as it was pushed.
-    let is_first = head.load(Ordering::Relaxed) == node;
-    if is_first {
-        head.store(next, Ordering::Release);
-    }
-    is_first
 }
 
 impl<N: Linked> Default for OwnLanes<N> {
