@@ -60,7 +60,7 @@ mod x86 {
             let ns =
                 |share: f64| early[(share * (rounds - 1) as f64) as usize] as f64 * ns_per_cycle;
             println!(
-                "rdtsc before the end of {loads:>2} loads: p50 {:.0} ns, p99 {:.0} ns, max {:.0} ns",
+                "rdtsc before the end of {loads:>2} loads: p50 {:.0}, p99 {:.0}, max {:.0} ns",
                 ns(0.5),
                 ns(0.99),
                 ns(1.0)
