@@ -43,6 +43,11 @@ impl Random {
         least + Duration::from_nanos(self.below(span_ns.max(1)))
     }
 
+    /// Uniform from 0 up to, not including, 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        self.0.random()
+    }
+
     /// Exponential, with mean 1: a gap of a Poisson process.
     pub(crate) fn exponential(&mut self) -> f64 {
         Exp1.sample(&mut self.0)

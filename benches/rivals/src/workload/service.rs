@@ -3,9 +3,11 @@
 //! request in a hundred gets no answer, and its timer fires. Every fourth one moves the idle
 //! timeout of its connection.
 //!
-//! Time within the load is counted in rounds (of an event loop), not in seconds: every contender
-//! makes the same calls in the same order, however fast it is. The variant says how many calls per
-//! second come, over all threads; 0: as many as can be made.
+//! Time within the load is counted in steps of 64 requests, not in seconds: every contender makes
+//! the same calls in the same order, however fast it is. A server has an event loop whose rounds
+//! are of one step or of up to 256, as much as came while it was not running: it takes all requests
+//! that came, and then all answers. The variant says how many calls per second come, over all
+//! threads; 0: as many as can be made.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,14 +23,16 @@ use crate::random::Random;
 use crate::sink;
 use crate::slots::Slots;
 
-/// Rounds that are measured: about 2,000,000 requests.
-const ROUNDS: u64 = 32_000;
-/// Requests that come in one round.
+/// Steps that are measured: about 2,000,000 requests.
+const STEPS: u64 = 32_000;
+/// Requests that come in one step.
 const REQUESTS: usize = 64;
-/// Rounds until an answer: the median, the upper quartile, and more than which no request waits.
+/// A round has up to so many steps; as often between 64 and 128 as between 1 and 2.
+const MOST_AT_ONCE: u64 = 256;
+/// Steps until an answer: the median, the upper quartile, and more than which no request waits.
 const MEDIAN: f64 = 300.0;
 const UPPER_QUARTILE: f64 = 900.0;
-const MOST_ROUNDS: u64 = 4_096;
+const MOST_STEPS: u64 = 4_096;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTIONS: u64 = 10_000;
@@ -39,11 +43,8 @@ const MOVES: usize = 4;
 const EXPIRES: u64 = 100;
 const EXPIRY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
-/// Calls per request, to tell the rounds that a rate makes.
-const CALLS_PER_ROUND: f64 = REQUESTS as f64 * (2.0 + 1.0 / MOVES as f64 - 1.0 / EXPIRES as f64);
-
-/// Rounds between two looks at the time.
-const BURST_ROUNDS: u64 = 8;
+/// Calls per step, to tell the steps that a rate makes.
+const CALLS_PER_STEP: f64 = REQUESTS as f64 * (2.0 + 1.0 / MOVES as f64 - 1.0 / EXPIRES as f64);
 
 /// One thread of the server.
 struct Server<P: Producer> {
@@ -51,7 +52,7 @@ struct Server<P: Producer> {
     requests: Slots<P::Timer>,
     /// Places for requests that are not taken.
     free: Vec<u32>,
-    /// The places of the requests that are answered in a round.
+    /// The places of the requests that are answered in a step.
     answers: Vec<Vec<u32>>,
     connections: Slots<P::Timer>,
     expiring: Slots<P::Timer>,
@@ -61,11 +62,11 @@ struct Server<P: Producer> {
     /// Tokens of what does not fire; those of what does are given out from the lane's first on.
     next_token: u64,
     first_expiring: u64,
-    /// Rounds before those that are measured, and the most that a request waits.
+    /// Steps before those that are measured, and the most that a request waits.
     warm_up: u64,
-    round: u64,
+    step: u64,
     end: u64,
-    /// Between two bursts, if there is a rate.
+    /// The length of a step, if there is a rate.
     pace: Option<Duration>,
     begun_ns: u64,
     calls: u64,
@@ -77,14 +78,14 @@ struct Nothing;
 
 /// Measures a contender.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
-    let (rounds, threads) = (rounds(plan), plan.threads as u64);
-    let expiring = (rounds + warm_up(plan)) * REQUESTS as u64 / EXPIRES + 1;
+    let (steps, threads) = (steps(plan), plan.threads as u64);
+    let expiring = (steps + warm_up(plan) + MOST_AT_ONCE) * REQUESTS as u64 / EXPIRES + 1;
     sink::stamp(expiring * threads);
     let origin_ns = clock::now_ns();
     let before_bytes = memory::resident_bytes();
     let contender = C::start(setup(plan))?;
     let lanes = (0..threads)
-        .map(|lane| Server::new(contender.producer(), lane, expiring, rounds, plan))
+        .map(|lane| Server::new(contender.producer(), lane, expiring, steps, plan))
         .collect();
     let (lanes, section): (Vec<Server<C::Producer>>, _) = contender.drive(lanes);
     let grown = memory::resident_bytes().saturating_sub(before_bytes);
@@ -120,20 +121,19 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     Ok(outcome)
 }
 
-fn rounds(plan: &Plan) -> u64 {
-    plan.count(ROUNDS, 20)
+fn steps(plan: &Plan) -> u64 {
+    plan.count(STEPS, 20)
 }
 
-/// Rounds after which as many requests are answered as come.
+/// Steps after which as many requests are answered as come.
 fn warm_up(plan: &Plan) -> u64 {
-    plan.count(MOST_ROUNDS, 4)
+    plan.count(MOST_STEPS, 4)
 }
 
 /// CPU time per call of the same load, at the same rate, on timers that do nothing.
 fn load_alone_ns(plan: &Plan) -> f64 {
     let threads = plan.threads as u64;
-    let lanes =
-        (0..threads).map(|lane| Server::new(Nothing, lane, 0, rounds(plan), plan)).collect();
+    let lanes = (0..threads).map(|lane| Server::new(Nothing, lane, 0, steps(plan), plan)).collect();
     let (lanes, section): (Vec<Server<Nothing>>, _) = drive::on_threads(&Nothing, lanes);
     section.used.cpu_ns as f64 / lanes.iter().map(|lane| lane.calls).sum::<u64>() as f64
 }
@@ -141,16 +141,16 @@ fn load_alone_ns(plan: &Plan) -> f64 {
 // === impl Server ===
 
 impl<P: Producer> Server<P> {
-    fn new(producer: P, lane: u64, expiring: u64, rounds: u64, plan: &Plan) -> Server<P> {
+    fn new(producer: P, lane: u64, expiring: u64, steps: u64, plan: &Plan) -> Server<P> {
         let warm_up = warm_up(plan);
-        let places = (warm_up as usize + 1) * REQUESTS;
+        let places = (warm_up + 2 * MOST_AT_ONCE) as usize * REQUESTS;
         let (threads, per_s) = (plan.threads as f64, plan.variant as f64);
-        let burst_s = BURST_ROUNDS as f64 * CALLS_PER_ROUND * threads / per_s;
+        let step_s = CALLS_PER_STEP * threads / per_s;
         Server {
             producer,
             requests: Slots::new(places),
             free: (0..places as u32).rev().collect(),
-            answers: (0..=warm_up).map(|_| Vec::with_capacity(REQUESTS)).collect(),
+            answers: (0..=warm_up + MOST_AT_ONCE).map(|_| Vec::with_capacity(REQUESTS)).collect(),
             connections: Slots::new(plan.count(CONNECTIONS, 16) as usize),
             expiring: Slots::new(expiring as usize),
             due_ns: Vec::with_capacity(expiring as usize),
@@ -158,9 +158,9 @@ impl<P: Producer> Server<P> {
             next_token: (lane + 1) << 40,
             first_expiring: lane * expiring,
             warm_up,
-            round: 0,
-            end: warm_up + rounds,
-            pace: (plan.variant > 0).then(|| Duration::from_secs_f64(burst_s)),
+            step: 0,
+            end: warm_up + steps,
+            pace: (plan.variant > 0).then(|| Duration::from_secs_f64(step_s)),
             begun_ns: 0,
             calls: 0,
             late_answers: 0,
@@ -173,33 +173,40 @@ impl<P: Producer> Server<P> {
     }
 
     fn round(&mut self) {
-        for request in 0..REQUESTS {
-            if self.random.below(EXPIRES) == 0 {
-                self.expire();
-            } else {
-                self.ask();
-            }
-            if request % MOVES == 0 {
-                self.hear();
+        let most = MOST_AT_ONCE.min(self.warm_up);
+        let steps = (self.random.unit() * (most as f64).ln()).exp() as u64;
+        let steps = steps.clamp(1, most);
+        for step in self.step..self.step + steps {
+            for request in 0..REQUESTS {
+                if self.random.below(EXPIRES) == 0 {
+                    self.expire();
+                } else {
+                    self.ask(step);
+                }
+                if request % MOVES == 0 {
+                    self.hear();
+                }
             }
         }
-        let at = (self.round % self.answers.len() as u64) as usize;
-        let mut answered = std::mem::take(&mut self.answers[at]);
-        self.calls += answered.len() as u64;
-        for place in answered.drain(..) {
-            let is_in_time = self.producer.cancel(self.requests.at(place as usize));
-            self.late_answers += u64::from(!is_in_time);
-            self.free.push(place);
+        for step in self.step..self.step + steps {
+            let at = (step % self.answers.len() as u64) as usize;
+            let mut answered = std::mem::take(&mut self.answers[at]);
+            self.calls += answered.len() as u64;
+            for place in answered.drain(..) {
+                let is_in_time = self.producer.cancel(self.requests.at(place as usize));
+                self.late_answers += u64::from(!is_in_time);
+                self.free.push(place);
+            }
+            self.answers[at] = answered;
         }
-        self.answers[at] = answered;
-        self.round += 1;
+        self.step += steps;
     }
 
     /// A request that will be answered.
-    fn ask(&mut self) {
+    fn ask(&mut self, step: u64) {
         let wait = self.random.log_normal(MEDIAN, UPPER_QUARTILE) as u64;
         let wait = wait.clamp(1, self.warm_up);
-        let at = ((self.round + wait) % self.answers.len() as u64) as usize;
+        let at = ((step + wait) % self.answers.len() as u64) as usize;
         let place = self.free.pop().expect("no request waits longer than there are places");
         self.answers[at].push(place);
         let token = self.token();
@@ -237,7 +244,7 @@ impl<P: Producer> Lane for Server<P> {
             let token = self.token();
             self.producer.schedule(self.connections.at(at), IDLE_TIMEOUT, token);
         }
-        while self.round < self.warm_up {
+        while self.step < self.warm_up {
             self.round();
         }
         self.calls = 0;
@@ -247,16 +254,14 @@ impl<P: Producer> Lane for Server<P> {
         if self.begun_ns == 0 {
             self.begun_ns = clock::now_ns();
         }
-        for _ in 0..BURST_ROUNDS.min(self.end - self.round) {
-            self.round();
-        }
-        self.round < self.end
+        self.round();
+        self.step < self.end
     }
 
     fn pause(&self) -> Duration {
         let Some(pace) = self.pace else { return Duration::ZERO };
-        let bursts = (self.round - self.warm_up) / BURST_ROUNDS;
-        let next = Duration::from_nanos(self.begun_ns) + pace.mul_f64(bursts as f64);
+        let next =
+            Duration::from_nanos(self.begun_ns) + pace.mul_f64((self.step - self.warm_up) as f64);
         next.saturating_sub(Duration::from_nanos(clock::now_ns()))
     }
 }
