@@ -31,6 +31,7 @@ OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
 W2, W2_FINE, W5 = "-w fire-all -t 1", "-w fire-all -t 1 --tick-us 100", "-w reset -t 1"
 STEADY, WAKEUPS, SINGLE = "-w steady", "-w wakeups", "-w single"
+SERVICE = "-w service -t 2 --rates 0"
 
 
 def size(file, name, usual, other):
@@ -68,7 +69,8 @@ ABLATIONS = {
         [W1, WAKEUPS],
         [(CACHE, [("(0..self.kept.len()).max_by_key(|&i| self.kept[i].opens)", "self.kept.len().checked_sub(1)")])],
     ),
-    "a quarter of the room for seats in the depot": ([W1H], [size(SHARED, "SEAT_MAGAZINES", 64, 16)]),
+    "no more room for seats in the depot if more timers live": (
+        [SERVICE], [size(SHARED, "MOST_SEAT_MAGAZINES", 1024, 64)]),
     "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),
     "no depot for memory": ([STEADY], [size(SHARED, "MEMORY_MAGAZINES", 32, 0)]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),

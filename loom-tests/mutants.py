@@ -426,11 +426,11 @@ MUTANTS = {
     # DEPOT
     "put without Release": ("depot", [(SLOTS, [("value, Ordering::Release, Ordering::Relaxed", "value, Ordering::Relaxed, Ordering::Relaxed")])]),
     "take without Acquire (depot)": ("depot", [(SLOTS, [(
-        "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
-        "            let value = place.swap(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
+        "let value = place.swap(ptr::null_mut(), Ordering::Acquire);",
+        "let value = place.swap(ptr::null_mut(), Ordering::Relaxed);")])]),
     "take by load and store": ("depot", [(SLOTS, [(
-        "            let value = place.swap(ptr::null_mut(), Ordering::Acquire);\n            if !value",
-        "            let value = place.load(Ordering::Acquire);\n            place.store(ptr::null_mut(), Ordering::Relaxed);\n            if !value")])]),
+        "let value = place.swap(ptr::null_mut(), Ordering::Acquire);",
+        "let value = place.load(Ordering::Acquire);\n        place.store(ptr::null_mut(), Ordering::Relaxed);")])]),
     "put by load and store": ("depot", [(SLOTS, [(
         "if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {",
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
@@ -564,7 +564,7 @@ MUTANTS = {
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        self.free_list.put(shared, entry);\n")])]),
+        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        // SAFETY: of a mutant.\n        unsafe { self.free_list.put(shared, entry) };\n")])]),
     "a place is written Relaxed": (
         "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED

@@ -19,13 +19,14 @@
 //!   too high by the entries that owners have buried in turns that are not over.
 //!
 //! There may be `M = max(living, 4096)` dead entries; sweeping begins at half of that. A sweep
-//! visits living entries, dead entries and kept seats: at most about `1.5 M` entries and the
-//! caches. A thread that lets go of a magazine of seats (32 at most) while
-//! [`Shared::has_too_many_dead`] visits `HELP` entries itself (`shard/sweep.rs`), sixteen for each
-//! seat. So a sweep ends before another `M / 8` entries are dead, whatever the owner does
-//! meanwhile. (If the owner or another helper has the shard's lock at that moment, that thread
-//! visits.) So there are at most `M` dead entries, plus 64 for each thread (the seats in its cache)
-//! and 256 for each shard that hands a batch over.
+//! visits living entries, dead entries and kept seats: at most about `2 M` entries and the caches
+//! (while threads cancel, the depot has at most one seat for two living timers, or 2048 for each
+//! shard if that is more).
+//! A thread that lets go of seats (64 at most) while [`Shared::has_too_many_dead`] visits `HELP`
+//! entries itself (`shard/sweep.rs`), eight for each seat. So a sweep ends before another `M / 4`
+//! entries are dead, whatever the owner does meanwhile. (If the owner or another helper has the
+//! shard's lock at that moment, that thread visits.) So there are at most `M` dead entries, plus 64
+//! for each thread (the seats in its cache) and 256 for each shard that hands a batch over.
 //!
 //! *Tested by*: the unit tests below, `src/producer/scheduling/tests.rs`, and `check`, which
 //! compares the figures with the counters.
@@ -113,6 +114,10 @@ impl<T> Shared<T> {
         read(&self.balance.engine.living)
     }
 
+    pub(super) fn shards(&self) -> usize {
+        self.balance.shards.len()
+    }
+
     /// Approximately how many dead entries there are in `shard`.
     pub fn dead_in(&self, shard: u32) -> u64 {
         read(&self.balance.of(shard).dead)
@@ -127,9 +132,8 @@ impl<T> Shared<T> {
     /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
     /// left there since its last sweep began.
     pub fn is_littered(&self, shard: u32) -> bool {
-        let shards = self.balance.shards.len() as u64;
         self.has_too_many_dead()
-            && self.dead_in(shard) * shards >= read(&self.balance.engine.dead)
+            && self.dead_in(shard) * self.shards() as u64 >= read(&self.balance.engine.dead)
             && self.has_unswept(shard)
     }
 

@@ -3,10 +3,10 @@
 //!
 //! A timer takes the newest seat (its memory is the warmest) of those that open early enough. When
 //! there are too many seats, the one that opens last, which the fewest timers can use, goes to an
-//! outbox that other threads fetch through the depot. If the depot is full too, the outbox is let
-//! go and its seats are dead. So the seats that open early stay, and nearly every timer finds one
-//! at the first look. A thread that cancels and does not schedule gives away all its seats when it
-//! has too many.
+//! outbox that other threads fetch through the depot. If the depot takes no more (its size depends
+//! on how many timers live), the outbox is let go and its seats are dead. So the seats that open
+//! early stay, and nearly every timer finds one at the first look. A thread that cancels and does
+//! not schedule gives away all its seats when it has too many.
 //!
 //! A seat stays in its shard, and so does the timer that takes it. A thread that is bound to a
 //! shard therefore keeps only seats of that shard: others go to the outbox.
@@ -151,7 +151,7 @@ impl<T> Cache<T> {
             return true;
         }
         // A bound thread needs its outbox for what it fetches and cannot use.
-        let has_room = self.outbox.is_empty() || shared.seats.leave(&mut self.outbox);
+        let has_room = self.outbox.is_empty() || shared.leave_seats(&mut self.outbox);
         if has_room && shared.seats.fetch(&mut self.kept) {
             // The timers that take these seats are published with the next magazine.
             shared.publish(&self.counters);
@@ -204,7 +204,8 @@ impl<T> Cache<T> {
     }
 }
 
-/// Leaves seats in the depot or lets go of them; `seats` is empty afterwards.
+/// Leaves seats in the depot or lets go of them; `seats` is empty afterwards. If fewer timers live
+/// than when the depot was filled, also lets go of some of the depot's.
 fn give_away<T>(
     seats: &mut Magazine<Seat<T>>,
     shared: &Shared<T>,
@@ -215,9 +216,23 @@ fn give_away<T>(
         return false;
     }
     shared.publish(counters);
-    if shared.seats.leave(seats) {
+    if shared.leave_seats(seats) {
         return false;
     }
+    let has_left_dead = let_go(seats, shared, free_list, counters);
+    let Some(mut surplus) = shared.surplus_seats() else { return has_left_dead };
+    let has_left_more = let_go(&mut surplus, shared, free_list, counters);
+    shared.seats.keep_empty(surplus);
+    has_left_dead || has_left_more
+}
+
+/// Lets go of seats; returns whether that left dead entries.
+fn let_go<T>(
+    seats: &mut Magazine<Seat<T>>,
+    shared: &Shared<T>,
+    free_list: &mut FreeList<T>,
+    counters: &Counters,
+) -> bool {
     let mut shard = None;
     // Published a run at a time: the seats of a thread are mostly of one shard.
     let mut run = 0;
@@ -305,6 +320,25 @@ mod tests {
         assert!(others.iter().all(|seat| seat.opens < passed_on));
         assert!(!cache.clear(&shared), "the depot has room");
         assert_eq!(cache.kept.len() + cache.outbox.len(), 0);
+    }
+
+    #[test]
+    fn the_depot_takes_a_seat_for_every_four_timers_that_live_and_always_some() {
+        for (living, magazines) in [(0, 64), (8_000, 64), (12_800, 100), (1 << 20, 1024)] {
+            let shared = alone(1);
+            let counters = shared.all_counters.claim();
+            counters.add(Count::Filed, living);
+            shared.publish(&counters);
+            let is_refused = |_: &usize| {
+                let mut seats = Box::new(vec![seat(1)]);
+                let is_left = shared.leave_seats(&mut seats);
+                // SAFETY: a seat that the depot did not take is in no list, and ours.
+                seats.iter().for_each(|seat| unsafe { Entry::free(seat.entry) });
+                !is_left
+            };
+            assert_eq!((0..).find(is_refused), Some(magazines), "{living} timers live");
+            assert_eq!(shared.seats.magazines(), magazines);
+        }
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl<I> Depot<I> {
         self.empty.take().unwrap_or_else(|| Box::new(Vec::with_capacity(self.size)))
     }
 
+    /// How many full magazines there are, as far as they are counted.
+    pub fn magazines(&self) -> usize {
+        self.full.len()
+    }
+
     /// Leaves the contents of `magazine` to other threads and makes it an empty one. Returns
     /// `false` if the depot is full or closed; the magazine is then unchanged.
     pub fn leave(&self, magazine: &mut Magazine<I>) -> bool {

@@ -8,11 +8,15 @@ use crate::sync::{AtomicU64, CachePadded, IS_CHECKED, Ordering};
 use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::cache::{SEATS, Seat};
-use super::depot::Depot;
+use super::depot::{Depot, Magazine};
 use super::free_list::{MAGAZINE, release};
 
-/// The most magazines of seats in the depot, per shard.
-const SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
+/// Magazines of seats for which the depot has room, per shard: as many as this if few timers live,
+/// and never more than that. In between, there is a seat for so many living timers. Threads cancel
+/// in bursts, and the more timers live, the larger the bursts.
+const LEAST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
+const MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 1024 };
+const LIVING_PER_SEAT: u64 = 4;
 
 /// The most magazines of free memory in the depot, per shard.
 const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
@@ -55,12 +59,31 @@ impl<T> Shared<T> {
         Shared {
             engine,
             all_counters: AllCounters::new(),
-            seats: Depot::new(SEAT_MAGAZINES * shards, SEATS),
+            seats: Depot::new(MOST_SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
             balance: Balance::new(shards),
             limit: max_pending
                 .map(|max| Limit { max, pending: CachePadded::new(AtomicU64::new(0)) }),
         }
+    }
+
+    /// Leaves seats to other threads, unless the depot is full.
+    pub(super) fn leave_seats(&self, seats: &mut Magazine<Seat<T>>) -> bool {
+        self.seats.magazines() < self.room_for_seats(LIVING_PER_SEAT) && self.seats.leave(seats)
+    }
+
+    /// A magazine of the depot's seats, if it has more than twice as many as it would take now.
+    pub(super) fn surplus_seats(&self) -> Option<Magazine<Seat<T>>> {
+        if self.seats.magazines() <= self.room_for_seats(LIVING_PER_SEAT / 2) {
+            return None;
+        }
+        let mut seats = self.seats.magazine();
+        self.seats.fetch(&mut seats).then_some(seats)
+    }
+
+    fn room_for_seats(&self, living_per_seat: u64) -> usize {
+        let least = LEAST_SEAT_MAGAZINES * self.shards();
+        least.max((self.living() / living_per_seat) as usize / SEATS)
     }
 
     /// Gives the contents of the depots back to the allocator, after the engine has ended.

@@ -6,7 +6,7 @@
 
 use std::ptr;
 
-use crate::sync::{AtomicPtr, CachePadded, Hint, Ordering};
+use crate::sync::{AtomicPtr, CachePadded, Counter, Hint, Ordering};
 
 /// Places that one put or take looks at before it gives up: this bounds its cost.
 const LOOK: usize = 8;
@@ -14,8 +14,14 @@ const LOOK: usize = 8;
 /// Places for boxes that threads leave for each other, in no particular order.
 pub(super) struct Slots<V> {
     places: Box<[AtomicPtr<V>]>,
+    state: CachePadded<State>,
+}
+
+struct State {
     /// Where to look first: the place of the last put or take.
-    hint: CachePadded<Hint>,
+    hint: Hint,
+    /// How many boxes there are. Below zero for a moment if a box is taken before it is counted.
+    held: Counter,
 }
 
 // SAFETY: `Slots` owns the boxes in it, and a box is put or taken only by an atomic CAS or swap of
@@ -30,8 +36,14 @@ impl<V> Slots<V> {
     pub(super) fn new(places: usize) -> Slots<V> {
         Slots {
             places: (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            hint: CachePadded::new(Hint::new(0)),
+            state: CachePadded::new(State { hint: Hint::new(0), held: Counter::new(0) }),
         }
+    }
+
+    /// How many boxes there are, as far as they are counted.
+    pub(super) fn len(&self) -> usize {
+        // ORDER: Relaxed - the number only says whether to put or to take.
+        (self.state.held.load(Ordering::Relaxed) as i64).max(0) as usize
     }
 
     /// Leaves `value`, or returns it if no place nearby is free.
@@ -39,10 +51,12 @@ impl<V> Slots<V> {
         let value = Box::into_raw(value);
         for at in self.upwards() {
             let (free, place) = (ptr::null_mut(), &self.places[at]);
-            // ORDER(DEPOT): Release - pairs with the Acquire in `take`: the contents of the box are
-            // visible to the thread that takes it. Relaxed - after a failure nothing is read.
+            // ORDER(DEPOT): Release - pairs with the Acquire in `empty`: the contents of the box
+            // are visible to the thread that takes it. Relaxed - after a failure nothing is read.
             if place.compare_exchange(free, value, Ordering::Release, Ordering::Relaxed).is_ok() {
                 self.aim(at);
+                // ORDER: Relaxed - as in `len`.
+                self.state.held.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
         }
@@ -58,12 +72,9 @@ impl<V> Slots<V> {
             if place.load(Ordering::Relaxed).is_null() {
                 continue;
             }
-            // ORDER(DEPOT): Acquire - pairs with the Release in `put`.
-            let value = place.swap(ptr::null_mut(), Ordering::Acquire);
-            if !value.is_null() {
+            if let Some(value) = self.empty(place) {
                 self.aim(at);
-                // SAFETY: `put` left it and the swap made it ours alone.
-                return Some(unsafe { Box::from_raw(value) });
+                return Some(value);
             }
         }
         if let Some(last) = self.downwards().last() {
@@ -74,12 +85,19 @@ impl<V> Slots<V> {
 
     /// Takes everything that is there now.
     pub(super) fn drain(&self) -> impl Iterator<Item = Box<V>> {
-        self.places.iter().filter_map(|place| {
-            // ORDER(DEPOT): Acquire - as in `take`.
-            let value = place.swap(ptr::null_mut(), Ordering::Acquire);
-            // SAFETY: as in `take`.
-            (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
-        })
+        self.places.iter().filter_map(|place| self.empty(place))
+    }
+
+    fn empty(&self, place: &AtomicPtr<V>) -> Option<Box<V>> {
+        // ORDER(DEPOT): Acquire - pairs with the Release in `put`.
+        let value = place.swap(ptr::null_mut(), Ordering::Acquire);
+        if value.is_null() {
+            return None;
+        }
+        // ORDER: Relaxed - as in `len`.
+        self.state.held.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: `put` left it and the swap made it ours alone.
+        Some(unsafe { Box::from_raw(value) })
     }
 
     /// Where to look for a free place.
@@ -96,13 +114,13 @@ impl<V> Slots<V> {
 
     fn hint(&self) -> usize {
         // ORDER: Relaxed - a hint.
-        self.hint.load(Ordering::Relaxed)
+        self.state.hint.load(Ordering::Relaxed)
     }
 
     fn aim(&self, at: usize) {
         // ORDER: Relaxed - a hint; written only when it changes, because its line is shared.
         if self.hint() != at {
-            self.hint.store(at, Ordering::Relaxed);
+            self.state.hint.store(at, Ordering::Relaxed);
         }
     }
 }
