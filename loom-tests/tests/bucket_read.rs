@@ -272,7 +272,7 @@ fn two_on_a_lane(world: &Arc<World>) -> [(Hand, Timer); 2] {
 
 #[test]
 fn a_reader_finds_what_a_bounded_turn_leaves_in_hand() {
-    check(1, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let [(mut one, first), (mut two, second)] = two_on_a_lane(&world);
         let reader = read_in_thread(&world);
@@ -289,7 +289,7 @@ fn a_reader_finds_what_a_bounded_turn_leaves_in_hand() {
 /// The reader stands on an entry in hand when that fires, and is used again in the same slot.
 #[test]
 fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
-    check(1, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         let [(mut one, first), (mut two, second)] = two_on_a_lane(&world);
         // On the other lane, so that its chain has to move to the front as well.
@@ -314,7 +314,7 @@ fn a_reader_finds_what_is_in_hand_though_what_it_stands_on_is_used_again() {
 /// A bucket holds two rounds; the first fires, and the second is put aside for its opening.
 #[test]
 fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
-    check(1, || {
+    check(2, || {
         let world = World::new(wheel(2, 1));
         // On one lane: what is put aside is behind what fires.
         let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
