@@ -449,13 +449,13 @@ MUTANTS = {
         "bucket_read", [(STACK, [("        // ORDER(BUCKET-READ): Acquire - pairs with the push that put it there.\n        let head = self.head.load(Ordering::Acquire);",
                                   "        let head = self.head.load(Ordering::Relaxed);")])]),
     "a chain is shown before it is acquired": (
-        "bucket_read", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
+        "hand", [(STACK, [with_order(LOOK_BEFORE_TAKE, "Relaxed")])]),
     "the link is written Relaxed": (
         "bucket_read", [(STACK, [("next.store(head, Ordering::Release)", "next.store(head, Ordering::Relaxed)")])]),
     "the head is read Relaxed before a push": (
         "bucket_read", [(STACK, [("        let mut head = self.head.load(Ordering::Acquire);\n        loop {\n            if head == closed()", "        let mut head = self.head.load(Ordering::Relaxed);\n        loop {\n            if head == closed()")])]),
     "the owner's head is written Relaxed": (
-        "bucket_read", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
+        "hand", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
         "bucket_read", [(HAND, [NO_FENCE])]),
@@ -545,22 +545,22 @@ MUTANTS = {
                   ("                Ok(_) => return !head.is_null(),",
                    "                Ok(_) => {\n                    if !head.is_null() {\n                        show(head);\n                    }\n                    return !head.is_null();\n                }")])]),
     "an own list is emptied Relaxed": (
-        "bucket_read", [("src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
+        "hand", [("src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
-        "bucket_read", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);")])]),
+        "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);")])]),
     "a cursor is read Relaxed": (
-        "bucket_read", [(HAND, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
+        "hand", [(HAND, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
     "a reader that is led astray does not begin again": (
-        "bucket_read", [(HAND, [("if now.is_null() || is_same && path.contains(&now) {", "if now.is_null() || is_same || path.contains(&now) {")])]),
+        "hand", [(HAND, [("if now.is_null() || is_same && path.contains(&now) {", "if now.is_null() || is_same || path.contains(&now) {")])]),
     "a chain moves to the front of where readers come from": (
-        "bucket_read", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
+        "hand", [(HAND, [("in self.cursors.iter().rev() {", "in self.cursors.iter() {")])]),
     "what moves to another hand is not shown meanwhile": (
         "bucket_read", [(FLUSH, [("        let gone = || hand.set_moved();\n        hand.set_moving(entry.as_ptr());\n", "        let gone = || hand.set_moved();\n")])]),
     "an entry moves no more before it is there": (
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
-        "bucket_read", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
+        "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "the link past a dead entry is written Relaxed": (
         "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (

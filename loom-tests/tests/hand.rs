@@ -1,0 +1,189 @@
+//! BUCKET-READ, without the shards around it: a reader reads lists and a hand while their owner
+//! takes, passes and gives.
+//!
+//! Who races: an owner, a reader, and in one model a producer. Asserted: the reader finds each node
+//! as it was pushed, and each node that is in a list or in the hand throughout. Nodes are never
+//! freed here: that is `bucket_read`.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom_tests::check;
+use tickless::entry::Linked;
+use tickless::inbox::{Hand, Lanes, OwnLanes};
+use tickless::sync::{AtomicPtr, AtomicU32, Ordering, thread};
+
+/// A node with something in it that is written before it is pushed.
+struct Node {
+    next: AtomicPtr<Node>,
+    value: AtomicU32,
+}
+
+impl Linked for Node {
+    fn next(&self) -> &AtomicPtr<Node> {
+        &self.next
+    }
+}
+
+/// What an owner has, and three nodes.
+struct Bench {
+    lanes: Lanes<Node>,
+    own: OwnLanes<Node>,
+    wide: Box<Hand<Node>>,
+    narrow: Box<Hand<Node>>,
+    nodes: [Node; 3],
+}
+
+impl Bench {
+    fn new() -> Arc<Bench> {
+        let null = std::ptr::null_mut;
+        let node = || Node { next: AtomicPtr::new(null()), value: AtomicU32::new(0) };
+        Arc::new(Bench {
+            lanes: Lanes::new(),
+            own: OwnLanes::new(),
+            wide: Box::new(Hand::wide()),
+            narrow: Box::new(Hand::narrow()),
+            nodes: [node(), node(), node()],
+        })
+    }
+
+    /// A node, written for the first time.
+    fn written(&self, n: usize) -> NonNull<Node> {
+        // Relaxed: a thread that finds the node sees this by how the node got there.
+        self.nodes[n].value.store(n as u32 + 1, Ordering::Relaxed);
+        NonNull::from(&self.nodes[n])
+    }
+
+    fn push_own(&self, node: NonNull<Node>) {
+        // SAFETY: the caller owns the lists and the node, which stays as long as the bench.
+        unsafe { self.own.push(node, 0) };
+    }
+
+    fn give(&self, node: NonNull<Node>) {
+        // SAFETY: as above.
+        unsafe { self.narrow.give(node, 0) };
+    }
+
+    /// Takes all lists into the wide hand and passes as many nodes.
+    fn take_and_pass(&self, count: usize) {
+        self.wide.begin(0);
+        let mut at = self.wide.take(&self.lanes, &self.own);
+        for _ in 0..count {
+            let node = self.wide.peek(&at).expect("as many were pushed");
+            // SAFETY: the hand is the caller's, and showed the node.
+            unsafe { self.wide.pass(&mut at, node) };
+        }
+    }
+
+    /// Reads everything once, the lists first. Returns whether it found each node.
+    fn read(&self) -> [bool; 3] {
+        let mut found = [false; 3];
+        let mut see = |node: NonNull<Node>| {
+            // SAFETY: a node stays as long as the bench.
+            let value = unsafe { node.as_ref() }.value.load(Ordering::Relaxed);
+            assert_ne!(value, 0, "found before it was written");
+            found[value as usize - 1] = true;
+        };
+        for first in self.own.firsts().chain(self.lanes.firsts()) {
+            let mut next = first;
+            for _ in 0..3 {
+                let Some(node) = NonNull::new(next) else { break };
+                see(node);
+                // SAFETY: as above.
+                // ORDER(BUCKET-READ): Acquire - as a scan does.
+                next = unsafe { node.as_ref() }.next.load(Ordering::Acquire);
+            }
+        }
+        for hand in [&self.wide, &self.narrow] {
+            let visit = |_, node| {
+                see(node);
+                true
+            };
+            // SAFETY: as above.
+            unsafe { hand.read(&mut 9, visit) };
+        }
+        found
+    }
+}
+
+fn read_in_thread(bench: &Arc<Bench>) -> thread::JoinHandle<[bool; 3]> {
+    let bench = bench.clone();
+    thread::spawn(move || bench.read())
+}
+
+#[test]
+fn a_reader_finds_what_an_owner_pushes_takes_and_passes_as_it_was_written() {
+    check(2, || {
+        let bench = Bench::new();
+        let reader = read_in_thread(&bench);
+        bench.push_own(bench.written(0));
+        bench.push_own(bench.written(1));
+        bench.take_and_pass(1);
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_a_producer_pushes_and_an_owner_takes_as_it_was_written() {
+    check(2, || {
+        let bench = Bench::new();
+        let reader = read_in_thread(&bench);
+        let pushed_in = bench.clone();
+        let producer = thread::spawn(move || {
+            // SAFETY: the node is this thread's, and stays as long as the bench.
+            unsafe { pushed_in.lanes.push(pushed_in.written(0), 0) }.expect("nobody closes");
+        });
+        bench.take_and_pass(0);
+        reader.join().unwrap();
+        producer.join().unwrap();
+        assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+#[test]
+fn a_reader_finds_what_is_taken_and_moves_to_the_front() {
+    check(2, || {
+        let bench = Bench::new();
+        // Two chains: when the first ends, the second takes its place.
+        // SAFETY: the nodes are this thread's, and stay as long as the bench.
+        unsafe { bench.lanes.push(bench.written(0), 0) }.expect("nobody closes");
+        bench.push_own(bench.written(1));
+        let reader = read_in_thread(&bench);
+        bench.take_and_pass(1);
+        let found = reader.join().unwrap();
+        assert!(found[1], "it was there throughout: {found:?}");
+        assert_eq!(bench.read(), [false, true, false]);
+    });
+}
+
+/// The node that the reader stands on is passed, and pushed elsewhere.
+#[test]
+fn a_reader_that_is_led_astray_finds_the_rest_of_a_chain() {
+    check(2, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        bench.push_own(bench.written(1));
+        let reader = read_in_thread(&bench);
+        bench.take_and_pass(1);
+        bench.give(NonNull::from(&bench.nodes[1]));
+        let found = reader.join().unwrap();
+        assert!(found[0], "it was there throughout: {found:?}");
+    });
+}
+
+/// As above, and there is another node where the first one is put.
+#[test]
+fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
+    check(2, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let reader = read_in_thread(&bench);
+        bench.take_and_pass(1);
+        bench.give(bench.written(1));
+        bench.give(NonNull::from(&bench.nodes[0]));
+        reader.join().unwrap();
+        let found = bench.read();
+        assert_eq!(found, [true, true, false]);
+    });
+}
