@@ -548,7 +548,8 @@ MUTANTS = {
         "hand", [("src/inbox/own.rs", [("                show(first);\n", "                head.store(ptr::null_mut(), Ordering::Relaxed);\n                show(first);\n"),
                                               ("                head.store(ptr::null_mut(), Ordering::Release);\n", "")])]),
     "a cursor is written Relaxed": (
-        "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);")])]),
+        "hand", [(HAND, [("            self.cursors[chain].store(next, Ordering::Release);", "            self.cursors[chain].store(next, Ordering::Relaxed);"),
+                         ("        self.cursors[chain].store(first, Ordering::Release);", "        self.cursors[chain].store(first, Ordering::Relaxed);")])]),
     "a cursor is read Relaxed": (
         "hand", [(HAND, [("let mut next = cursor.load(Ordering::Acquire);", "let mut next = cursor.load(Ordering::Relaxed);")])]),
     "a reader that is led astray does not begin again": (

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use loom_tests::check;
 use tickless::entry::Linked;
-use tickless::inbox::{Hand, Lanes, OwnLanes};
+use tickless::inbox::{At, Hand, Lanes, OwnLanes};
 use tickless::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 
 /// A node with something in it that is written before it is pushed.
@@ -64,15 +64,16 @@ impl Bench {
         unsafe { self.narrow.give(node, 0) };
     }
 
-    /// Takes all lists into the wide hand and passes as many nodes.
-    fn take_and_pass(&self, count: usize) {
+    /// Takes all lists into the wide hand, which is empty.
+    fn take(&self) -> At {
         self.wide.begin(0);
-        let mut at = self.wide.take(&self.lanes, &self.own);
-        for _ in 0..count {
-            let node = self.wide.peek(&at).expect("as many were pushed");
-            // SAFETY: the hand is the caller's, and showed the node.
-            unsafe { self.wide.pass(&mut at, node) };
-        }
+        self.wide.take(&self.lanes, &self.own)
+    }
+
+    fn pass(&self, at: &mut At) {
+        let node = self.wide.peek(at).expect("it has a node");
+        // SAFETY: the hand is the caller's, and showed the node.
+        unsafe { self.wide.pass(at, node) };
     }
 
     /// Reads everything once, the lists first. Returns whether it found each node.
@@ -118,9 +119,25 @@ fn a_reader_finds_what_an_owner_pushes_takes_and_passes_as_it_was_written() {
         let reader = read_in_thread(&bench);
         bench.push_own(bench.written(0));
         bench.push_own(bench.written(1));
-        bench.take_and_pass(1);
+        bench.pass(&mut bench.take());
         reader.join().unwrap();
         assert_eq!(bench.read(), [true, false, false]);
+    });
+}
+
+/// The hand is filled anew while the reader reads it.
+#[test]
+fn a_reader_finds_what_an_owner_takes_next_as_it_was_written() {
+    check(2, || {
+        let bench = Bench::new();
+        bench.push_own(bench.written(0));
+        let mut at = bench.take();
+        let reader = read_in_thread(&bench);
+        bench.pass(&mut at);
+        bench.push_own(bench.written(1));
+        bench.take();
+        reader.join().unwrap();
+        assert_eq!(bench.read(), [false, true, false]);
     });
 }
 
@@ -134,7 +151,7 @@ fn a_reader_finds_what_a_producer_pushes_and_an_owner_takes_as_it_was_written() 
             // SAFETY: the node is this thread's, and stays as long as the bench.
             unsafe { pushed_in.lanes.push(pushed_in.written(0), 0) }.expect("nobody closes");
         });
-        bench.take_and_pass(0);
+        bench.take();
         reader.join().unwrap();
         producer.join().unwrap();
         assert_eq!(bench.read(), [true, false, false]);
@@ -150,7 +167,7 @@ fn a_reader_finds_what_is_taken_and_moves_to_the_front() {
         unsafe { bench.lanes.push(bench.written(0), 0) }.expect("nobody closes");
         bench.push_own(bench.written(1));
         let reader = read_in_thread(&bench);
-        bench.take_and_pass(1);
+        bench.pass(&mut bench.take());
         let found = reader.join().unwrap();
         assert!(found[1], "it was there throughout: {found:?}");
         assert_eq!(bench.read(), [false, true, false]);
@@ -165,7 +182,7 @@ fn a_reader_that_is_led_astray_finds_the_rest_of_a_chain() {
         bench.push_own(bench.written(0));
         bench.push_own(bench.written(1));
         let reader = read_in_thread(&bench);
-        bench.take_and_pass(1);
+        bench.pass(&mut bench.take());
         bench.give(NonNull::from(&bench.nodes[1]));
         let found = reader.join().unwrap();
         assert!(found[0], "it was there throughout: {found:?}");
@@ -179,7 +196,7 @@ fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
         let bench = Bench::new();
         bench.push_own(bench.written(0));
         let reader = read_in_thread(&bench);
-        bench.take_and_pass(1);
+        bench.pass(&mut bench.take());
         bench.give(bench.written(1));
         bench.give(NonNull::from(&bench.nodes[0]));
         reader.join().unwrap();
