@@ -20,7 +20,7 @@
 //! `take` that link could lead to a node that was freed before the reader came; `entry/reclaim.rs`
 //! has the argument.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,shard}.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_push,bucket_read,hand,shard}.rs`.
 
 use std::array;
 use std::iter;

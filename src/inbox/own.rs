@@ -8,7 +8,7 @@
 //!
 //! *Orderings*: BUCKET-READ.
 //!
-//! *Tested by*: `loom-tests/tests/{bucket_read,shard}.rs`.
+//! *Tested by*: `loom-tests/tests/{bucket_read,hand,shard}.rs`.
 
 use std::array;
 use std::ptr::{self, NonNull};
