@@ -31,6 +31,6 @@ finds circle "ERROR: LeakSanitizer: detected memory leaks"
 tests=("$@")
 [ $# -gt 0 ] || mapfile -t tests < <(tests_without "${LEFT_OUT[@]}")
 # A test runs it, and would build it as a build for no other target than ours.
-cargo build --quiet --locked --all-features --target "$(host)" --example service
-cargo nextest run --cargo-quiet --locked --all-features --target "$(host)" \
+cargo build --quiet --locked "${OWN_LINES[@]}" --all-features --target "$(host)" --example service
+cargo nextest run --cargo-quiet --locked "${OWN_LINES[@]}" --all-features --target "$(host)" \
     --profile "sanitizer${LONG:+-long}" "${tests[@]}"

@@ -48,6 +48,13 @@ no_line_tables() {
     export CARGO_PROFILE_RELEASE_DEBUG=false
 }
 
+# For builds of the models: the parts of a crate are compiled side by side, unlike in what is
+# measured.
+IN_PARTS=(--config 'profile.release.package.tickless.codegen-units=16')
+
+# For sanitized builds: reports name lines of the workspace alone.
+OWN_LINES=(--config 'profile.dev.package."*".debug=false')
+
 # The triple of this machine. Sanitized builds name it as their target, so that build scripts and
 # macros, which run inside the compiler, stay as they are.
 host() {

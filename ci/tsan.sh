@@ -34,5 +34,5 @@ if [ $# = 0 ]; then
         tests+=(--test "$(basename "$models" .rs)")
     done
 fi
-cargo nextest run --cargo-quiet --locked --package tickless --package loom-tests \
+cargo nextest run --cargo-quiet --locked "${OWN_LINES[@]}" --package tickless --package loom-tests \
     --all-features --target "$(host)" --profile "tsan${LONG:+-long}" "${tests[@]}"

@@ -562,12 +562,10 @@ MUTANTS = {
         "bucket_read", [(FLUSH, [("                // SAFETY: the owner holds it, and it is filed there.\n", "                gone();\n                // SAFETY: the owner holds it, and it is filed there.\n")])]),
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
-    "the link past a dead entry is written Relaxed": (
-        "bucket_read", [(SWEEP, [("before.next().store(next, Ordering::Release);", "before.next().store(next, Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
         "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        // SAFETY: of a mutant.\n        unsafe { self.free_list.put(shared, entry) };\n")])]),
     "a place is written Relaxed": (
-        "bucket_read", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
+        "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED
     "what was published is read Relaxed": (
         "published", [(RECLAIM, [("        let shared = self.value.load(Ordering::Acquire, &guard);",

@@ -264,7 +264,7 @@ fn a_hook_may_drop_what_its_handles_engine_is_kept_by() {
 
 #[test]
 fn a_hook_that_is_called_for_a_sweep_finds_nothing_lent() {
-    let many = scaled(20_000);
+    let many = scaled(20_000).max(20_000);
     let bound = Arc::new(AtomicUsize::new(0));
     let inside = bound.clone();
     let rig = Rig::new(2, move |engine, shard| {

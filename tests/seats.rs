@@ -4,7 +4,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
 use crate::threads::on_threads;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
@@ -19,6 +18,11 @@ const MS: Duration = Duration::from_millis(1);
 const DEAD_AT_MOST: u64 = 4096 + SLACK;
 
 const SLACK: u64 = 128;
+
+/// As in other tests, and at least `n`: with fewer there is nothing to sweep.
+fn scaled(n: u64) -> u64 {
+    crate::common::scaled(n).max(n)
+}
 
 fn drop_all(batch: Batch<'_, u64>) {
     batch.for_each(drop);
@@ -181,9 +185,9 @@ fn what_resets_to_earlier_times_leave_behind_is_swept_too() {
 fn a_shard_is_swept_whose_dead_were_few_until_the_living_of_another_were_cancelled() {
     let engine = manual_shards(2);
     engine.bind_thread(0).unwrap();
-    let first = schedule_many(&engine, HOUR, scaled(14_000).max(14_000));
+    let first = schedule_many(&engine, HOUR, scaled(14_000));
     engine.bind_thread(1).unwrap();
-    let second = schedule_many(&engine, HOUR, scaled(30_000).max(30_000));
+    let second = schedule_many(&engine, HOUR, scaled(30_000));
     cancel_all(first);
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
@@ -267,7 +271,7 @@ fn the_dead_are_swept_when_most_of_the_living_have_fired() {
     for payload in 0..scaled(50_000) {
         engine.schedule_detached(MS * 5, payload).unwrap();
     }
-    cancel_all(schedule_many(&engine, HOUR, scaled(20_000)));
+    cancel_all(schedule_many(&engine, HOUR, scaled(30_000)));
     settle(&engine);
     assert!(engine.stats().dead > DEAD_AT_MOST, "so many are fine while others live");
     assert_eq!(engine.advance(MS * 5), Ok(scaled(50_000) as usize));

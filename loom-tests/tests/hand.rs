@@ -8,8 +8,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom_tests::check;
-use tickless::entry::Linked;
+use loom_tests::{check, wheel};
+use tickless::Tick;
+use tickless::entry::{Entry, Linked};
 use tickless::inbox::{At, Hand, Lanes, OwnLanes};
 use tickless::sync::{AtomicPtr, AtomicU32, Ordering, thread};
 
@@ -204,3 +205,62 @@ fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
         assert_eq!(found, [true, true, false]);
     });
 }
+
+/// An entry is passed and filed elsewhere. A reader leaves the chain there, where the entry says so.
+#[test]
+fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
+    check(2, || {
+        let wheel = wheel(2, 1);
+        let [here, there] = [1, 9].map(|due| wheel.place(Tick::new(due), Tick::ZERO));
+        assert_ne!(here.expiration, there.expiration);
+        let entries = [(); 2].map(|()| {
+            let entry = Entry::<()>::allocate(0);
+            // SAFETY: it is new, and pushed next.
+            unsafe { entry.as_ref().put_payload(()) };
+            // SAFETY: as above.
+            unsafe { entry.as_ref().arm(Tick::new(1), here, 0, false) };
+            Shown(entry)
+        });
+        let [rest, first] = entries;
+        let [wide, narrow]: [Arc<Hand<Entry<()>>>; 2] =
+            [Arc::new(Hand::wide()), Arc::new(Hand::narrow())];
+        let own = OwnLanes::new();
+        for Shown(entry) in [rest, first] {
+            // SAFETY: the lists and the entry are this thread's; it is freed when both have ended.
+            unsafe { own.push(entry, 0) };
+        }
+        wide.begin(0);
+        let mut at = wide.take(&Lanes::new(), &own);
+        let read = wide.clone();
+        let reader = thread::spawn(move || {
+            let mut found = false;
+            let visit = |_, entry: NonNull<Entry<()>>| {
+                found |= entry == { rest }.0;
+                // SAFETY: entries are freed when the reader has ended.
+                unsafe { entry.as_ref() }.filed_and_before().expiration == here.expiration
+            };
+            // SAFETY: as above.
+            unsafe { read.read(&mut 9, visit) };
+            found
+        });
+        let Shown(first) = first;
+        // SAFETY: the hand is this thread's, and showed the entry.
+        unsafe { wide.pass(&mut at, first) };
+        // SAFETY: the hand held the entry; the word was read from it.
+        assert!(unsafe { first.as_ref().refile(first.as_ref().word(), there) });
+        // SAFETY: the hand has passed the entry.
+        unsafe { narrow.give(first, 0) };
+        assert!(reader.join().unwrap(), "the rest was there throughout");
+        for Shown(entry) in entries {
+            // SAFETY: the reader has ended, and the lists are not used again.
+            unsafe { Entry::free(entry) };
+        }
+    });
+}
+
+/// An entry that the reader may look at.
+#[derive(Clone, Copy)]
+struct Shown(NonNull<Entry<()>>);
+
+// SAFETY: what is shared of an entry is atomic.
+unsafe impl Send for Shown {}

@@ -32,8 +32,7 @@ use super::{Bucket, Owner, Shard};
 /// Buckets that a sweep looks into per entry that it may visit: most are empty.
 const LOOKS: usize = 4;
 
-/// Entries that a thread visits for each magazine of seats that it lets go of while too many are
-/// dead.
+/// Entries that a thread visits each time that it lets go of seats while too many are dead.
 pub(super) const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
 /// A sweep under way.
@@ -219,8 +218,8 @@ impl<T> Shard<T> {
         let list = &sweep.lists[sweep.turn];
         // SAFETY: the owner holds each entry that stays in a list, by its list bit.
         if let Some(before) = unsafe { list.before.as_ref() } {
-            // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the link: it sees
-            // the next entry as it was pushed, which the owner has acquired.
+            // ORDER(BUCKET-READ): Release - as for every link. (A reader of the entry before sees
+            // the next one as it was pushed in any case: it was pushed earlier.)
             before.next().store(next, Ordering::Release);
             return true;
         }
