@@ -34,7 +34,7 @@ use timers::{Closures, Numbers, Timers};
 const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("schedule_seated", [159, 158], 0),
     ("schedule_fresh", [323, 318], 0),
-    ("schedule_new_memory", [1_148, 1_142], 992),
+    ("schedule_new_memory", [795, 790], 992),
     ("cancel", [89, 78], 0),
     ("cancel_after_threads", [567, 561], 17),
     ("schedule_cancel", [235, 221], 0),

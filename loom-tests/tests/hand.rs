@@ -206,7 +206,7 @@ fn a_reader_follows_a_link_of_another_hand_to_a_node_as_it_was_written() {
     });
 }
 
-/// An entry is passed and filed elsewhere. A reader leaves the chain there, where the entry says so.
+/// An entry is passed and filed elsewhere. A reader leaves the chain at that entry.
 #[test]
 fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
     check(2, || {
@@ -222,8 +222,8 @@ fn a_reader_that_finds_an_entry_filed_elsewhere_finds_the_rest_of_its_chain() {
             Shown(entry)
         });
         let [rest, first] = entries;
-        let [wide, narrow]: [Arc<Hand<Entry<()>>>; 2] =
-            [Arc::new(Hand::wide()), Arc::new(Hand::narrow())];
+        let wide: Arc<Hand<Entry<()>>> = Arc::new(Hand::wide());
+        let narrow: Arc<Hand<Entry<()>>> = Arc::new(Hand::narrow());
         let own = OwnLanes::new();
         for Shown(entry) in [rest, first] {
             // SAFETY: the lists and the entry are this thread's; it is freed when both have ended.
