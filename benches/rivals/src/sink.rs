@@ -3,6 +3,7 @@
 //! A timer is a token. It is counted or, if room was made for it, stamped with the time, each
 //! token into a place of its own.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -55,16 +56,16 @@ pub(crate) fn fired() -> u64 {
     FIRED.load(Ordering::Relaxed)
 }
 
-/// Waits until tokens below `count` are all stamped, at most for `limit`. How many are not?
-pub(crate) fn wait_for_stamps(count: u64, limit: Duration) -> u64 {
-    let mut first_missing = 0;
+/// Waits until all these tokens are stamped, at most for `limit`. How many are not?
+pub(crate) fn wait_for_stamps(tokens: Range<u64>, limit: Duration) -> u64 {
+    let mut first_missing = tokens.start;
     wait(limit, SELDOM, || {
-        while first_missing < count && stamped_ns(first_missing) != 0 {
+        while first_missing < tokens.end && stamped_ns(first_missing) != 0 {
             first_missing += 1;
         }
-        first_missing == count
+        first_missing == tokens.end
     });
-    (first_missing..count).filter(|&token| stamped_ns(token) == 0).count() as u64
+    (first_missing..tokens.end).filter(|&token| stamped_ns(token) == 0).count() as u64
 }
 
 /// Waits until the flush timer has fired, at most for `limit`.

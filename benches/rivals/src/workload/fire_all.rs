@@ -49,7 +49,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
         .map(|lane| Salvo::new(contender.producer(), lane, per_thread, most))
         .collect();
     let (lanes, section) = contender.drive(lanes);
-    let missing = sink::wait_for_stamps(timers, plan.patience());
+    let missing = sink::wait_for_stamps(0..timers, plan.patience());
     let used = Usage::of_process() - section.usage_before;
     plan.expect("timers that did not fire", missing, 0)?;
 

@@ -30,7 +30,7 @@ struct Heartbeats<P: Producer> {
     producer: P,
     timers: Slots<P::Timer>,
     delays: Delays,
-    /// Which delay a timer has now.
+    /// Which delay a timer has now, if they differ.
     which: Vec<bool>,
     next_token: u64,
     random: Random,
@@ -74,7 +74,7 @@ impl<P: Producer> Heartbeats<P> {
             producer,
             timers: Slots::new(live),
             delays,
-            which: vec![false; live],
+            which: if delays[0] == delays[1] { Vec::new() } else { vec![false; live] },
             // Tokens differ: some contenders take them for names.
             next_token: (lane + 1) << 40,
             random: Random::new(lane + 1),
@@ -98,8 +98,13 @@ impl<P: Producer> Lane for Heartbeats<P> {
             let at = self.random.below(self.timers.len() as u64) as usize;
             let token = self.next_token;
             self.next_token += 1;
-            self.which[at] ^= true;
-            let delay = self.delays[usize::from(self.which[at])];
+            let delay = match self.which.get_mut(at) {
+                Some(which) => {
+                    *which = !*which;
+                    self.delays[usize::from(*which)]
+                }
+                None => self.delays[0],
+            };
             self.in_time += u64::from(self.producer.reset(self.timers.at(at), delay, token));
         }
         self.left -= resets;

@@ -78,24 +78,21 @@ struct Nothing;
 
 /// Measures a contender.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
-    let (steps, threads) = (steps(plan), plan.threads as u64);
-    let expiring = (steps + warm_up(plan) + MOST_AT_ONCE) * REQUESTS as u64 / EXPIRES + 1;
+    let threads = plan.threads as u64;
+    let expiring = (steps(plan) + warm_up(plan) + MOST_AT_ONCE) * REQUESTS as u64 / EXPIRES + 1;
     sink::stamp(expiring * threads);
     let origin_ns = clock::now_ns();
     let before_bytes = memory::resident_bytes();
     let contender = C::start(setup(plan))?;
-    let lanes = (0..threads)
-        .map(|lane| Server::new(contender.producer(), lane, expiring, steps, plan))
-        .collect();
+    let lanes =
+        (0..threads).map(|lane| Server::new(contender.producer(), lane, expiring, plan)).collect();
     let (lanes, section): (Vec<Server<C::Producer>>, _) = contender.drive(lanes);
     let grown = memory::resident_bytes().saturating_sub(before_bytes);
     let mut lateness = Lateness::new(origin_ns, C::level_widths(setup(plan)));
     if C::FIRES {
         for lane in &lanes {
             let tokens = lane.first_expiring..lane.first_expiring + lane.due_ns.len() as u64;
-            let fired = |&token: &u64| sink::stamped_ns(token) != 0;
-            sink::wait(plan.patience(), sink::SELDOM, || tokens.clone().all(|t| fired(&t)));
-            let missing = tokens.clone().filter(|token| !fired(token)).count() as u64;
+            let missing = sink::wait_for_stamps(tokens.clone(), plan.patience());
             plan.expect("timers that did not fire", missing, 0)?;
             for (token, &due_ns) in tokens.zip(&lane.due_ns) {
                 lateness.record(due_ns, sink::stamped_ns(token));
@@ -133,7 +130,7 @@ fn warm_up(plan: &Plan) -> u64 {
 /// CPU time per call of the same load, at the same rate, on timers that do nothing.
 fn load_alone_ns(plan: &Plan) -> f64 {
     let threads = plan.threads as u64;
-    let lanes = (0..threads).map(|lane| Server::new(Nothing, lane, 0, steps(plan), plan)).collect();
+    let lanes = (0..threads).map(|lane| Server::new(Nothing, lane, 0, plan)).collect();
     let (lanes, section): (Vec<Server<Nothing>>, _) = drive::on_threads(&Nothing, lanes);
     section.used.cpu_ns as f64 / lanes.iter().map(|lane| lane.calls).sum::<u64>() as f64
 }
@@ -141,7 +138,7 @@ fn load_alone_ns(plan: &Plan) -> f64 {
 // === impl Server ===
 
 impl<P: Producer> Server<P> {
-    fn new(producer: P, lane: u64, expiring: u64, steps: u64, plan: &Plan) -> Server<P> {
+    fn new(producer: P, lane: u64, expiring: u64, plan: &Plan) -> Server<P> {
         let warm_up = warm_up(plan);
         let places = (warm_up + 2 * MOST_AT_ONCE) as usize * REQUESTS;
         let (threads, per_s) = (plan.threads as f64, plan.variant as f64);
@@ -159,7 +156,7 @@ impl<P: Producer> Server<P> {
             first_expiring: lane * expiring,
             warm_up,
             step: 0,
-            end: warm_up + steps,
+            end: warm_up + steps(plan),
             pace: (plan.variant > 0).then(|| Duration::from_secs_f64(step_s)),
             begun_ns: 0,
             calls: 0,

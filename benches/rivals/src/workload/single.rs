@@ -43,7 +43,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
             calls += begun.elapsed();
             // Asleep beyond the deadline: nobody runs who might be in the way.
             thread::sleep(delay + Duration::from_millis(1));
-            plan.expect("timers missing", sink::wait_for_stamps(token + 1, plan.patience()), 0)?;
+            plan.expect("timers missing", sink::wait_for_stamps(0..token + 1, plan.patience()), 0)?;
             lateness.record(deadline_ns, sink::stamped_ns(token));
         }
         Ok::<(), BenchError>(())
