@@ -563,7 +563,7 @@ MUTANTS = {
     "a hand's link is written Relaxed": (
         "hand", [(HAND, [("next.store(cursor.load(Ordering::Relaxed), Ordering::Release);", "next.store(cursor.load(Ordering::Relaxed), Ordering::Relaxed);")])]),
     "what is swept is used again at once": (
-        "bucket_read", [(SWEEP, [("        self.swept.push(Memory(entry));\n", "        // SAFETY: of a mutant.\n        unsafe { self.free_list.put(shared, entry) };\n")])]),
+        "bucket_read", [(SWEEP, [("        if !self.swept.is_empty() {\n", "        if !self.swept.is_empty() && !shared.memory.leave(&mut self.swept) {\n")])]),
     "a place is written Relaxed": (
         "hand", [(NODE, [("self.filed.store(Filed::of(place).pack(), Ordering::Release);", "self.filed.store(Filed::of(place).pack(), Ordering::Relaxed);")])]),
     # PUBLISHED

@@ -329,20 +329,31 @@ fn a_reader_finds_what_belongs_to_another_round_while_it_is_put_aside() {
 }
 
 /// A dead entry lies between two living ones, in the middle of a list or first: it is unlinked
-/// where it is, given back to the allocator, and the reader that stands on it goes on.
-fn sweep_under_a_reader(bound: usize, dead: usize) {
-    check(bound, move || {
-        // Without depots memory goes straight back.
-        let world = World::with(wheel(2, 1), Bell::None, 0);
+/// where it is, and the reader that stands on it goes on. Its memory goes to the allocator; if it
+/// went to the next timer at once, that would lead the reader to another bucket.
+fn sweep_under_a_reader(dead: usize, has_depots: bool) {
+    check(1, move || {
+        let slots = if has_depots { 4 } else { 2 };
+        let world = World::with(wheel(slots, 1), Bell::None, has_depots.into());
         // On one lane, each by a hand that begins.
         let mut hands = [(); 3].map(|()| Hand::new(&world));
         let mut timers = [0, 1, 2].map(|i: usize| hands[i].schedule(1, 0));
+        if has_depots {
+            // Seats that fill the depot, and open too late for others.
+            let mut keeper = Hand::new(&world);
+            let seats = [(); 4].map(|()| keeper.schedule(3, 0));
+            seats.into_iter().for_each(|timer| _ = keeper.cancel(timer));
+        }
         hands[dead].cancel(timers[dead].take());
         hands[dead].clear();
+        assert_eq!(world.shared.all_counters.dead(), 1);
         world.shard.ask_for_sweep();
         let reader = read_in_thread(&world);
         world.turn_until_idle(0);
         collect();
+        if has_depots {
+            Hand::new(&world).schedule_detached(2, 0);
+        }
         let found = reader.join().unwrap();
         assert_eq!(due_at(&found, 1), 2, "{found:?}");
         world.check(0);
@@ -354,12 +365,17 @@ fn sweep_under_a_reader(bound: usize, dead: usize) {
 
 #[test]
 fn a_reader_gets_past_what_is_unlinked_in_the_middle_of_a_list() {
-    sweep_under_a_reader(1, 1);
+    sweep_under_a_reader(1, false);
 }
 
 #[test]
 fn a_reader_gets_past_what_is_unlinked_at_the_head_of_a_list() {
-    sweep_under_a_reader(1, 2);
+    sweep_under_a_reader(2, false);
+}
+
+#[test]
+fn a_reader_gets_past_what_is_unlinked_while_another_timer_takes_memory() {
+    sweep_under_a_reader(1, true);
 }
 
 /// The head of a list is dead, and somebody pushes on it while it is unlinked.
