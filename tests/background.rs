@@ -16,7 +16,7 @@ const CROWD: u64 = 10_000;
 /// An engine with ticks of 1 ms and the default geometry: level 2 holds 32 ms per bucket, level 3
 /// holds 1024.
 fn engine(clock: &ManualClock) -> Engine<u64> {
-    let builder = tickless::Builder::new().manual_clock(clock).shards(1);
+    let builder = tickless::Builder::new().manual_clock(clock).shards(1).exact_below(0);
     builder.build_typed(|batch: Batch<'_, u64>| batch.for_each(drop)).expect("it is valid")
 }
 
@@ -62,7 +62,7 @@ fn a_shard_that_sleeps_until_a_coarse_bucket_opens_is_rung_when_that_fills_up() 
     let clock = ManualClock::new();
     let rings = Arc::new(AtomicUsize::new(0));
     let counted = rings.clone();
-    let builder = tickless::Builder::new().manual_clock(&clock).shards(1);
+    let builder = tickless::Builder::new().manual_clock(&clock).shards(1).exact_below(0);
     let engine = builder
         .on_earlier(move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,12 @@ fn a_bucket_of_the_same_slot_on_another_level_does_not_end_background_work() {
 #[test]
 fn a_later_round_that_came_into_the_bucket_meanwhile_is_not_cascaded_with_it() {
     let clock = ManualClock::new();
-    let engine = Engine::builder().manual_clock(&clock).shards(1).build().expect("it is valid");
+    let engine = Engine::builder()
+        .manual_clock(&clock)
+        .shards(1)
+        .exact_below(0)
+        .build()
+        .expect("it is valid");
     let ms = Duration::from_millis;
     clock.advance(ms(800));
     // On level 2, in the bucket that opens at 1088 ms and is cascaded from 1080 on.

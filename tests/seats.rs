@@ -248,7 +248,7 @@ fn shards_without_dead_entries_are_not_asked_to_sweep() {
 #[test]
 fn a_bucket_of_which_no_list_is_empty_is_swept_too() {
     let clock = ManualClock::new();
-    let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);
+    let builder = Builder::new().tick(MS).shards(1).exact_below(0).manual_clock(&clock);
     let engine = builder.build_with_handler(drop_all).unwrap();
     let many = |delay: Duration, n| -> Vec<Handle<u64>> {
         (0..n).map(|payload| engine.schedule(delay, payload).unwrap()).collect()

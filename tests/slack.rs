@@ -16,7 +16,7 @@ const fn ms(ms: u64) -> Duration {
 
 /// An engine with ticks of 1 ms and the default geometry: buckets are 1, 32, 1024, .. ms wide.
 fn engine(clock: &ManualClock) -> Engine {
-    Engine::builder().shards(1).manual_clock(clock).build().expect("it is valid")
+    Engine::builder().shards(1).exact_below(0).manual_clock(clock).build().expect("it is valid")
 }
 
 /// Runs the engine until `end`, and answers how often it had to wake up for it.

@@ -20,7 +20,7 @@ fn drop_all(batch: Batch<'_, u64>) {
 }
 
 fn manual((slots, reach): (u32, u32), shards: usize) -> Engine<u64> {
-    let builder = Builder::new().tick(MS).slots(slots).reach(reach).shards(shards);
+    let builder = Builder::new().tick(MS).slots(slots).reach(reach).shards(shards).exact_below(0);
     builder.manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
 }
 

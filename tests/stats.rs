@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 /// A driven engine of one shard with ticks of 1 ms. A handler that takes a zero panics with it.
 fn manual() -> (Engine<u64>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Builder::new().tick(MS).shards(1).manual_clock(&clock);
+    let builder = Builder::new().tick(MS).shards(1).exact_below(0).manual_clock(&clock);
     let take_all = |batch: Batch<'_, u64>| {
         for payload in batch {
             if payload == 0 {

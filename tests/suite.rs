@@ -61,6 +61,7 @@ mod corpus;
 mod dispatch_tokio;
 mod engine_oracle;
 mod errors;
+mod few;
 mod future_ends;
 mod future_hyper;
 mod future_interval;

@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 fn manual(shards: usize) -> (Engine, ManualClock) {
     let clock = ManualClock::new();
-    (Builder::new().shards(shards).manual_clock(&clock).build().unwrap(), clock)
+    (Builder::new().shards(shards).exact_below(0).manual_clock(&clock).build().unwrap(), clock)
 }
 
 /// Timers on two shards, of which each kind of due time has some.

@@ -44,7 +44,7 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("fire", [198, 156], 0),
     ("fire_owned", [194, 151], 0),
     ("fire_reschedule", [501, 457], 0),
-    ("cascade", [140, 140], 0),
+    ("cascade", [142, 142], 0),
     ("idle_turn", [870, 902], 0),
 ];
 

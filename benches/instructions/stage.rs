@@ -125,7 +125,8 @@ impl<E: Timers> Stage<E> {
 
     /// As `with_requests`, by the system's clock.
     pub(crate) fn with_system_clock() -> Stage<E> {
-        let engine = E::build(Engine::builder().driver(Driver::Caller).shards(SHARDS));
+        let engine =
+            E::build(Engine::builder().driver(Driver::Caller).shards(SHARDS).exact_below(0));
         Stage::of(engine, ManualClock::new()).requests()
     }
 
@@ -160,7 +161,7 @@ impl<E: Timers> Stage<E> {
     /// An engine that was never used.
     fn new() -> Stage<E> {
         let clock = ManualClock::new();
-        let engine = E::build(Engine::builder().manual_clock(&clock).shards(SHARDS));
+        let engine = E::build(Engine::builder().manual_clock(&clock).shards(SHARDS).exact_below(0));
         Stage::of(engine, clock)
     }
 

@@ -95,6 +95,15 @@ impl World {
         world
     }
 
+    /// As `new`; each timer is filed for its own deadline, as few timers are.
+    pub fn of_few(geometry: Geometry) -> Arc<World> {
+        // SAFETY: as in `with`.
+        let shared = unsafe { Shared::new(1, 1, None) };
+        let world = World::build(geometry, Bell::None, Arc::new(shared.with_few(u64::MAX)));
+        world.make_levels();
+        world
+    }
+
     /// A world that [`World::serve`] serves, and whose levels are there already.
     pub fn served(geometry: Geometry) -> Arc<World> {
         let world = World::with(geometry, Bell::Thread(Default::default()), 1);

@@ -139,6 +139,26 @@ fn producers_may_rely_on_what_a_cascade_armed() {
     });
 }
 
+/// Each of the two would pass level 2. Both may find the bucket of level 1 free, which then has two
+/// rounds.
+#[test]
+fn few_timers_that_are_filed_for_their_own_deadlines_fire_there() {
+    check(2, || {
+        let world = World::of_few(wheel(2, 3));
+        let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
+        let one = thread::spawn(move || (one.schedule_detached(3, 0).unwrap(), one));
+        let two = thread::spawn(move || (two.schedule_detached(5, 0).unwrap(), two));
+        world.turn(3);
+        let (early, _one) = one.join().unwrap();
+        world.turn(3);
+        assert!(has_run(early));
+        let (late, _two) = two.join().unwrap();
+        assert!(!has_run(late));
+        world.pass(3, 5);
+        assert!(has_run(late));
+    });
+}
+
 #[test]
 fn two_producers_file_where_a_timer_is_cancelled_and_the_bucket_opens() {
     check(1, || {

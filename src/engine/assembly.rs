@@ -82,6 +82,7 @@ impl Builder {
         // SAFETY: only this engine's parts use this `Shared`, and the core closes the shards before
         // it is dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
+        let shared = shared.with_few(self.exact_below);
         let shards = (0..shards)
             .map(|i| {
                 let doorbell = self.doorbell(i, has_threads)?;

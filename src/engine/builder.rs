@@ -31,6 +31,7 @@ pub struct Builder {
     pub(super) reach: Option<u32>,
     pub(super) shards: Option<usize>,
     pub(super) max_pending: Option<u64>,
+    pub(super) exact_below: u64,
     pub(super) thread_name: String,
     pub(super) pinned: bool,
     pub(super) clock: Option<Clock>,
@@ -75,6 +76,7 @@ impl Builder {
             reach: None,
             shards: None,
             max_pending: None,
+            exact_below: 64,
             thread_name: "tickless".to_owned(),
             pinned: false,
             clock: None,
@@ -131,6 +133,19 @@ impl Builder {
     /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
     pub fn max_pending(mut self, max_pending: u64) -> Builder {
         self.max_pending = Some(max_pending);
+        self
+    }
+
+    /// Sets below how many pending timers, approximately and over all shards, a timer is filed for
+    /// its own deadline alone. Default: 64; 0: never.
+    ///
+    /// Such a timer wakes a reaper once, when it is due. Among many, it shares a bucket with others
+    /// that are due at about the same time: they pass the levels of the wheel together, and few
+    /// wake-ups serve them all. A timer that is reset wakes the reaper at the deadline for which it
+    /// was filed, so an engine that keeps a few dozen heartbeats and nothing else wakes up less
+    /// with a lower limit.
+    pub fn exact_below(mut self, timers: u64) -> Builder {
+        self.exact_below = timers;
         self
     }
 
@@ -354,5 +369,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, thread_name, pinned, clock, driver, name, observation,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, clock, driver, name,
+    observation,
 } }

@@ -87,6 +87,7 @@ impl<T> Shared<T> {
         if untold.living != 0 {
             // ORDER: Relaxed - the number only says when to look; so do all here.
             self.balance.engine.living.fetch_add(untold.living, Ordering::Relaxed);
+            self.note_living(self.living());
         }
         untold.buried
     }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::sync::{AtomicU64, CachePadded, IS_CHECKED, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
@@ -30,6 +30,10 @@ pub struct Shared<T> {
     pub(crate) seats: Depot<Seat<T>>,
     pub(crate) memory: Depot<Memory<T>>,
     pub(super) balance: Balance,
+    /// Fewer timers than this are few; and whether so few were pending when a writer published
+    /// last.
+    pub(super) few: u64,
+    has_few: AtomicBool,
     limit: Option<Limit>,
 }
 
@@ -62,8 +66,34 @@ impl<T> Shared<T> {
             seats: Depot::new(MOST_SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
             balance: Balance::new(shards),
+            few: 0,
+            has_few: AtomicBool::new(false),
             limit: max_pending
                 .map(|max| Limit { max, pending: CachePadded::new(AtomicU64::new(0)) }),
+        }
+    }
+
+    /// Sets how many timers are few: see `Shard::place`. None are, by default.
+    pub fn with_few(mut self, few: u64) -> Shared<T> {
+        self.few = few;
+        self.has_few = AtomicBool::new(few > 0);
+        self
+    }
+
+    /// Whether few timers are pending, approximately.
+    #[inline]
+    pub(crate) fn has_few(&self) -> bool {
+        // ORDER: Relaxed - a stale value costs a wake-up; so below.
+        self.has_few.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many timers are pending. Seldom writes, so that what others read of it stays in
+    /// their caches.
+    pub(super) fn note_living(&self, living: u64) {
+        let has_few = living < self.few;
+        if has_few != self.has_few() {
+            // ORDER: Relaxed - as in `has_few`.
+            self.has_few.store(has_few, Ordering::Relaxed);
         }
     }
 

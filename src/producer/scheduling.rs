@@ -245,7 +245,7 @@ impl<T> Producer<T> {
     ) -> Result<Deferred, Refused> {
         // SAFETY: the caller holds it.
         let this = unsafe { entry.as_ref() };
-        let place = shard.place(deadline, now);
+        let place = shard.place(shared, deadline, now);
         // SAFETY: the caller holds it alone and has put the payload; it is pushed next.
         unsafe { this.arm(deadline, place, shard.index(), held) };
         self.lane = self.lane.wrapping_add(1);

@@ -87,6 +87,15 @@ impl<T> Bucket<T> {
         self.expiration.load(Ordering::Acquire) == expiration.get()
     }
 
+    /// Whether the expiration that the bucket was last armed for is not after `now`, or there was
+    /// none. For a choice between buckets: nobody relies on it.
+    pub(super) fn is_open_by(&self, now: Tick) -> bool {
+        self.life.look();
+        // ORDER: Relaxed - a stale answer costs a wake-up.
+        let expiration = self.expiration.load(Ordering::Relaxed);
+        expiration <= now.get() || expiration == NONE
+    }
+
     /// Publishes what the bucket is armed for: from now on producers rely on it.
     #[inline]
     pub fn arm(&self, expiration: Tick) {

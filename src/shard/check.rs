@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn place(shard: &Shard<()>, deadline: u64) -> Place {
-        shard.place(Tick::new(deadline), Tick::ZERO)
+        shard.wheel().geometry().place(Tick::new(deadline), Tick::ZERO)
     }
 
     fn bucket(shard: &Shard<()>, deadline: u64) -> &Bucket<()> {

@@ -151,7 +151,7 @@ impl<T> Shard<T> {
                     return unsafe { owner.collect(shared, entry, deadline, taken) };
                 }
             } else {
-                let next = self.wheel.geometry().place(deadline, place.expiration);
+                let next = self.place_from(shared, deadline, place.expiration);
                 // SAFETY: the owner holds it; `word` is pending.
                 if unsafe { this.refile(word, next) } {
                     owner.counters.add(Count::Cascaded, 1);

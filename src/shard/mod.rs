@@ -50,6 +50,11 @@ use crate::wheel::Wheel;
 
 use hands::Hands;
 
+/// The highest level whose timers are filed for their own deadlines if they are few. A timer that
+/// is further away passes the levels above it first: that happens rarely, and it does not hold a
+/// bucket of level 1 for hours.
+const NEAR: u8 = 3;
+
 /// A wheel and everything around it that one reaper serves.
 pub struct Shard<T> {
     index: u32,
@@ -117,10 +122,39 @@ impl<T> Shard<T> {
         Tick::new(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Where `deadline` is filed, seen from the later of `now` and the shard's clock.
+    /// Where a producer files a timer for `deadline`, seen from the later of `now` and the shard's
+    /// clock.
     #[inline]
-    pub fn place(&self, deadline: Tick, now: Tick) -> Place {
-        self.wheel.geometry().place(deadline, now.max(self.clock()))
+    pub fn place(&self, shared: &Shared<T>, deadline: Tick, now: Tick) -> Place {
+        self.place_from(shared, deadline, now.max(self.clock()))
+    }
+
+    /// Where a timer for `deadline` is filed, seen from `from`.
+    #[inline]
+    fn place_from(&self, shared: &Shared<T>, deadline: Tick, from: Tick) -> Place {
+        let place = self.wheel.geometry().place(deadline, from);
+        match place.level > 1 && shared.has_few() {
+            true => self.place_of_few(deadline, place),
+            false => place,
+        }
+    }
+
+    /// Among few timers, the bucket of level 1 that opens at `deadline`, however many rounds of the
+    /// ring are in between; otherwise `place`. A timer that is alone in coarse buckets would wake
+    /// the reaper for each level that it passes; so it wakes it once.
+    ///
+    /// A bucket of level 1 serves one far deadline at a time: so the far rounds on the armed heap,
+    /// and the notices for them, are no more than the slots, whatever is cancelled and scheduled.
+    #[cold]
+    fn place_of_few(&self, deadline: Tick, place: Place) -> Place {
+        if place.level > NEAR {
+            return place;
+        }
+        let exact = self.wheel.geometry().place_on(deadline, 1);
+        let is_free = |bucket: &Bucket<T>| {
+            bucket.is_armed_for(exact.expiration) || bucket.is_open_by(self.clock())
+        };
+        if self.wheel.bucket(exact).is_ok_and(is_free) { exact } else { place }
     }
 
     /// Files an entry that was armed for `place`, and announces it to the reaper if needed. Returns
