@@ -246,8 +246,8 @@ MUTANTS = {
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
-            ("        shard.doorbell().publish(report.next);\n",
-             "        let heard = shard.has_notices();\n        shard.doorbell().publish(report.next);\n"),
+            ("        shard.doorbell().publish_sleep(report.next, timeout);\n",
+             "        let heard = shard.has_notices();\n        shard.doorbell().publish_sleep(report.next, timeout);\n"),
             ("let is_called = shard.has_notices()", "let is_called = heard"),
         ])],
     ),
@@ -261,16 +261,46 @@ MUTANTS = {
     ),
     "a far timer rings in place of a near one": (
         "doorbell",
-        [(DOORBELL, [("        if due.get() >= wakes_at {\n            return false;\n        }",
-                      "        if due.get() >= wakes_at {\n            self.retract();\n            return false;\n        }")])],
+        [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
+                      "        if due.get() >= time_of(word) {\n            self.retract();\n            return false;\n        }")])],
     ),
     "one producer rings for all": (
         "doorbell",
-        [(DOORBELL, [("        self.ring_but_hooks()\n    }\n\n    /// Rings whatever",
-                      "        let first = self\n            .wakes_at\n"
-                      "            .compare_exchange(wakes_at, AWAKE, Ordering::Relaxed, Ordering::Relaxed)\n"
-                      "            .is_ok();\n        first && self.ring_but_hooks()\n    }\n\n    /// Rings whatever")])],
+        [(DOORBELL, [("            _ => self.ring_but_hooks(),\n",
+                      "            _ => {\n                let wakes_at = &self.wakes_at;\n"
+                      "                let (no, yes) = (Ordering::Relaxed, Ordering::Relaxed);\n"
+                      "                let first = wakes_at.compare_exchange(word, AWAKE, no, yes).is_ok();\n"
+                      "                first && self.ring_but_hooks()\n            }\n")])],
     ),
+    "a sleep's end is published before it is set": (
+        "doorbell",
+        [(DOORBELL, [("        alarm.set(due);\n", ""),
+                     ("        if end.is_err() {\n", "        alarm.set(due);\n        if end.is_err() {\n")])],
+    ),
+    "a setter of an earlier sleep publishes its time": (
+        "doorbell", [(DOORBELL, [("if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "word & SETTERS")])]),
+    "a setter of an earlier sleep is forgotten": (
+        "doorbell", [(DOORBELL, [("time | if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "time + 0 * word")])]),
+    "a sleep is brought forward by two at a time": (
+        "doorbell", [(DOORBELL, [("if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {",
+                                  "if claim(word, word | SETTING).is_err() {")])]),
+    "who finds a setter under way relies on it": (
+        "doorbell", [(DOORBELL, [("                if !self.bring_forward(&**alarm, word, due) {\n                    alarm.ring();\n                }\n",
+                                  "                self.bring_forward(&**alarm, word, due);\n")])]),
+    "a ring goes to a sleep that is not under way": (
+        "doorbell", [(DOORBELL, [("Bell::Movable(_, alarm) if word & MOVABLE != 0 => {\n                if",
+                                  "Bell::Movable(_, alarm) => {\n                if")])]),
+    "a late setter keeps its mark": (
+        "doorbell", [(DOORBELL, [("            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);\n",
+                                  "            self.wakes_at.fetch_and(!SETTING, Ordering::Release);\n")])]),
+    "a setter is claimed Relaxed": (
+        "doorbell", [(DOORBELL, [("compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)",
+                                  "compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)")])]),
+    "a setter ends Relaxed": (
+        "doorbell", [(DOORBELL, [("            Ordering::Release,\n            Ordering::Relaxed,\n        );\n        if end",
+                                  "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if end")])]),
+    "a late setter ends Relaxed": (
+        "doorbell", [(DOORBELL, [("fetch_and(!SETTERS, Ordering::Release)", "fetch_and(!SETTERS, Ordering::Relaxed)")])]),
     "expiration published before the ring": (
         "doorbell",
         [(SHARD, [(RING + "        bucket.arm(place.expiration);\n", "        bucket.arm(place.expiration);\n" + RING)])],

@@ -32,7 +32,9 @@ fn alone() -> MutexGuard<'static, ()> {
 fn wait_until_files_are_closed() {
     let begun = Instant::now();
     while alarm_files() > 0 {
-        Engine::builder().shards(1).build().unwrap().schedule_detached(MS, || ()).unwrap();
+        // One that takes no files itself.
+        let next = Engine::builder().shards(1).driver(Driver::Caller).build().unwrap();
+        next.schedule_detached(MS, || ()).unwrap();
         assert!(begun.elapsed() < PATIENCE, "{} are open", alarm_files());
     }
 }
@@ -178,7 +180,11 @@ fn an_engine_takes_two_files_a_shard_and_gives_them_back() {
     let engine = builder(5).build().unwrap();
     assert_eq!(alarm_files(), 10);
     let plain = Engine::builder().shards(5).build().unwrap();
-    assert_eq!(alarm_files(), 10, "others need none");
+    assert_eq!(alarm_files(), 20, "others take as many");
+    let many = Engine::builder().shards(65).build().unwrap();
+    let driven = Engine::builder().driver(Driver::Caller).build().unwrap();
+    assert_eq!(alarm_files(), 20, "unless they have many shards, or no threads");
+    drop((many, driven));
     engine.schedule_detached(HOUR, || ()).unwrap();
     drop((engine, plain));
     thread::spawn(move || {
@@ -201,4 +207,30 @@ fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
     assert!(matches!(refused, Err(BuildError::Alarm(_))), "{refused:?}");
     assert_eq!(alarm_files(), 0);
     assert!(builder(16).build().is_ok());
+}
+
+#[test]
+fn without_files_another_engine_parks_its_threads() {
+    let _alone = alone();
+    let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    rlimit::Resource::NOFILE.set((open + 3).min(hard), hard).unwrap();
+    let engine = Engine::builder().shards(4).build();
+    rlimit::Resource::NOFILE.set(soft, hard).unwrap();
+    let engine = engine.unwrap();
+    assert!(alarm_files() < 8, "not every shard has its files");
+    let (sender, receiver) = mpsc::channel();
+    for ms in (0..40).rev() {
+        let sender = sender.clone();
+        // Each on a shard of its own, by turns.
+        let task = move || sender.send(ms).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| engine.schedule_detached(MS * ms, task).unwrap());
+        });
+    }
+    let mut fired: Vec<u32> = (0..40).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
+    fired.sort_unstable();
+    assert!(fired.into_iter().eq(0..40));
+    drop(engine);
+    wait_until_files_are_closed();
 }

@@ -15,6 +15,8 @@ use tickless::{Batch, Builder, Engine, ManualClock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const MS: Duration = Duration::from_millis(1);
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 const GEOMETRIES: [(u32, u32); 6] = [(2, 2), (3, 3), (3, 2), (20, 20), (64, 32), (1000, 999)];
@@ -62,6 +64,23 @@ fn assert_nothing_stirs(engine: &Engine, name: &str) {
     };
     thread::sleep(Duration::from_millis(300));
     assert_eq!((engine.stats().wake_ups, sleeps_of(name)), settled, "a reaper woke up");
+}
+
+/// The thread that schedules sets the time at which the reaper wakes up, and does not wake it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_timer_that_is_alone_wakes_its_reaper_once() {
+    let engine = Engine::builder().shards(1).thread_name("rpr-alone").build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for ms in [5, 40, 100, 2, 70] {
+        assert_nothing_stirs(&engine, "rpr-alone");
+        let before = engine.stats().wake_ups;
+        let sender = sender.clone();
+        engine.schedule_detached(MS * ms, move || sender.send(()).unwrap()).unwrap();
+        receiver.recv_timeout(PATIENCE).unwrap();
+        assert_nothing_stirs(&engine, "rpr-alone");
+        assert_eq!(engine.stats().wake_ups - before, 1, "for a timer of {ms} ms");
+    }
 }
 
 #[test]

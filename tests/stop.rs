@@ -207,17 +207,21 @@ fn stop_waits_for_the_task_that_runs() {
 
 #[test]
 fn a_stop_is_heard_although_the_task_that_runs_swallows_its_ring() {
-    let engine = Engine::builder().shards(1).build().unwrap();
-    let (started, begun) = mpsc::channel();
-    let task = move || {
-        started.send(()).unwrap();
-        thread::park();
-    };
-    engine.schedule_detached(Duration::ZERO, task).unwrap();
-    begun.recv_timeout(PATIENCE).unwrap();
-    let (stopped, ended) = mpsc::channel();
-    thread::spawn(move || stopped.send(engine.stop().unwrap().len()));
-    assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
+    // The reapers of many shards park between their turns, those of few wait for files.
+    for shards in [1, 100] {
+        let engine = Engine::builder().shards(shards).build().unwrap();
+        let (started, begun) = mpsc::channel();
+        let task = move || {
+            started.send(thread::current()).unwrap();
+            thread::park();
+        };
+        engine.schedule_detached(Duration::ZERO, task).unwrap();
+        let reaper = begun.recv_timeout(PATIENCE).unwrap();
+        let (stopped, ended) = mpsc::channel();
+        thread::spawn(move || stopped.send(engine.stop().unwrap().len()));
+        reaper.unpark();
+        assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
+    }
 }
 
 #[test]

@@ -3,14 +3,15 @@
 //!
 //! Who races: one or two producers and the reaper, which runs the loop of the engine's threads
 //! and sleeps for ever unless it is rung. Asserted: no wake-up is lost; one that were would leave
-//! all threads blocked, which the checker reports as a deadlock.
+//! all threads blocked, which the checker reports as a deadlock. If producers can bring the end of
+//! the sleep forward: that it ends in time for each who has returned, wherever the others stand.
 
 use std::sync::Arc;
 
 use loom_tests::{Hand, World, check, wheel};
 use tickless::Tick;
-use tickless::doorbell::{Bell, Hook};
-use tickless::sync::{AtomicBool, Mutex, Ordering, park, thread};
+use tickless::doorbell::{Bell, Doorbell, Hook, Movable};
+use tickless::sync::{AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, park, thread};
 
 /// Schedules one timer for each of `deadlines`, each on a thread of its own, while the clock
 /// stands at zero; `before` is there already. What is due must fire.
@@ -189,5 +190,195 @@ fn two_producers_are_heard_while_another_cancels() {
         assert!(three.cancel(far));
         reaper.join().unwrap();
         drop((one.join().unwrap(), two.join().unwrap()));
+    });
+}
+
+// === a sleep whose end others bring forward ===
+
+/// The system's part.
+struct Alarm {
+    state: Mutex<Set>,
+    /// Accessed by a thread that sets it: one at a time may.
+    setter: UnsafeCell<()>,
+}
+
+#[derive(Default)]
+struct Set {
+    /// Zero: it is not set.
+    until: u64,
+    is_rung: bool,
+}
+
+// SAFETY: the checker reports accesses to the cell that nothing orders.
+unsafe impl Sync for Alarm {}
+
+/// A reaper that sleeps, and what producers post: one bit for each time.
+struct Sleeper {
+    doorbell: Doorbell,
+    alarm: Arc<Alarm>,
+    posted: AtomicU64,
+    /// What the reaper has found.
+    found: Counter,
+}
+
+#[derive(Clone)]
+struct Remote(Arc<Alarm>);
+
+impl Movable for Remote {
+    fn set(&self, at: Tick) {
+        self.0.setter.with_mut(|_| ());
+        self.0.state.lock().unwrap().until = at.get();
+    }
+
+    fn ring(&self) {
+        self.0.state.lock().unwrap().is_rung = true;
+    }
+
+    fn sleep(&self, _timeout: Option<std::time::Duration>) {
+        unreachable!("`Sleeper::wake_at` does both");
+    }
+}
+
+impl Sleeper {
+    /// It sleeps for ever.
+    fn new() -> Arc<Sleeper> {
+        let state = Mutex::new(Set::default());
+        let alarm = Arc::new(Alarm { state, setter: UnsafeCell::new(()) });
+        let bell = Bell::Movable(Default::default(), Box::new(Remote(alarm.clone())));
+        let doorbell = Doorbell::new(bell);
+        doorbell.publish_sleep(Tick::NEVER, None);
+        Arc::new(Sleeper { doorbell, alarm, posted: AtomicU64::new(0), found: Counter::new(0) })
+    }
+
+    /// A producer of a timer that is due at `due`.
+    fn schedule_in_thread(self: &Arc<Self>, due: u64) -> thread::JoinHandle<()> {
+        let this = self.clone();
+        thread::spawn(move || {
+            // ORDER: Relaxed, here and by the reaper - the fences of the doorbell order it.
+            this.posted.fetch_or(1 << due, Ordering::Relaxed);
+            assert!(!this.doorbell.ring_before(Tick::new(due)), "there is no hook");
+        })
+    }
+
+    /// The sleep ends, because it was set to a time up to `now` or for no reason; a turn at `now`
+    /// finds what was posted; and it sleeps for ever.
+    fn wake_at(&self, now: u64) {
+        let mut set = self.alarm.state.lock().unwrap();
+        let is_over = set.until <= now;
+        *set = Set { until: if is_over { 0 } else { set.until }, is_rung: false };
+        drop(set);
+        self.doorbell.retract();
+        self.take();
+        self.doorbell.publish_sleep(Tick::NEVER, None);
+        while self.posted.load(Ordering::Relaxed) != 0 {
+            self.doorbell.retract();
+            self.take();
+            self.doorbell.publish_sleep(Tick::NEVER, None);
+        }
+    }
+
+    fn take(&self) {
+        let posted = self.posted.swap(0, Ordering::Relaxed);
+        // Only the reaper writes it, and the end of its thread orders it.
+        self.found.fetch_or(posted, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Whether the timer that is due then is found in time, if no other thread does anything.
+    fn serves(&self, due: u64) -> bool {
+        let is_found = self.found.load(std::sync::atomic::Ordering::Relaxed) >> due & 1 == 1;
+        let set = self.alarm.state.lock().unwrap();
+        is_found || set.is_rung || (1..=due).contains(&set.until)
+    }
+}
+
+#[test]
+fn of_two_who_bring_a_sleep_forward_neither_needs_the_other() {
+    check(3, || {
+        let sleeper = Sleeper::new();
+        let [near, far] = [3, 5].map(|due| sleeper.schedule_in_thread(due));
+        far.join().unwrap();
+        assert!(sleeper.serves(5));
+        near.join().unwrap();
+        assert!(sleeper.serves(3) && sleeper.serves(5));
+    });
+}
+
+#[test]
+fn three_bring_a_sleep_forward() {
+    check(2, || {
+        let sleeper = Sleeper::new();
+        let [near, middle, far] = [3, 4, 5].map(|due| sleeper.schedule_in_thread(due));
+        middle.join().unwrap();
+        assert!(sleeper.serves(4));
+        far.join().unwrap();
+        near.join().unwrap();
+        assert!((3..=5).all(|due| sleeper.serves(due)));
+    });
+}
+
+/// The reaper wakes up and goes to sleep again while they do.
+#[test]
+fn a_sleep_that_is_brought_forward_too_late_hides_nobody() {
+    for now in [0, 4] {
+        check(2, move || {
+            let sleeper = Sleeper::new();
+            let [near, far] = [3, 5].map(|due| sleeper.schedule_in_thread(due));
+            let reaper = {
+                let sleeper = sleeper.clone();
+                thread::spawn(move || sleeper.wake_at(now))
+            };
+            reaper.join().unwrap();
+            near.join().unwrap();
+            assert!(sleeper.serves(3));
+            far.join().unwrap();
+            assert!(sleeper.serves(3) && sleeper.serves(5));
+        });
+    }
+}
+
+/// The reaper wakes up twice, each time for the same timer that is set.
+#[test]
+fn a_sleep_that_was_brought_forward_and_is_over_is_not_published() {
+    check(3, || {
+        let sleeper = Sleeper::new();
+        let near = sleeper.schedule_in_thread(3);
+        sleeper.wake_at(4);
+        let far = sleeper.schedule_in_thread(5);
+        far.join().unwrap();
+        assert!(sleeper.serves(5));
+        near.join().unwrap();
+        assert!(sleeper.serves(3) && sleeper.serves(5));
+        // Whoever was late is done: the next one does not have to ring.
+        sleeper.wake_at(6);
+        sleeper.schedule_in_thread(2).join().unwrap();
+        let set = sleeper.alarm.state.lock().unwrap();
+        assert!(set.until == 2 && !set.is_rung);
+    });
+}
+
+/// A reaper that wakes up from a long sleep parks for a short one: who rings knows which it is.
+#[test]
+fn a_reaper_that_parks_after_a_movable_sleep_is_rung() {
+    check(3, || {
+        let sleeper = Sleeper::new();
+        let reaper = {
+            let sleeper = sleeper.clone();
+            thread::spawn(move || {
+                sleeper.doorbell.retract();
+                sleeper.take();
+                while sleeper.found.load(std::sync::atomic::Ordering::Relaxed) != 0b11000 {
+                    sleeper.doorbell.publish_sleep(Tick::NEVER, Some(std::time::Duration::ZERO));
+                    if sleeper.posted.load(Ordering::Relaxed) == 0 {
+                        sleeper.doorbell.sleep(None, None);
+                    }
+                    sleeper.doorbell.retract();
+                    sleeper.take();
+                }
+            })
+        };
+        sleeper.doorbell.answered_by(reaper.thread().clone());
+        let producers = [3, 4].map(|due| sleeper.schedule_in_thread(due));
+        reaper.join().unwrap();
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
     });
 }

@@ -7,6 +7,10 @@
 //! A thread and an alarm are rung wherever the producer stands. A *hook* is the caller's own code:
 //! it must not run while the thread cache is lent, so a later `call_hook` calls it.
 //!
+//! A *movable* sleep need not end at once for a timer that is due later: a producer sets the alarm
+//! to that time, and the reaper sleeps on. One producer at a time sets it; the others ring
+//! meanwhile. Such a sleep takes the system longer than parking, so only long sleeps are movable.
+//!
 //! *Owner*: the reaper calls `publish`, `retract` and `sleep`; any thread rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
@@ -15,9 +19,16 @@
 //! finds the notice before it parks; if the reaper's, the producer reads the wake-up time and
 //! rings.
 //!
+//! The wake-up time is a promise that somebody keeps already: the reaper publishes its own before
+//! it sleeps, a setter publishes its own *after* it has set the alarm. The word says whether a
+//! setter is under way. If the reaper wakes up meanwhile, it marks the word: the setter's time is
+//! then not published, and until that setter is done nobody else sets the alarm, which it might
+//! overwrite. So a setter that is held up anywhere makes no other timer late.
+//!
 //! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/hooks.rs`.
 
 mod hook;
+mod movable;
 
 use std::time::Duration;
 
@@ -26,18 +37,33 @@ use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
 pub use hook::Hook;
+pub use movable::{Movable, SystemAlarm};
 
 /// Published while the reaper is awake: nothing is due before this, so nobody rings.
 const AWAKE: u64 = 0;
 
+/// From this on, a sleep is long.
+const LONG: Duration = Duration::from_millis(2);
+
+/// In the word with the wake-up time: a producer sets the alarm; it began before the reaper's
+/// present sleep. Ticks are below both.
+const SETTING: u64 = 1 << 62;
+const SETTING_LATE: u64 = 1 << 63;
+const SETTERS: u64 = SETTING | SETTING_LATE;
+
+/// In the same word: the sleep is movable.
+const MOVABLE: u64 = 1 << 61;
+
+const _: () = assert!(Tick::NEVER.get() < MOVABLE, "a time leaves room for the marks");
+
 /// A reaper's published wake-up time, and the bell beside it.
 pub struct Doorbell {
+    /// The time, and whether somebody sets the alarm.
     wakes_at: CachePadded<AtomicU64>,
     bell: Bell,
 }
 
 /// What a ring wakes.
-#[derive(Debug)]
 pub enum Bell {
     /// Nothing: the caller drives the shard and asks when to come back.
     None,
@@ -45,6 +71,9 @@ pub enum Bell {
     Thread(crate::sync::OnceLock<Thread>),
     /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
     Alarm(Alarm),
+    /// The reaper's thread, which parks for short sleeps. Others can bring forward the end of its
+    /// long ones.
+    Movable(crate::sync::OnceLock<Thread>, Box<dyn Movable>),
     /// The caller's own loop, through its callback.
     Hook(Hook),
 }
@@ -59,7 +88,7 @@ impl Doorbell {
 
     /// Sets the thread to wake. Must be called before anything can be scheduled.
     pub fn answered_by(&self, thread: Thread) {
-        if let Bell::Thread(place) = &self.bell {
+        if let Bell::Thread(place) | Bell::Movable(place, _) = &self.bell {
             place.set(thread).expect("a shard has one reaper");
         }
     }
@@ -72,17 +101,58 @@ impl Doorbell {
         // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(DOORBELL): Relaxed - ordered by the fence.
-        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
-        if due.get() >= wakes_at {
+        let word = self.wakes_at.load(Ordering::Relaxed);
+        if due.get() >= time_of(word) {
             return false;
         }
-        self.ring_but_hooks()
+        match &self.bell {
+            Bell::Movable(_, alarm) if word & MOVABLE != 0 => {
+                if !self.bring_forward(&**alarm, word, due) {
+                    alarm.ring();
+                }
+                false
+            }
+            _ => self.ring_but_hooks(),
+        }
+    }
+
+    /// Sets the alarm to `due`, which is before the time in `word`, and publishes that. Returns
+    /// `false` if another thread sets the alarm, or the reaper woke up.
+    #[cold]
+    fn bring_forward(&self, alarm: &dyn Movable, word: u64, due: Tick) -> bool {
+        // ORDER(DOORBELL): Acquire - pairs with the Release of the setter before: it has set the
+        // alarm.
+        let claim = |from, to| {
+            self.wakes_at.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+        };
+        if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {
+            return false;
+        }
+        alarm.set(due);
+        // ORDER(DOORBELL): Release - the alarm is set before others rely on it, and before the next
+        // one sets it.
+        let end = self.wakes_at.compare_exchange(
+            word | SETTING,
+            due.get() | MOVABLE,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if end.is_err() {
+            // The reaper woke up after the notice was posted, so it finds it in its turn.
+            // ORDER(DOORBELL): Release - as above.
+            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);
+        }
+        true
     }
 
     /// Rings whatever the published time is. A ring that comes before the sleep cuts the sleep
     /// short. A hook is called at once; a hook that this thread is already calling is called once
     /// more after that call.
     pub fn ring(&self) {
+        if let Bell::Movable(_, alarm) = &self.bell {
+            // Which sleep it is does not matter then.
+            alarm.ring();
+        }
         if self.ring_but_hooks() {
             self.hook().map(Hook::insist);
         }
@@ -94,12 +164,12 @@ impl Doorbell {
         self.hook().is_some_and(Hook::call)
     }
 
-    /// Wakes a thread or an alarm, which is allowed anywhere. Returns `true` if there is a hook to
-    /// call instead.
+    /// Wakes a parked thread or an alarm, which is allowed anywhere. Returns `true` if there is a
+    /// hook to call instead.
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
-            Bell::Thread(place) => {
+            Bell::Thread(place) | Bell::Movable(place, _) => {
                 if let Some(thread) = place.get() {
                     thread.unpark();
                 }
@@ -119,11 +189,21 @@ impl Doorbell {
 
     /// Publishes the wake-up time. The caller looks for notices *after* this and before it sleeps.
     pub fn publish(&self, wakes_at: Tick) {
-        // ORDER(DOORBELL): Relaxed store, SeqCst fence - pairs with the fence in `ring_before`.
-        self.wakes_at.store(wakes_at.get(), Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - pairs with the fence in `ring_before`.
+        self.show(wakes_at.get());
         if let Some(hook) = self.hook() {
             hook.count_sleep();
         }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The same for a sleep that lasts `timeout` (`None`: until rung), which is movable if it is
+    /// long.
+    pub fn publish_sleep(&self, wakes_at: Tick, timeout: Option<Duration>) {
+        let is_long = timeout.is_none_or(|timeout| timeout >= LONG);
+        let mark = if is_long && matches!(self.bell, Bell::Movable(..)) { MOVABLE } else { 0 };
+        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - as in `publish`.
+        self.show(wakes_at.get() | mark);
         fence(Ordering::SeqCst);
     }
 
@@ -139,26 +219,49 @@ impl Doorbell {
     /// The wake-up time that was published last. For the holder of the shard's role.
     pub fn wakes_at(&self) -> Tick {
         // ORDER(DOORBELL): Relaxed - the role orders it.
-        Tick::new(self.wakes_at.load(Ordering::Relaxed))
+        Tick::new(time_of(self.wakes_at.load(Ordering::Relaxed)))
     }
 
     /// Publishes that the reaper is awake, so that nobody rings.
     pub fn retract(&self) {
-        // ORDER(DOORBELL): Relaxed - a producer that still reads the old time rings once too often.
-        self.wakes_at.store(AWAKE, Ordering::Relaxed);
+        // (A producer that still reads the old time rings once too often.)
+        self.show(AWAKE);
     }
 
-    /// Sleeps until rung or until `timeout` has passed (`None`: until rung). An alarm uses `until`,
-    /// a time of its own clock, instead of `timeout`.
+    /// Replaces the time in the word, and the mark of a movable sleep. If a setter is under way, it
+    /// is late from now on.
+    fn show(&self, time: u64) {
+        if !matches!(self.bell, Bell::Movable(..)) {
+            // ORDER(DOORBELL): Relaxed - ordered by the callers' fences.
+            return self.wakes_at.store(time, Ordering::Relaxed);
+        }
+        let late = |word| Some(time | if word & SETTERS == 0 { 0 } else { SETTING_LATE });
+        // ORDER(DOORBELL): Relaxed - as above. The update keeps a setter's mark, or sees its end.
+        let _ = self.wakes_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, late);
+    }
+
+    /// Sleeps until rung or until `timeout` has passed (`None`: until rung), as was published. An
+    /// alarm uses `until`, a time of its own clock, instead of `timeout`.
     pub fn sleep(&self, timeout: Option<Duration>, until: Option<Duration>) {
         match &self.bell {
             Bell::Alarm(alarm) => alarm.sleep(until),
+            // ORDER(DOORBELL): Relaxed - only this thread changes the mark.
+            Bell::Movable(_, alarm) if self.wakes_at.load(Ordering::Relaxed) & MOVABLE != 0 => {
+                alarm.sleep(timeout);
+            }
             _ => park(timeout),
         }
         self.retract();
     }
 }
 
+/// The time in a doorbell's word.
+#[inline]
+fn time_of(word: u64) -> u64 {
+    word & !(SETTERS | MOVABLE)
+}
+
+debug! { impl[] Bell[] {} }
 debug! { impl[] Doorbell[] {} }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

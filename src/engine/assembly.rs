@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained, work_for};
-use crate::doorbell::{Bell, Doorbell, Hook};
+use crate::doorbell::{Bell, Doorbell, Hook, SystemAlarm};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{self, Alarm};
@@ -16,6 +16,10 @@ use super::core::{Core, Owned};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
 use super::{Builder, Driver, Engine};
+
+/// An engine of more shards than this takes no file descriptors for its reapers' sleeps: programs
+/// may have few.
+const ALARMS: usize = 64;
 
 // === impl Builder: building ===
 
@@ -83,9 +87,13 @@ impl Builder {
         // it is dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
+        let alarm = || match shards <= ALARMS {
+            true => SystemAlarm::new(&clock, scale),
+            false => None,
+        };
         let shards = (0..shards)
             .map(|i| {
-                let doorbell = self.doorbell(i, has_threads)?;
+                let doorbell = self.doorbell(i, has_threads, alarm)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
             .collect::<Result<Box<[_]>, BuildError>>()?;
@@ -126,13 +134,21 @@ impl Builder {
         }
     }
 
-    fn doorbell(&self, shard: usize, has_threads: bool) -> Result<Doorbell, BuildError> {
+    fn doorbell(
+        &self,
+        shard: usize,
+        has_threads: bool,
+        alarm: impl Fn() -> Option<SystemAlarm>,
+    ) -> Result<Doorbell, BuildError> {
         let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
         Ok(Doorbell::new(match &self.hook {
             _ if has_threads && counts_suspension => {
-                Bell::Alarm(Alarm::new().map_err(BuildError::Alarm)?)
+                Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
             }
-            _ if has_threads => Bell::Thread(OnceLock::new()),
+            _ if has_threads => match alarm() {
+                Some(alarm) => Bell::Movable(OnceLock::new(), Box::new(alarm)),
+                None => Bell::Thread(OnceLock::new()),
+            },
             Some(hook) => {
                 let hook = hook.clone();
                 // The thread that rings has scheduled a timer and must get its handle, so a panic

@@ -123,6 +123,10 @@ impl Builder {
 
     /// Sets the number of shards: wheels that work independently, each with a reaper. Default: one
     /// per core; from 1 to 1024. Each thread schedules on one of them.
+    ///
+    /// On Linux the reapers of up to 64 shards take two file descriptors each: a thread that
+    /// schedules for an earlier time sets the timer by which a reaper wakes up, and need not wake
+    /// the reaper for that. Without free descriptors, or on another system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self

@@ -1,17 +1,18 @@
-//! An alarm: a sleep that counts the time during which the machine is suspended.
+//! An alarm: a sleep by a timer of the system that any thread can set, and a counter of rings.
 //!
-//! A parked thread sleeps by the monotonic clock, which stands still while the machine is
-//! suspended: a timer that came due during the suspension would be late by the rest of the sleep.
-//! An alarm waits for two files instead, without polling: a timer of the system that uses the right
-//! clock, and a counter of rings.
+//! It does what parking a thread does not. A parked thread sleeps by the monotonic clock, which
+//! stands still while the machine is suspended: a timer that came due during the suspension would
+//! be late by the rest of the sleep. And only the thread itself says how long it parks. An alarm
+//! waits for two files instead, without polling: a timer of the system that uses the right clock,
+//! and a counter of rings.
 //!
-//! *Owner*: one thread sleeps; any thread rings.
+//! *Owner*: one thread sleeps; any thread rings; who sets it, the caller decides.
 //!
 //! *Orderings*: DOORBELL. It takes the place of the thread's parking, and works like it: the
 //! counter keeps a ring that comes before the sleep, which then ends at once. The system orders
 //! what came before a ring before what comes after the sleep that the ring ends.
 //!
-//! *Tested by*: `tests/boottime.rs`.
+//! *Tested by*: the unit tests below, `tests/boottime.rs`, `tests/idle.rs`.
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::Alarm;
@@ -25,7 +26,7 @@ mod linux {
     use std::time::Duration;
 
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-    use rustix::io::{Errno, read, retry_on_intr, write};
+    use rustix::io::{read, write};
     use rustix::time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
         timerfd_settime,
@@ -41,13 +42,26 @@ mod linux {
     }
 
     impl Alarm {
-        /// An alarm that is not set. It takes two file descriptors.
+        /// An alarm by the clock that counts suspended time. It is not set, and takes two file
+        /// descriptors.
         ///
         /// # Errors
         /// The system refuses, for example because too many files are open.
-        pub fn new() -> io::Result<Alarm> {
+        pub fn boottime() -> io::Result<Alarm> {
+            Alarm::by(TimerfdClockId::Boottime)
+        }
+
+        /// The same by the monotonic clock.
+        ///
+        /// # Errors
+        /// As [`Alarm::boottime`].
+        pub fn monotonic() -> io::Result<Alarm> {
+            Alarm::by(TimerfdClockId::Monotonic)
+        }
+
+        fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-            let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            let timer = timerfd_create(clock, flags)?;
             let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             Ok(Alarm { timer, rings })
         }
@@ -58,28 +72,43 @@ mod linux {
             let _ = write(&self.rings, &1_u64.to_ne_bytes());
         }
 
-        /// Sleeps until rung, or until [`boottime`](crate::os::boottime) shows `until` (`None`:
-        /// until rung). Returns at once if the system refuses.
+        /// Sleeps until rung, or until the alarm's clock shows `until` (`None`: until rung).
+        /// Returns at once if the system refuses. Only for an alarm that no other thread sets.
         pub fn sleep(&self, until: Option<Duration>) {
-            if self.set(until).is_ok() && self.wait().is_ok() {
-                // This fails if nobody has rung.
-                let _ = read(&self.rings, &mut [0; 8]);
+            if self.set(until).is_ok() {
+                self.wait(None);
             }
         }
 
-        /// Sets the timer. Forgets an expiration that nobody has read.
-        fn set(&self, until: Option<Duration>) -> Result<(), Errno> {
+        /// Sleeps until rung, until the time that was set, or until `timeout` has passed; returns
+        /// at once if one of the first two came before, or if the system refuses. Forgets both.
+        pub fn wait(&self, timeout: Option<Duration>) {
+            let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+            let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
+            // A signal ends the sleep early, which does no harm.
+            if poll(&mut files, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
+                for (file, it) in [&self.timer, &self.rings].into_iter().zip(&files) {
+                    if !it.revents().is_empty() {
+                        // It fails if the timer was set anew in this moment.
+                        let _ = read(file, &mut [0; 8]);
+                    }
+                }
+            }
+        }
+
+        /// Sets the timer: the sleep that is under way, or else the next one, ends when the alarm's
+        /// clock shows `until` (`None`: not because of the timer). Forgets an earlier setting.
+        ///
+        /// # Errors
+        /// The system refuses.
+        pub fn set(&self, until: Option<Duration>) -> io::Result<()> {
             // A time of zero would disarm it.
             let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
             let it_value =
                 Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
-            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once).map(drop)
-        }
-
-        fn wait(&self) -> Result<usize, Errno> {
-            let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
-            retry_on_intr(|| poll(&mut files, None))
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+            Ok(())
         }
     }
 }
@@ -98,7 +127,15 @@ mod elsewhere {
         ///
         /// # Errors
         /// Always.
-        pub fn new() -> io::Result<Alarm> {
+        pub fn boottime() -> io::Result<Alarm> {
+            Err(io::Error::from(io::ErrorKind::Unsupported))
+        }
+
+        /// Not supported here.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn monotonic() -> io::Result<Alarm> {
             Err(io::Error::from(io::ErrorKind::Unsupported))
         }
 
@@ -111,13 +148,26 @@ mod elsewhere {
         pub fn sleep(&self, _until: Option<Duration>) {
             match *self {}
         }
+
+        /// Never called.
+        pub fn wait(&self, _timeout: Option<Duration>) {
+            match *self {}
+        }
+
+        /// Never called.
+        ///
+        /// # Errors
+        /// None.
+        pub fn set(&self, _until: Option<Duration>) -> io::Result<()> {
+            match *self {}
+        }
     }
 }
 
 #[cfg(all(test, target_os = "linux", not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::os::boottime;
+    use crate::os::{self, boottime};
     use crate::sync::{Arc, thread};
     use std::time::Duration;
 
@@ -125,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_when_it_is_time_and_not_before() {
-        let alarm = Alarm::new().unwrap();
+        let alarm = Alarm::boottime().unwrap();
         for ms in [0, 1, 20] {
             let until = boottime().unwrap() + Duration::from_millis(ms);
             alarm.sleep(Some(until));
@@ -136,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_comes_after_it_and_one_only() {
-        let alarm = Alarm::new().unwrap();
+        let alarm = Alarm::boottime().unwrap();
         for until in [None, Some(Duration::MAX), Some(LONG)] {
             (0..3).for_each(|_| alarm.ring());
             alarm.sleep(until);
@@ -148,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_the_sleep_that_is_under_way() {
-        let [there, back] = [(); 2].map(|()| Arc::new(Alarm::new().unwrap()));
+        let [there, back] = [(); 2].map(|()| Arc::new(Alarm::boottime().unwrap()));
         let echo = {
             let (there, back) = (there.clone(), back.clone());
             thread::spawn(move || {
@@ -167,11 +217,31 @@ mod tests {
 
     #[test]
     fn a_time_that_was_set_is_forgotten_with_the_sleep() {
-        let alarm = Alarm::new().unwrap();
+        let alarm = Alarm::boottime().unwrap();
         let soon = boottime().unwrap() + Duration::from_millis(1);
         alarm.sleep(Some(soon));
         let later = soon + Duration::from_millis(15);
         alarm.sleep(Some(later));
         assert!(boottime().unwrap() >= later);
+    }
+
+    #[test]
+    fn a_sleep_ends_at_the_time_that_another_thread_sets_and_not_before() {
+        let alarm = Arc::new(Alarm::monotonic().unwrap());
+        let now = || os::monotonic().unwrap();
+        for (ms, timeout) in [(1, None), (10, None), (3, Some(LONG)), (3, Some(Duration::MAX))] {
+            let until = now() + Duration::from_millis(ms);
+            let setter = alarm.clone();
+            let setter = thread::spawn(move || setter.set(Some(until)).unwrap());
+            alarm.wait(timeout);
+            assert!(now() >= until);
+            setter.join().unwrap();
+        }
+        let until = now() + Duration::from_millis(3);
+        alarm.wait(Some(Duration::from_millis(3)));
+        assert!(now() >= until, "what ended a sleep is forgotten");
+        // What is past ends a sleep at once, and so does a time that is set before the sleep.
+        alarm.set(Some(now())).unwrap();
+        alarm.wait(None);
     }
 }

@@ -21,7 +21,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
-use rustix::time::{DynamicClockId, clock_gettime_dynamic};
+use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
 
 pub use alarm::Alarm;
 
@@ -48,6 +48,18 @@ pub fn pin_to(index: usize) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// The time of the system's monotonic clock.
+#[cfg(target_os = "linux")]
+pub fn monotonic() -> Option<Duration> {
+    clock_gettime(ClockId::Monotonic).try_into().ok()
+}
+
+/// Not supported here.
+#[cfg(not(target_os = "linux"))]
+pub fn monotonic() -> Option<Duration> {
+    None
 }
 
 /// The time since the machine was started, including the time during which it was suspended.

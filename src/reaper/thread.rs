@@ -26,10 +26,10 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
         if report.busy || report.collects {
             continue;
         }
-        shard.doorbell().publish(report.next);
         let due_ns = reaper.scale.start_ns(report.next);
         let timeout =
             due_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(reaper.clock.now_ns())));
+        shard.doorbell().publish_sleep(report.next, timeout);
         let is_called = shard.has_notices()
             || shard.wants_sweep()
             || reaper.is_stopping()

@@ -163,6 +163,23 @@ impl Clock {
         self.boot_start.map(|start| start.saturating_add(Duration::from_nanos(ns)))
     }
 
+    /// What the system's monotonic clock showed when this clock was made, or up to some hundred
+    /// nanoseconds more. `None`: this is another clock, or the system has no such reading.
+    pub(crate) fn monotonic_start(&self) -> Option<Duration> {
+        if self.manual.is_some() || self.boot_start.is_some() {
+            return None;
+        }
+        // The reading after the other one is too late by the time between the two, which is
+        // shortest where the thread was not interrupted.
+        let read = || {
+            let before = os::monotonic()?;
+            let elapsed = self.start.elapsed();
+            let after = os::monotonic()?;
+            Some((after.saturating_sub(before), after.saturating_sub(elapsed)))
+        };
+        iter::repeat_with(read).take(8).flatten().min().map(|(_, start)| start)
+    }
+
     /// The cycle counter at the start or a little later, if threads may carry the clock on by it.
     #[inline]
     pub(super) fn start_cycles(&self) -> Option<u64> {

@@ -1,0 +1,65 @@
+//! A sleep whose end other threads can bring forward.
+//!
+//! A reaper that sleeps until a far timer is due need not run when a nearer one comes: somebody has
+//! to change the time at which it wakes, and that need not be the reaper. The thread that schedules
+//! sets a timer of the system, which takes one system call and no switch of threads.
+//!
+//! *Owner*: one thread sleeps; any thread rings; one thread at a time sets (`Doorbell`).
+//!
+//! *Orderings*: DOORBELL.
+
+use std::time::Duration;
+
+use crate::os::Alarm;
+use crate::time::{Clock, Scale, Tick};
+
+/// A sleep of one thread that others can end, at once or at a time.
+pub trait Movable: Send + Sync {
+    /// Ends the sleep at the beginning of `at`, or later by what the system takes. Replaces the
+    /// time that was set before. A time that comes between two sleeps ends the second.
+    fn set(&self, at: Tick);
+
+    /// Ends the sleep that is under way, or else the next one.
+    fn ring(&self);
+
+    /// Sleeps until rung, until the time that was set, or until `timeout` has passed.
+    fn sleep(&self, timeout: Option<Duration>);
+}
+
+/// A sleep by the system's monotonic clock.
+#[derive(Debug)]
+pub struct SystemAlarm {
+    alarm: Alarm,
+    /// What the system's clock shows at tick zero, or a little later.
+    zero: Duration,
+    scale: Scale,
+}
+
+// === impl SystemAlarm ===
+
+impl SystemAlarm {
+    /// An alarm for an engine whose ticks are those of `clock` and `scale`. It takes two file
+    /// descriptors. `None`: the clock is another one, or the system refuses.
+    pub fn new(clock: &Clock, scale: Scale) -> Option<SystemAlarm> {
+        let zero = clock.monotonic_start()?;
+        Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale })
+    }
+}
+
+impl Movable for SystemAlarm {
+    fn set(&self, at: Tick) {
+        let at =
+            self.scale.start_ns(at).map(|ns| self.zero.saturating_add(Duration::from_nanos(ns)));
+        if self.alarm.set(at).is_err() {
+            self.alarm.ring();
+        }
+    }
+
+    fn ring(&self) {
+        self.alarm.ring();
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) {
+        self.alarm.wait(timeout);
+    }
+}
