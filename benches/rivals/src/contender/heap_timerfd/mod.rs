@@ -12,6 +12,7 @@ mod alarm;
 mod worker;
 
 use std::cell::RefCell;
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -21,10 +22,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use self::alarm::Alarm;
-use self::worker::{Timers, Worker};
+use self::worker::{Timer, Timers, Worker};
 use super::{Contender, Producer, Setup};
 use crate::drive::{Gate, Lane, Section};
 use crate::error::BenchError;
+
+/// How many timers the thread of the shared heap takes at a time.
+const BATCH: usize = 64;
 
 const PENDING: u8 = 0;
 const FIRED: u8 = 1;
@@ -176,18 +180,20 @@ impl Shared {
         }
     }
 
-    /// Fires what is due, for ever.
+    /// Fires what is due, for ever. Timers leave the lock before they fire.
     fn serve(&self) {
+        let mut due = Vec::with_capacity(BATCH);
         loop {
             let mut timers = self.timers.lock();
-            let due = timers.take_due(Instant::now());
+            let now = Instant::now();
+            due.extend(iter::from_fn(|| timers.pop_due(now)).take(BATCH));
             if due.is_empty() {
                 self.alarm.set(timers.first());
                 drop(timers);
                 self.alarm.wait();
             } else {
                 drop(timers);
-                worker::fire(due);
+                due.drain(..).for_each(Timer::fire);
             }
         }
     }
@@ -230,7 +236,9 @@ mod tests {
             state
         });
         assert!(settle(&states[2], CANCELLED));
-        worker::fire(timers.take_due(now));
+        while let Some(timer) = timers.pop_due(now) {
+            timer.fire();
+        }
         assert_eq!(timers.first(), Some(far));
         let fates = states.map(|state| state.load(Ordering::Relaxed));
         assert_eq!(fates, [PENDING, FIRED, CANCELLED]);

@@ -14,9 +14,6 @@ use crate::sink;
 /// Below so many timers, the cancelled may stay.
 const FEW: usize = 64;
 
-/// How many timers are taken out of the heap at a time.
-const BATCH: usize = 64;
-
 /// A timer in a heap.
 #[derive(Debug)]
 pub(super) struct Timer {
@@ -39,11 +36,13 @@ pub(super) struct Worker {
     alarm: Alarm,
 }
 
-/// Fires what nobody has cancelled.
-pub(super) fn fire(due: Vec<Timer>) {
-    for timer in due {
-        if settle(&timer.state, FIRED) {
-            sink::fire(timer.token);
+// === impl Timer ===
+
+impl Timer {
+    /// Fires unless it was cancelled.
+    pub(super) fn fire(self) {
+        if settle(&self.state, FIRED) {
+            sink::fire(self.token);
         }
     }
 }
@@ -66,13 +65,10 @@ impl Timers {
         self.heap.peek().map(|Reverse(first)| first.deadline)
     }
 
-    /// Takes out a batch of what is due.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
-        let mut due = Vec::new();
-        while due.len() < BATCH && self.first().is_some_and(|first| first <= now) {
-            due.extend(self.heap.pop().map(|Reverse(first)| first.item));
-        }
-        due
+    /// Takes out the first if it is due.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        self.first().filter(|first| *first <= now)?;
+        self.heap.pop().map(|Reverse(first)| first.item)
     }
 
     #[cfg(test)]
@@ -90,8 +86,8 @@ impl Worker {
 
     /// Fires all that is due.
     pub(super) fn fire_due(&mut self, now: Instant) {
-        while self.timers.first().is_some_and(|first| first <= now) {
-            fire(self.timers.take_due(now));
+        while let Some(timer) = self.timers.pop_due(now) {
+            timer.fire();
         }
     }
 
