@@ -1,5 +1,5 @@
-//! Timeouts and resets of asynchronous code, with this crate and with tokio's own timer, on the same
-//! tokio runtime; and the CPU time that they take.
+//! Timeouts and resets of asynchronous code, with this crate and with tokio's own timer, on the
+//! same tokio runtime; and the CPU time that they take.
 //!
 //! *timeout-around-a-future*: a timeout of 5 s around a future that is ready at its second poll, so
 //! that a timer is scheduled and cancelled; *-ready-future*: ready at the first poll, which needs
