@@ -21,14 +21,18 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 
+# The first number of the version of such a program; 0 if it tells none.
 version() {
-    "$1" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java.specification.version = //p'
+    local said
+    said=$("$1" -XshowSettings:properties -version 2>&1 |
+        sed -n 's/^ *java.specification.version = \([0-9]*\).*/\1/p') || true
+    echo "${said:-0}"
 }
 
 java=
 for candidate in "${JAVA:-}" java /usr/lib/jvm/*/bin/java; do
     if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
-        [ "$(version "$candidate" | cut -d. -f1)" -ge 25 ]; then
+        [ "$(version "$candidate")" -ge 25 ]; then
         java="$candidate"
         break
     fi
