@@ -5,6 +5,8 @@
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -26,13 +28,15 @@ const OUTSTANDING: usize = 10_000;
 const ENGINES: [usize; 3] = [1, 10, 1_000];
 
 fn cancel(c: &mut Criterion) {
-    let mut group = c.benchmark_group("cancel");
+    let mut group = suite::group(c, "schedule-and-cancel-a-timeout", 1);
     for threads in producers() {
-        group.bench_function(BenchmarkId::new("pair", threads), |b| {
+        group.bench_function(BenchmarkId::new("threads", threads), |b| {
             let engine = Engine::new().expect("an engine starts");
             b.iter_custom(|iters| pairs(&engine, threads, iters));
         });
     }
+    group.finish();
+    let mut group = suite::group(c, "schedule-and-cancel-on-many-engines", 1);
     for engines in ENGINES {
         group.bench_function(BenchmarkId::new("engines", engines), |b| {
             let builder = || Engine::builder().shards(1).slots(64).driver(Driver::Caller).build();
@@ -72,7 +76,7 @@ fn pairs(engine: &Engine, threads: usize, iters: u64) -> Duration {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = cancel
 }
 criterion_main!(benches);

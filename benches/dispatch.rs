@@ -7,6 +7,8 @@
 
 #[path = "common/rounds.rs"]
 mod rounds;
+#[path = "common/suite.rs"]
+mod suite;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ const TIMERS: u64 = 100_000;
 const DUE: Duration = Duration::from_millis(1);
 
 fn dispatch(c: &mut Criterion) {
-    let mut group = c.benchmark_group("dispatch");
+    let mut group = suite::group(c, "hand-a-due-task-over", 1);
     group.bench_function("inline", |b| {
         b.iter_custom(|iters| per_item(iters, TIMERS, || closures(Inline, || ())));
     });
@@ -86,7 +88,7 @@ fn fire<T: Send + 'static>(engine: &Engine<T>, finish: impl FnOnce()) -> Duratio
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(10).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = dispatch
 }
 criterion_main!(benches);

@@ -1,7 +1,7 @@
 //! Throughput of firing: timers whose deadlines spread over a minute, on an engine that is driven
 //! by hand, so that only the work of turns is measured (cascades included).
 //!
-//! `fire` moves the clock with `advance`, for one shard; some of it with timers that may fire a
+//! `advance` moves the clock with `advance`, for one shard; some of it with timers that may fire a
 //! little later than their deadline. `turns` has a shard for each thread, and
 //! threads that each run the turns of theirs.
 
@@ -9,6 +9,8 @@
 mod delays;
 #[path = "common/rounds.rs"]
 mod rounds;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -40,19 +42,19 @@ enum How {
 }
 
 fn expire(c: &mut Criterion) {
-    let mut group = c.benchmark_group("expire");
+    let mut group = suite::group(c, "fire-a-timer", 1);
     for (name, how) in [("detached", How::Detached), ("handle", How::Handle)] {
-        group.bench_function(BenchmarkId::new("fire", name), |b| {
+        group.bench_function(BenchmarkId::new("advance", name), |b| {
             b.iter_custom(|iters| per_item(iters, TIMERS, || fire(how)));
         });
         for threads in producers() {
-            group.bench_function(BenchmarkId::new(format!("turns/{name}"), threads), |b| {
+            group.bench_function(BenchmarkId::new(format!("turns-{name}"), threads), |b| {
                 b.iter_custom(|iters| per_item(iters, TIMERS, || turns(threads, how)));
             });
         }
     }
     for percent in [1, 10, 100] {
-        group.bench_function(BenchmarkId::new("fire/slack", percent), |b| {
+        group.bench_function(BenchmarkId::new("advance-with-slack", percent), |b| {
             b.iter_custom(|iters| per_item(iters, TIMERS, || fire(How::Slack { percent })));
         });
     }
@@ -119,7 +121,7 @@ fn drive(engine: &Engine, clock: &ManualClock, shard: usize, timers: u64) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(10).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = expire
 }
 criterion_main!(benches);

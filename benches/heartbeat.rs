@@ -3,6 +3,8 @@
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -22,14 +24,14 @@ const PEERS: usize = 100_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn heartbeat(c: &mut Criterion) {
-    let mut group = c.benchmark_group("heartbeat");
+    let mut group = suite::group(c, "hear-from-a-peer", 1);
     for threads in producers() {
-        group.bench_function(BenchmarkId::new("beat", threads), |b| {
+        group.bench_function(BenchmarkId::new("beat-a-heartbeat", threads), |b| {
             let engine = Engine::new().expect("an engine starts");
             let peer = || Heartbeat::new(&engine, TIMEOUT, || {}).expect("the engine runs");
             b.iter_custom(|iters| hear(threads, iters, peer, |peer| peer.beat()));
         });
-        group.bench_function(BenchmarkId::new("reset", threads), |b| {
+        group.bench_function(BenchmarkId::new("reset-a-timer", threads), |b| {
             let engine = Engine::new().expect("an engine starts");
             let peer = || engine.schedule(TIMEOUT, || {}).expect("the engine runs");
             let reset = |peer: &mut Handle| peer.reset(TIMEOUT).is_ok();
@@ -61,7 +63,7 @@ fn hear<P>(
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = heartbeat
 }
 criterion_main!(benches);

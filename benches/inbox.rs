@@ -7,6 +7,8 @@
 mod delays;
 #[path = "common/rounds.rs"]
 mod rounds;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -141,11 +143,11 @@ fn push_and_take(nodes: &[&Node], lanes: usize, threads: usize) -> Duration {
 }
 
 fn inbox(c: &mut Criterion) {
-    let mut group = c.benchmark_group("inbox");
+    let mut group = suite::group(c, "file-on-a-bucket", 1);
     let nodes_of_all = nodes(NODES);
     let order = shuffled(&nodes_of_all);
     for lanes in [1, LANES] {
-        let name = |what: &str| format!("{what} on {lanes}");
+        let name = |what: &str| format!("{what}-on-{lanes}");
         for threads in producers() {
             group.bench_function(BenchmarkId::new(name("push"), threads), |b| {
                 b.iter_custom(|n| per_item(n, NODES as u64, || push(&order, lanes, threads)));
@@ -168,7 +170,7 @@ fn inbox(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2));
+    config = suite::config();
     targets = inbox
 }
 criterion_main!(benches);

@@ -1,14 +1,16 @@
 //! Throughput of timers under keys, beside what one would write by hand: a map from keys to handles
 //! behind a lock; and beside the engine alone, where the caller keeps the handles.
 //!
-//! - `pairs`: each thread keeps 10,000 timers of 10 to 30 s; each operation cancels the oldest and
-//!   schedules one under a new key.
-//! - `reset`: each operation moves one of them to 10 to 30 s from now, as a request pushes out the
+//! - schedule and cancel: each thread keeps 10,000 timers of 10 to 30 s; each operation cancels
+//!   the oldest and schedules one under a new key.
+//! - reset: each operation moves one of them to 10 to 30 s from now, as a request pushes out the
 //!   timeout of its connection.
-//! - `replace`: each operation schedules anew under a key where one waits.
+//! - replace: each operation schedules anew under a key where one waits.
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -16,7 +18,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::keyed::KeyedTimers;
 use tickless::{Engine, Handle};
 
@@ -127,35 +130,72 @@ fn engine() -> Engine {
     Engine::builder().shards(1).build().expect("an engine starts")
 }
 
-fn keyed(c: &mut Criterion) {
-    for threads in producers() {
-        design(c, threads, "keyed", || KeyedTimers::with_engine(&engine()));
-        design(c, threads, "by hand", || ByHand { engine: engine(), handles: Arc::default() });
-        design(c, threads, "engine", || Alone(engine()));
-    }
-}
-
 /// What is measured: the `n`th operation of a thread, whose first key is given.
 type Operation<D> = fn(&D, &mut <D as Design>::Mine, u64, u64, Duration);
 
-fn design<D: Design>(c: &mut Criterion, threads: usize, name: &str, new: impl Fn() -> D) {
-    let mut bench = |group: &str, operation: Operation<D>| {
-        let mut group = c.benchmark_group(format!("keyed/{group}"));
-        group.bench_function(BenchmarkId::new(name, threads), |b| {
-            let design = new();
-            b.iter_custom(|iters| timed(&design, threads, iters, operation));
-        });
-        group.finish();
+/// An operation, with each design.
+struct Deed {
+    name: &'static str,
+    keyed: Operation<KeyedTimers<u64>>,
+    by_hand: Operation<ByHand>,
+    engine: Operation<Alone>,
+}
+
+/// Cancels the oldest, schedules another.
+fn churn<D: Design>(design: &D, mine: &mut D::Mine, first: u64, n: u64, delay: Duration) {
+    assert!(design.cancel(mine, first + n));
+    design.schedule(mine, first + n + OUTSTANDING, delay);
+}
+
+fn reset<D: Design>(design: &D, mine: &mut D::Mine, first: u64, n: u64, delay: Duration) {
+    assert!(design.reset(mine, first + n % OUTSTANDING, delay));
+}
+
+fn replace<D: Design>(design: &D, mine: &mut D::Mine, first: u64, n: u64, delay: Duration) {
+    design.schedule(mine, first + n % OUTSTANDING, delay);
+}
+
+macro_rules! deed {
+    ($name:literal, $operation:ident) => {
+        Deed { name: $name, keyed: $operation, by_hand: $operation, engine: $operation }
     };
-    bench("pairs", |design, mine, first, n, delay| {
-        assert!(design.cancel(mine, first + n));
-        design.schedule(mine, first + n + OUTSTANDING, delay);
-    });
-    bench("reset", |design, mine, first, n, delay| {
-        assert!(design.reset(mine, first + n % OUTSTANDING, delay));
-    });
-    bench("replace", |design, mine, first, n, delay| {
-        design.schedule(mine, first + n % OUTSTANDING, delay);
+}
+
+fn keyed(c: &mut Criterion) {
+    let by_hand = || ByHand { engine: engine(), handles: Arc::default() };
+    for deed in [
+        deed!("schedule-and-cancel-under-a-key", churn),
+        deed!("reset-under-a-key", reset),
+        deed!("replace-under-a-key", replace),
+    ] {
+        let mut group = suite::group(c, deed.name, 1);
+        for threads in producers() {
+            let new = || KeyedTimers::with_engine(&engine());
+            design(&mut group, BenchmarkId::new("keyed", threads), threads, new, deed.keyed);
+            design(
+                &mut group,
+                BenchmarkId::new("by-hand", threads),
+                threads,
+                by_hand,
+                deed.by_hand,
+            );
+            let new = || Alone(engine());
+            design(&mut group, BenchmarkId::new("engine", threads), threads, new, deed.engine);
+        }
+        group.finish();
+    }
+}
+
+fn design<D: Design>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    id: BenchmarkId,
+    threads: usize,
+    new: impl Fn() -> D,
+    operation: Operation<D>,
+) {
+    group.bench_function(id, |b| {
+        let design = new();
+        b.iter_custom(|iters| timed(&design, threads, iters, operation));
     });
 }
 
@@ -182,7 +222,7 @@ fn timed<D: Design>(design: &D, threads: usize, iters: u64, operation: Operation
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = keyed
 }
 criterion_main!(benches);

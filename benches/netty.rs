@@ -6,6 +6,8 @@
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -28,7 +30,7 @@ const OUTSTANDING: usize = 10_000;
 const TICK: Duration = Duration::from_millis(1);
 
 fn hashed(c: &mut Criterion) {
-    let mut group = c.benchmark_group("netty");
+    let mut group = suite::group(c, "schedule-and-cancel-a-netty-timeout", 1);
     for threads in producers() {
         let timer = || {
             let builder = HashedWheelTimer::builder().tick_duration(TICK);
@@ -39,7 +41,7 @@ fn hashed(c: &mut Criterion) {
             let make = |delay| timer.new_timeout(|_: &Timeout| (), delay).expect("it runs");
             b.iter_custom(|iters| pairs(threads, iters, make, |timeout| timeout.cancel()));
         });
-        group.bench_function(BenchmarkId::new("shared", threads), |b| {
+        group.bench_function(BenchmarkId::new("shared-task", threads), |b| {
             let timer = timer();
             let task: Arc<dyn TimerTask> = (|_: &Timeout| ()).into_task();
             let make = |delay| timer.new_timeout(task.clone(), delay).expect("it runs");
@@ -79,7 +81,7 @@ fn pairs<T>(
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = hashed
 }
 criterion_main!(benches);

@@ -3,6 +3,8 @@
 //! Each thread keeps 10,000 operations waiting under keys out of 100; one more comes, the oldest
 //! ends. Timeouts are long, so that none comes.
 
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -50,10 +52,10 @@ fn register(requests: &Requests, keys: impl Iterator<Item = u64>) -> Delayed<u64
 
 /// Registers one, and forces the oldest.
 fn force(c: &mut Criterion) {
-    let mut group = c.benchmark_group("purgatory/register_and_force");
+    let mut group = suite::group(c, "register-and-end-an-operation", 1);
     for threads in producers() {
         for keys in [1, 3, 8] {
-            let name = BenchmarkId::new(format!("{keys}_keys"), threads);
+            let name = BenchmarkId::new(format!("{keys}-keys"), threads);
             group.bench_function(name, |b| {
                 let requests = Requests::new().expect("an engine starts");
                 b.iter_custom(|iters| forces(&requests, threads, keys, iters));
@@ -86,7 +88,8 @@ fn forces(requests: &Requests, threads: usize, keys: u64, iters: u64) -> Duratio
 
 /// Registers one under a key of its own, and completes it by a check.
 fn complete(c: &mut Criterion) {
-    c.bench_function("purgatory/register_and_check", |b| {
+    let mut group = suite::group(c, "register-and-complete-an-operation", 1);
+    group.bench_function("by-a-check-of-its-key", |b| {
         let requests = Requests::new().expect("an engine starts");
         let mut key = 0;
         b.iter(|| {
@@ -96,15 +99,17 @@ fn complete(c: &mut Criterion) {
             assert_eq!(requests.check_and_complete(&key), 1);
         });
     });
+    group.finish();
 }
 
 /// Checks a key under which so many wait, none of which can complete.
 fn check(c: &mut Criterion) {
-    let mut group = c.benchmark_group("purgatory/check");
+    let mut group = suite::group(c, "check-the-operations-of-a-key", 1);
     for waiting in [0, 1, 100, 10_000] {
+        // A check looks at each of those that wait.
+        group.throughput(Throughput::Elements(waiting.max(1)));
         let requests = Requests::new().expect("an engine starts");
         (0..waiting).for_each(|_| drop(register(&requests, [7].into_iter())));
-        group.throughput(Throughput::Elements(waiting.max(1)));
         group.bench_function(BenchmarkId::from_parameter(waiting), |b| {
             b.iter(|| assert_eq!(requests.check_and_complete(&7), 0));
         });
@@ -114,7 +119,7 @@ fn check(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = force, complete, check
 }
 criterion_main!(benches);

@@ -3,6 +3,8 @@
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -21,7 +23,7 @@ const LIVE: usize = 100_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn reset(c: &mut Criterion) {
-    let mut group = c.benchmark_group("reset");
+    let mut group = suite::group(c, "reset-a-timeout", 1);
     for threads in producers() {
         group.bench_function(BenchmarkId::new("later", threads), |b| {
             let engine = Engine::new().expect("an engine starts");
@@ -51,7 +53,7 @@ fn resets(engine: &Engine, threads: usize, iters: u64) -> Duration {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = reset
 }
 criterion_main!(benches);

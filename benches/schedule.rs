@@ -2,6 +2,8 @@
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/threads.rs"]
 mod threads;
 
@@ -20,9 +22,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUND: u64 = 200_000;
 
 fn schedule(c: &mut Criterion) {
-    let mut group = c.benchmark_group("schedule");
+    let mut group = suite::group(c, "schedule-a-timer", 1);
     for threads in producers() {
-        group.bench_function(BenchmarkId::new("fresh", threads), |b| {
+        group.bench_function(BenchmarkId::new("new-memory", threads), |b| {
             b.iter_custom(|iters| rounds(threads, iters));
         });
     }
@@ -53,7 +55,7 @@ fn rounds(threads: usize, iters: u64) -> Duration {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(3));
+    config = suite::config();
     targets = schedule
 }
 criterion_main!(benches);

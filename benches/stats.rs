@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::{Builder, Clock, Driver, Engine};
 
+#[path = "common/suite.rs"]
+mod suite;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -34,7 +37,7 @@ fn used_by(threads: usize) -> Engine {
 }
 
 fn stats(c: &mut Criterion) {
-    let mut group = c.benchmark_group("stats");
+    let mut group = suite::group(c, "read-statistics", 1);
     for threads in [1, 16, 1000] {
         let engine = used_by(threads);
         for _ in 0..1000 {
@@ -47,11 +50,13 @@ fn stats(c: &mut Criterion) {
         group.bench_function(id("stats"), |b| b.iter(|| black_box(engine.stats())));
         group.bench_function(id("len"), |b| b.iter(|| black_box(engine.len())));
     }
+    group.finish();
+    let mut group = suite::group(c, "take-a-snapshot", 1);
     let engine = used_by(1);
     for n in 0..100_000 {
         engine.schedule_detached(HOUR + HOUR / 10_000 * n, || ()).expect("there is room");
     }
-    group.bench_function("snapshot/100000", |b| b.iter(|| black_box(engine.snapshot())));
+    group.bench_function("of-timers/100000", |b| b.iter(|| black_box(engine.snapshot())));
     group.finish();
 }
 
@@ -82,16 +87,20 @@ fn turns(builder: Builder, iters: u64) -> Duration {
 }
 
 fn fire(c: &mut Criterion) {
-    let mut group = c.benchmark_group("fire");
+    let mut group = suite::group(c, "fire-and-look-for-slow-tasks", 1);
     group.bench_function("plain", |b| b.iter_custom(|iters| turns(Engine::builder(), iters)));
     let timed = || Engine::builder().slow_threshold(HOUR);
     group.bench_function("timed", |b| b.iter_custom(|iters| turns(timed(), iters)));
     if let Ok(clock) = Clock::boottime() {
         let timed = || timed().clock(clock.clone());
-        group.bench_function("timed by boottime", |b| b.iter_custom(|n| turns(timed(), n)));
+        group.bench_function("timed-by-boottime", |b| b.iter_custom(|n| turns(timed(), n)));
     }
     group.finish();
 }
 
-criterion_group!(benches, stats, fire);
+criterion_group! {
+    name = benches;
+    config = suite::config();
+    targets = stats, fire
+}
 criterion_main!(benches);

@@ -1,24 +1,26 @@
-//! The local wheel, operation by operation, with a sorted map of the standard library and the
-//! other classic design, the hashed wheel, beside it: nanoseconds per timer.
+//! The local wheel, operation by operation, with a sorted map of the standard library beside it:
+//! nanoseconds per timer.
 //!
 //! Every round builds a wheel of the size in the name and times one operation on all of its
 //! timers; what criterion calls an iteration is one timer. Deadlines are uniform over a minute
-//! of milliseconds, in an order fixed by a seed. How the two designs are compared is told in
-//! `benches/common/designs.rs`; those benches are called `designs`.
+//! of milliseconds, in an order fixed by a seed.
 //!
-//! `cargo bench -p benches --bench wheel` runs all of it; with `-- designs/short` at the end, a
-//! part.
+//! With `--features studies` there are more sizes, and the other classic design, the hashed wheel
+//! (`benches/common/designs.rs`). `-- designs/short` at the end chooses a part.
 
 #[path = "common/designs.rs"]
 mod designs;
 #[path = "common/rounds.rs"]
 mod rounds;
+#[path = "common/suite.rs"]
+mod suite;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use tickless::Tick;
 use tickless::local::{Key, TimingWheel};
@@ -34,11 +36,17 @@ const SPAN_TICKS: u64 = 60_000;
 
 const SIZES: [usize; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// These sizes; without the large ones if nothing is measured (`cargo test --benches`).
+/// The sizes of the suite.
+const FEW_SIZES: [usize; 2] = [1_000, 100_000];
+
+/// These sizes; without the large ones if nothing is measured (`cargo test --benches`), and only
+/// those of the suite without the feature.
 fn sizes(sizes: &[usize]) -> impl Iterator<Item = usize> {
     let measures = std::env::args().any(|argument| argument == "--bench");
     let largest = if measures { usize::MAX } else { 10_000 };
-    sizes.iter().copied().filter(move |size| *size <= largest)
+    let is_study = cfg!(feature = "studies");
+    let is_wanted = move |size: &usize| is_study || FEW_SIZES.contains(size);
+    sizes.iter().copied().filter(move |size| *size <= largest).filter(is_wanted)
 }
 
 /// A generator with a fixed seed: runs are alike, and its arithmetic costs next to nothing.
@@ -89,6 +97,8 @@ fn processor_time() -> Duration {
 }
 
 type Round = fn(&[Tick]) -> Duration;
+
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
 /// Into an empty wheel whose memory was reserved, but never touched.
 fn insert<D: Design>(deadlines: &[Tick]) -> Duration {
@@ -236,48 +246,44 @@ fn map_expire_by_tick(deadlines: &[Tick]) -> Duration {
     })
 }
 
-fn measure(criterion: &mut Criterion, name: &str, round: Round, span_ticks: u64, all: &[usize]) {
-    let mut group = criterion.benchmark_group(name);
+/// One operation of a design, at each size.
+fn measure(group: &mut Group<'_>, design: &str, round: Round, span_ticks: u64, all: &[usize]) {
     for size in sizes(all) {
         let deadlines = deadlines(size, span_ticks);
-        group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
+        group.bench_function(BenchmarkId::new(design, size), |bencher| {
             bencher.iter_custom(|wanted| per_item(wanted, size as u64, || round(&deadlines)));
         });
     }
 }
 
+/// What a user of a wheel does, how the wheel does it, and how the map does.
+type Deed = (&'static str, Round, Option<Round>);
+
 fn operations(criterion: &mut Criterion) {
-    let wheel: [(&str, Round); 8] = [
-        ("insert", insert::<Hierarchy>),
-        ("insert_recycled", insert_recycled::<Hierarchy>),
-        ("insert_cancel", insert_cancel::<Hierarchy>),
-        ("replace_oldest", replace_oldest::<Hierarchy>),
-        ("cancel", cancel::<Hierarchy>),
-        ("reset", reset::<Hierarchy>),
-        ("expire_by_tick", expire_by_tick::<Hierarchy>),
-        ("expire_by_next", expire_by_next::<Hierarchy>),
+    let deeds: [Deed; 8] = [
+        ("wheel-insert-a-timer", insert::<Hierarchy>, Some(map_insert)),
+        ("wheel-insert-into-used-memory", insert_recycled::<Hierarchy>, None),
+        ("wheel-insert-and-cancel-at-once", insert_cancel::<Hierarchy>, None),
+        ("wheel-replace-the-oldest", replace_oldest::<Hierarchy>, Some(map_replace_oldest)),
+        ("wheel-cancel-a-timer", cancel::<Hierarchy>, None),
+        ("wheel-reset-a-timer", reset::<Hierarchy>, None),
+        ("wheel-fire-tick-by-tick", expire_by_tick::<Hierarchy>, Some(map_expire_by_tick)),
+        ("wheel-fire-by-next-expiration", expire_by_next::<Hierarchy>, None),
     ];
-    for (name, round) in wheel {
-        measure(criterion, name, round, SPAN_TICKS, &SIZES);
-    }
-    let map: [(&str, Round); 3] = [
-        ("map_insert", map_insert),
-        ("map_replace_oldest", map_replace_oldest),
-        ("map_expire_by_tick", map_expire_by_tick),
-    ];
-    for (name, round) in map {
-        // With ten million nobody would wait for it.
-        measure(criterion, name, round, SPAN_TICKS, &SIZES[..4]);
+    for (name, wheel, map) in deeds {
+        let mut group = suite::group(criterion, name, 1);
+        measure(&mut group, "wheel", wheel, SPAN_TICKS, &SIZES);
+        if let Some(map) = map {
+            // With ten million nobody would wait for it.
+            measure(&mut group, "sorted-map", map, SPAN_TICKS, &SIZES[..4]);
+        }
+        group.finish();
     }
 }
 
 criterion_group! {
     name = wheel;
-    config = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(500))
-        .without_plots();
+    config = suite::config();
     targets = operations, designs
 }
 criterion_main!(wheel);

@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # The features are those of the two crates.
-cargo clippy --quiet --locked --all-targets -- -D warnings
+cargo clippy --quiet --locked --package tickless --package tickless-wheel --all-targets -- -D warnings
 cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a \

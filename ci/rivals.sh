@@ -24,3 +24,6 @@ rivals --plots --json "$results/results.jsonl" --out "$results"
 for figure in cancel-heavy-wall reset-cpu scale lateness-1 cascade-second-2; do
     [ -s "$results/$figure.svg" ] || fail "the figure $figure is missing"
 done
+
+echo "== the timers of Java"
+timeout "$LIMIT" benches/rivals/java/run.sh --threads 1,2 --runs 1 --scale 0.001

@@ -15,7 +15,7 @@ use crate::{
     Round, cancel, cancel_random, deadlines, expire_by_leap, expire_by_tick, insert,
     insert_recycled,
 };
-use crate::{filled, measure, sizes, timed};
+use crate::{filled, measure, sizes, suite, timed};
 
 /// A design as it is measured.
 pub(crate) trait Design {
@@ -55,8 +55,8 @@ impl<const SLOTS: u32> Design for Ring<SLOTS> {
     type Wheel = HashedWheel<u64>;
 
     const NAME: &'static str = match SLOTS {
-        512 => "ring_512",
-        65_536 => "ring_65536",
+        512 => "ring-512",
+        65_536 => "ring-65536",
         _ => panic!("a ring without a name"),
     };
 
@@ -65,8 +65,12 @@ impl<const SLOTS: u32> Design for Ring<SLOTS> {
     }
 }
 
-/// Every operation, on both designs, with short delays and long ones.
+/// Every operation, on both designs, with short delays and long ones. This is a study: it takes
+/// some minutes, and is left out of the suite.
 pub(crate) fn designs(criterion: &mut Criterion) {
+    if !cfg!(feature = "studies") {
+        return;
+    }
     compare::<Hierarchy>(criterion);
     compare::<Ring<512>>(criterion);
     compare::<Ring<65_536>>(criterion);
@@ -75,25 +79,26 @@ pub(crate) fn designs(criterion: &mut Criterion) {
 fn compare<D: Design>(criterion: &mut Criterion) {
     let operations: [(&str, Round); 6] = [
         ("insert", insert::<D>),
-        ("insert_recycled", insert_recycled::<D>),
+        ("insert-recycled", insert_recycled::<D>),
         ("cancel", cancel::<D>),
-        ("cancel_random", cancel_random::<D>),
-        ("expire_by_tick", expire_by_tick::<D>),
-        ("expire_by_leap", expire_by_leap::<D>),
+        ("cancel-random", cancel_random::<D>),
+        ("expire-by-tick", expire_by_tick::<D>),
+        ("expire-by-leap", expire_by_leap::<D>),
     ];
     for (delays, span_ticks) in [("short", SHORT_TICKS), ("long", LONG_TICKS)] {
         let name = |operation| format!("designs/{delays}/{operation}/{}", D::NAME);
         for (operation, round) in operations {
-            measure(criterion, &name(operation), round, span_ticks, &SIZES);
+            let mut group = suite::group(criterion, name(operation), 1);
+            measure(&mut group, "timers", round, span_ticks, &SIZES);
         }
-        next_expiration::<D>(criterion, &name("next_expiration"), span_ticks);
+        next_expiration::<D>(criterion, &name("next-expiration"), span_ticks);
     }
-    idle_tick::<D>(criterion, &format!("designs/far/idle_tick/{}", D::NAME));
+    idle_tick::<D>(criterion, &format!("designs/far/idle-tick/{}", D::NAME));
 }
 
 /// One more tick on which nothing is due, while so many timers lie far ahead: time per tick.
 fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
-    let mut group = criterion.benchmark_group(name);
+    let mut group = suite::group(criterion, name, 1);
     for size in sizes(&SIZES) {
         let mut deadlines = deadlines(size, LONG_TICKS);
         deadlines.iter_mut().for_each(|at| *at = at.saturating_add(FAR));
@@ -113,7 +118,7 @@ fn idle_tick<D: Design>(criterion: &mut Criterion, name: &str) {
 
 /// What there is to ask before going to sleep: time per call.
 fn next_expiration<D: Design>(criterion: &mut Criterion, name: &str, span_ticks: u64) {
-    let mut group = criterion.benchmark_group(name);
+    let mut group = suite::group(criterion, name, 1);
     for size in sizes(&SIZES) {
         let (wheel, _) = filled::<D>(&deadlines(size, span_ticks));
         let ask = || black_box(black_box(&wheel).next_expiration());

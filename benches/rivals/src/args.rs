@@ -73,8 +73,9 @@ pub(crate) struct Request {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',',
         value_parser = whole(1, 100_000_000_u64))]
     pub(crate) pending: Vec<u64>,
-    /// For `purgatory-..` and `service`: how many operations come per second, which for `service`
-    /// may be 0: as many as can [default: 10000,50000,100000,500000,1000000; 0,1000000]
+    /// For `purgatory-..`, `service` and `paced`: how many operations come per second, which for
+    /// `service` may be 0: as many as can [default: 10000,50000,100000,500000,1000000; 0,1000000;
+    /// 1000000]
     #[arg(long, value_name = "RATES", value_delimiter = ',',
         value_parser = whole(0, 100_000_000_u64))]
     pub(crate) rates: Vec<u64>,

@@ -15,7 +15,7 @@ pub(crate) enum BenchError {
     /// No contender has this name.
     UnknownContender { name: String, known: Vec<&'static str> },
     /// None of the contenders asked for can do the workload.
-    NothingToDo { workload: &'static str },
+    NothingToDo { workload: &'static str, why: Option<&'static str> },
     /// A contender could not be set up.
     Setup { contender: &'static str, cause: String },
     /// The process that measured failed.
@@ -57,8 +57,9 @@ impl fmt::Display for BenchError {
             BenchError::UnknownContender { name, known } => {
                 write!(f, "no contender is called `{name}`; there are: {}", known.join(", "))
             }
-            BenchError::NothingToDo { workload } => {
-                write!(f, "none of these contenders can do `{workload}`; see --list")
+            BenchError::NothingToDo { workload, why } => {
+                write!(f, "none of these contenders can do `{workload}`; see --list")?;
+                why.map_or(Ok(()), |why| write!(f, " ({why})"))
             }
             BenchError::Setup { contender, cause } => {
                 write!(f, "{contender} did not start: {cause}")

@@ -17,10 +17,11 @@ pub(crate) struct Heap<T> {
     earlier: Condvar,
 }
 
+/// An item that is ordered by its deadline alone.
 #[derive(Debug)]
-struct Entry<T> {
-    deadline: Instant,
-    item: T,
+pub(crate) struct Entry<T> {
+    pub(crate) deadline: Instant,
+    pub(crate) item: T,
 }
 
 // === impl Heap ===

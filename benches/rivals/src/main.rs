@@ -22,6 +22,8 @@
 //!   comes in huge pages where the system has them, and its first touch is part of the CPU time:
 //!   more `--operations` make that less. On how many cores it runs is up to whoever starts it
 //!   (`taskset -c 0` for one).
+//! - `paced` sleeps from round to round as the contender's users would: a thread with the system's
+//!   sleep, a task with tokio's, a worker of `heap-timerfd` on its timerfd.
 //! - tokio is built with `test-util`, for the wheel whose clock stands still: reading its clock
 //!   costs one load more than without.
 

@@ -17,7 +17,8 @@ pub(crate) struct Plan {
     pub(crate) scale: f64,
     pub(crate) tick_us: u64,
     /// What is varied within the workload: timers pending (`scale`), jitter in microseconds
-    /// (`wakeups`), operations per second (`purgatory-..`, `service`); else 0.
+    /// (`wakeups`), operations per second (`purgatory-..`, `service`, `paced`), how timers are
+    /// clustered (`clustered`); else 0.
     pub(crate) variant: u64,
     /// How many operations come (`purgatory-..`).
     pub(crate) operations: u64,

@@ -29,17 +29,20 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<contender::tickless_typed::Typed>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Tasks>>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Threads>>(),
+    Entry::of::<tokio_sleep::Tokio<tokio_sleep::Alternative>>(),
     Entry::of::<contender::delay_queue::MutexDelayQueue>(),
     Entry::of::<contender::hhwt::Hhwt>(),
     Entry::of::<contender::pingora::Pingora>(),
     Entry::of::<contender::async_io_timer::AsyncIo>(),
     Entry::of::<contender::mutex_btreemap::MutexBTreeMap>(),
     Entry::of::<contender::mutex_heap::MutexHeap>(),
+    Entry::of::<contender::heap_timerfd::HeapTimerfd>(),
     Entry::of::<shared_inbox::SharedInbox<shared_inbox::Seg>>(),
     Entry::of::<shared_inbox::SharedInbox<shared_inbox::Stack>>(),
     Entry::of::<floor::Floor<floor::Std>>(),
     #[cfg(target_arch = "x86_64")]
     Entry::of::<floor::Floor<floor::Tsc>>(),
+    Entry::of::<contender::nothing::Nothing>(),
     Entry::of_wheel::<wheels::tickless_wheel::TicklessWheel>(),
     Entry::of_wheel::<wheels::hhwt_quad::HhwtQuad>(),
     Entry::of_wheel::<wheels::delay_queue::Queue>(),
@@ -101,7 +104,7 @@ impl Entry {
     pub(crate) fn able(name: &str, workload: Workload) -> Result<&'static Entry, BenchError> {
         let mut named = Entry::named(name)?.into_iter();
         let able = named.find(|entry| entry.lacks(workload, DEFAULT_TICK_US).is_none());
-        able.ok_or(BenchError::NothingToDo { workload: workload.name() })
+        able.ok_or(BenchError::NothingToDo { workload: workload.name(), why: None })
     }
 
     /// Why it cannot do a workload at a tick, if it cannot.

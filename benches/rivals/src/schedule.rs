@@ -16,7 +16,8 @@ pub(crate) fn plans(request: &Request) -> Result<Vec<Plan>, BenchError> {
             .filter(|entry| entry.lacks(workload, request.tick_us).is_none())
             .collect();
         if able.is_empty() && workloads.len() == 1 {
-            return Err(BenchError::NothingToDo { workload: workload.name() });
+            let why = contenders.iter().find_map(|entry| entry.lacks(workload, request.tick_us));
+            return Err(BenchError::NothingToDo { workload: workload.name(), why });
         }
         for threads in threads(request, workload) {
             for &variant in variants(request, workload) {
@@ -41,7 +42,7 @@ fn threads(request: &Request, workload: Workload) -> Vec<usize> {
 fn variants(request: &Request, workload: Workload) -> &[u64] {
     let chosen = match (workload, workload.kind()) {
         (Workload::Scale, _) => request.pending.as_slice(),
-        (Workload::Service, _) | (_, Kind::Purgatory) => request.rates.as_slice(),
+        (Workload::Service | Workload::Paced, _) | (_, Kind::Purgatory) => request.rates.as_slice(),
         _ => &[],
     };
     if chosen.is_empty() { workload.variants() } else { chosen }

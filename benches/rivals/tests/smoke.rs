@@ -138,6 +138,23 @@ fn a_service_has_its_late_requests_expire_and_no_others() {
 }
 
 #[test]
+fn a_paced_load_is_cancelled_to_the_last_timer_and_its_own_cost_is_told() {
+    check("paced", "1,2", |record| {
+        let is_all = count(record, "cancelled") == n(record) && count(record, "fired") == 0;
+        is_all && record["extra"]["load_cpu_ns_per_op"].as_f64().is_some_and(|ns| ns > 0.0)
+    });
+}
+
+#[test]
+fn timers_of_one_deadline_or_one_timeout_all_fire() {
+    check("clustered", "1,2", |record| {
+        let is_ours = record["contender"].as_str().unwrap().starts_with("tickless");
+        let is_early = is_ours && count(record, "early") > 0;
+        count(record, "fired") == n(record) && count(record, "scheduled") == n(record) && !is_early
+    });
+}
+
+#[test]
 fn fire_all_fires_all() {
     check("fire-all", "1,2", |record| {
         count(record, "fired") == n(record) && count(record, "scheduled") == n(record)
@@ -207,6 +224,25 @@ fn operations_that_are_done_soon_are_completed_or_time_out() {
 #[test]
 fn operations_half_of_which_take_too_long_are_completed_or_time_out() {
     check("purgatory-long", "1", has_ended_all);
+}
+
+/// The flag is the same in the build of the bench and of this test.
+#[test]
+fn a_contender_that_is_not_in_this_build_says_how_to_build_it() {
+    let list = rivals(&["--list"]);
+    assert!(list.contains("tokio-alt"), "{list}");
+    let how = "RUSTFLAGS='--cfg tokio_unstable' cargo run --release -p rivals";
+    assert_eq!(list.contains(how), cfg!(not(tokio_unstable)), "{list}");
+    assert_eq!(able("reset").contains("tokio-alt"), cfg!(tokio_unstable));
+}
+
+#[test]
+fn each_workload_has_a_line_that_tells_what_happens() {
+    let list = rivals(&["--list"]);
+    let lines = list.lines().skip(1).take_while(|line| !line.is_empty());
+    let told: Vec<_> = lines.map(|line| line.split_whitespace().count()).collect();
+    assert_eq!(told.len(), 17);
+    assert!(told.iter().all(|&words| words > 5), "{list}");
 }
 
 #[test]

@@ -94,8 +94,10 @@ impl<K: Ticker> Contender for Floor<K> {
 
     fn lacks(workload: Workload) -> Option<&'static str> {
         match workload {
-            Workload::CancelHeavy | Workload::Reset | Workload::ResetEarlier => None,
-            _ => Some("a floor for cancel-heavy and the resets only"),
+            Workload::CancelHeavy | Workload::Paced | Workload::Reset | Workload::ResetEarlier => {
+                None
+            }
+            _ => Some("a floor for cancel-heavy, paced and the resets only"),
         }
     }
 

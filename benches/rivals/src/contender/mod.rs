@@ -5,9 +5,11 @@
 pub(crate) mod async_io_timer;
 pub(crate) mod delay_queue;
 pub(crate) mod floor;
+pub(crate) mod heap_timerfd;
 pub(crate) mod hhwt;
 pub(crate) mod mutex_btreemap;
 pub(crate) mod mutex_heap;
+pub(crate) mod nothing;
 pub(crate) mod pingora;
 pub(crate) mod shared_inbox;
 pub(crate) mod tickless_closures;

@@ -1,7 +1,9 @@
 //! tokio's `Sleep`: built in its place, polled once, dropped to cancel it.
 //!
 //! Once with tasks for producers, which yield between bursts and run on the workers that also
-//! drive the timers; once with threads of their own that have entered the runtime.
+//! drive the timers; once with threads of their own that have entered the runtime; and once with
+//! tasks and tokio's alternative timer, which has a wheel per worker. That one is unstable: it
+//! takes part if the bench is built with `--cfg tokio_unstable`.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -26,6 +28,13 @@ pub(crate) trait Way: Send + Sync + 'static {
     const ABOUT: &'static str;
     /// Whether they are tasks.
     const HAS_TASKS: bool;
+    /// Why this build cannot measure it, if it cannot.
+    const MISSING: Option<&'static str> = None;
+
+    /// Chooses the timer.
+    fn choose(builder: &mut Builder) {
+        builder.enable_time();
+    }
 }
 
 /// Tasks of the runtime.
@@ -35,6 +44,10 @@ pub(crate) struct Tasks;
 /// Threads that have entered the runtime.
 #[derive(Debug)]
 pub(crate) struct Threads;
+
+/// Tasks of a runtime with the alternative timer.
+#[derive(Debug)]
+pub(crate) struct Alternative;
 
 /// A runtime with a worker per core.
 #[derive(Debug)]
@@ -59,6 +72,21 @@ impl Way for Threads {
     const HAS_TASKS: bool = false;
 }
 
+impl Way for Alternative {
+    const NAME: &'static str = "tokio-alt";
+    const ABOUT: &'static str = "tokio's alternative timer, a wheel per worker; tasks";
+    const HAS_TASKS: bool = true;
+    #[cfg(not(tokio_unstable))]
+    const MISSING: Option<&'static str> = Some(
+        "not in this build; RUSTFLAGS='--cfg tokio_unstable' cargo run --release -p rivals has it",
+    );
+
+    #[cfg(tokio_unstable)]
+    fn choose(builder: &mut Builder) {
+        builder.enable_alt_timer();
+    }
+}
+
 impl<W: Way> Contender for Tokio<W> {
     const NAME: &'static str = W::NAME;
     const ABOUT: &'static str = W::ABOUT;
@@ -70,19 +98,23 @@ impl<W: Way> Contender for Tokio<W> {
         let has_lanes = matches!(
             workload,
             Workload::CancelHeavy
+                | Workload::Clustered
                 | Workload::FireAll
+                | Workload::Paced
                 | Workload::Reset
                 | Workload::ResetEarlier
                 | Workload::Scale
                 | Workload::Service
         );
         let is_same = !W::HAS_TASKS && !has_lanes;
-        is_same.then_some("the same as tokio, whose producers are threads here")
+        W::MISSING.or(is_same.then_some("the same as tokio, whose producers are threads here"))
     }
 
     fn start(_: Setup) -> Result<Tokio<W>, BenchError> {
         let workers = thread::available_parallelism().map_or(1, usize::from);
-        let built = Builder::new_multi_thread().worker_threads(workers).enable_time().build();
+        let mut builder = Builder::new_multi_thread();
+        W::choose(builder.worker_threads(workers));
+        let built = builder.build();
         let failed = |error: std::io::Error| BenchError::Setup {
             contender: Self::NAME,
             cause: error.to_string(),

@@ -14,7 +14,7 @@ pub(crate) struct Churn<P: Producer> {
     oldest: usize,
     random: Random,
     token: u64,
-    steps: u64,
+    left: u64,
     cancelled: u64,
 }
 
@@ -36,7 +36,7 @@ impl<P: Producer> Churn<P> {
             random: Random::new(lane + 1),
             // Tokens differ between threads: some contenders take them for names.
             token: (lane + 1) << 40,
-            steps,
+            left: steps,
             cancelled: 0,
         }
     }
@@ -51,6 +51,13 @@ impl<P: Producer> Churn<P> {
         let delay = delay(&mut self.random);
         self.producer.schedule(self.ring.at(at), delay, self.token);
         self.token += 1;
+    }
+
+    /// So many steps at once.
+    pub(super) fn steps(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.step();
+        }
     }
 
     #[inline]
@@ -70,11 +77,9 @@ impl<P: Producer> Lane for Churn<P> {
     }
 
     fn burst(&mut self) -> bool {
-        let steps = self.steps.min(BURST);
-        for _ in 0..steps {
-            self.step();
-        }
-        self.steps -= steps;
-        self.steps > 0
+        let steps = self.left.min(BURST);
+        self.steps(steps);
+        self.left -= steps;
+        self.left > 0
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fire_all;
 use crate::error::BenchError;
 
 /// What to do with a contender.
@@ -13,7 +14,9 @@ pub(crate) enum Workload {
     Reset,
     ResetEarlier,
     Service,
+    Paced,
     FireAll,
+    Clustered,
     Scale,
     Steady,
     Idle,
@@ -74,13 +77,15 @@ impl Kind {
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 15] = [
+    pub(crate) const ALL: [Workload; 17] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
         Workload::ResetEarlier,
         Workload::Service,
+        Workload::Paced,
         Workload::FireAll,
+        Workload::Clustered,
         Workload::Scale,
         Workload::Steady,
         Workload::Idle,
@@ -100,7 +105,9 @@ impl Workload {
             Workload::Reset => "reset",
             Workload::ResetEarlier => "reset-earlier",
             Workload::Service => "service",
+            Workload::Paced => "paced",
             Workload::FireAll => "fire-all",
+            Workload::Clustered => "clustered",
             Workload::Scale => "scale",
             Workload::Steady => "steady",
             Workload::Idle => "idle",
@@ -132,7 +139,9 @@ impl Workload {
             Workload::Service => {
                 "a server's timeouts, nearly all cancelled; some are moved, some fire"
             }
+            Workload::Paced => "cancel-heavy at 1,000,000 pairs per second, in an open loop",
             Workload::FireAll => "1,000,000 timers within 2 s, all of which fire",
+            Workload::Clustered => "500,000 timers that fire at once; how late is the last?",
             Workload::Scale => "cancel-heavy with up to 10,000,000 timers pending",
             Workload::Steady => "500,000 timers pending, 500,000 per second fire",
             Workload::Idle => "1,000,000 timers pending for an hour, nothing happens for 5 s",
@@ -160,7 +169,9 @@ impl Workload {
     pub(crate) fn threads(self) -> Threads {
         match self {
             Workload::CancelHeavy
+            | Workload::Clustered
             | Workload::FireAll
+            | Workload::Paced
             | Workload::Reset
             | Workload::ResetEarlier
             | Workload::Service => Threads::Any,
@@ -175,6 +186,8 @@ impl Workload {
             Workload::Scale => &[1_000, 100_000, 1_000_000, 10_000_000],
             Workload::Wakeups => &[0, 5_000],
             Workload::Service => &[0, 1_000_000],
+            Workload::Paced => &[1_000_000],
+            Workload::Clustered => &[fire_all::ONE_TIMEOUT, fire_all::ONE_DEADLINE],
             Workload::PurgatoryShort | Workload::PurgatoryLong => {
                 &[10_000, 50_000, 100_000, 500_000, 1_000_000]
             }
@@ -188,9 +201,12 @@ impl Workload {
             Workload::Scale => format!("{variant} pending"),
             Workload::Wakeups => format!("{variant} us of jitter"),
             Workload::Service if variant == 0 => "flat out".to_owned(),
-            Workload::Service | Workload::PurgatoryShort | Workload::PurgatoryLong => {
-                format!("{variant} per s")
-            }
+            Workload::Service
+            | Workload::Paced
+            | Workload::PurgatoryShort
+            | Workload::PurgatoryLong => format!("{variant} per s"),
+            Workload::Clustered if variant == fire_all::ONE_TIMEOUT => "one timeout".to_owned(),
+            Workload::Clustered => "one deadline".to_owned(),
             _ => String::new(),
         }
     }
@@ -210,7 +226,13 @@ impl Workload {
                 ("early", "early"),
                 ("resident MB", "resident_mb"),
             ],
-            Workload::FireAll | Workload::Single => &[
+            Workload::Paced => &[
+                ("timers' cpu ns", "timers_cpu_ns_per_op"),
+                ("load's cpu ns", "load_cpu_ns_per_op"),
+                ("per s", "per_s"),
+                ("late rounds", "late_rounds"),
+            ],
+            Workload::FireAll | Workload::Clustered | Workload::Single => &[
                 ("p50 us", "late_us.p50"),
                 ("p99 us", "late_us.p99"),
                 ("p99.9 us", "late_us.p999"),

@@ -9,6 +9,7 @@ mod idle;
 mod kind;
 mod outcome;
 mod pace;
+mod paced;
 mod purgatory;
 mod reset;
 mod service;
@@ -36,7 +37,9 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
         Workload::Reset => reset::run::<C>(plan, reset::HEARTBEATS),
         Workload::ResetEarlier => reset::run::<C>(plan, reset::BOTH_WAYS),
         Workload::Service => service::run::<C>(plan),
-        Workload::FireAll => fire_all::run::<C>(plan),
+        Workload::Paced => paced::run::<C>(plan),
+        Workload::FireAll => fire_all::run::<C>(plan, fire_all::SPREAD),
+        Workload::Clustered => fire_all::run::<C>(plan, fire_all::clustered(plan.variant)),
         Workload::Scale => cancel_heavy::run_among_others::<C>(plan),
         Workload::Steady => steady::run::<C>(plan),
         Workload::Idle => idle::run::<C>(plan),

@@ -9,11 +9,11 @@
 //! that came, and then all answers. The variant says how many calls per second come, over all
 //! threads; 0: as many as can be made.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use super::{Outcome, setup};
-use crate::contender::{Contender, Producer, Setup};
+use crate::contender::nothing::Nothing;
+use crate::contender::{Contender, Producer};
 use crate::drive::{self, Lane};
 use crate::error::BenchError;
 use crate::lateness::Lateness;
@@ -72,9 +72,6 @@ struct Server<P: Producer> {
     calls: u64,
     late_answers: u64,
 }
-
-/// The load without timers: what it costs itself.
-struct Nothing;
 
 /// Measures a contender.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
@@ -260,39 +257,5 @@ impl<P: Producer> Lane for Server<P> {
         let next =
             Duration::from_nanos(self.begun_ns) + pace.mul_f64((self.step - self.warm_up) as f64);
         next.saturating_sub(Duration::from_nanos(clock::now_ns()))
-    }
-}
-
-// === impl Nothing ===
-
-impl Contender for Nothing {
-    const NAME: &'static str = "nothing";
-    const ABOUT: &'static str = "the load without timers";
-    const FIRES: bool = false;
-
-    type Timer = ();
-    type Producer = Nothing;
-
-    fn start(_: Setup) -> Result<Nothing, BenchError> {
-        Ok(Nothing)
-    }
-
-    fn producer(&self) -> Nothing {
-        Nothing
-    }
-}
-
-impl Producer for Nothing {
-    type Timer = ();
-
-    #[inline(never)]
-    fn schedule(&mut self, _: Pin<&mut ()>, delay: Duration, token: u64) {
-        std::hint::black_box((delay, token));
-    }
-
-    #[inline(never)]
-    fn cancel(&mut self, timer: Pin<&mut ()>) -> bool {
-        std::hint::black_box(timer);
-        true
     }
 }

@@ -1,0 +1,126 @@
+//! Timeouts and resets of asynchronous code, with this crate and with tokio's own timer, on the
+//! same tokio runtime; and the CPU time that they take.
+//!
+//! *timeout-around-a-future*: a timeout of 5 s around a future that is ready at its second poll, so
+//! that a timer is scheduled and cancelled; *-ready-future*: ready at the first poll, which needs
+//! no timer; *reset-a-sleep*: a sleep that waits is moved on by 5 s and polled; *await-a-sleep*: a
+//! hundred sleeps of a millisecond are awaited together.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::runtime::{Builder, Runtime};
+
+const LONG: Duration = Duration::from_secs(5);
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The work whose sleeps fire.
+pub(crate) const CROWDED: &str = "await-a-sleep";
+
+/// Sleeps that are awaited together.
+pub(crate) const CROWD: u64 = 100;
+
+/// Ready at the second poll.
+struct Soon(bool);
+
+/// So many operations.
+pub(crate) type Body = fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Something to do, with this crate and with tokio.
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    pub(crate) ours: Body,
+    pub(crate) theirs: Body,
+}
+
+impl Future for Soon {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The bodies of one side: both have the same names.
+macro_rules! bodies {
+    ($($side:ident)::+, $Instant:ty) => {{
+        use $($side)::+ as side;
+        let bodies: [Body; 4] = [
+            |ops| Box::pin(async move {
+                for _ in 0..ops {
+                    assert!(side::timeout(LONG, Soon(false)).await.is_ok());
+                }
+            }),
+            |ops| Box::pin(async move {
+                for _ in 0..ops {
+                    assert!(side::timeout(LONG, ready(())).await.is_ok());
+                }
+            }),
+            |ops| Box::pin(async move {
+                let mut sleep = std::pin::pin!(side::sleep(LONG));
+                for _ in 0..ops {
+                    sleep.as_mut().reset(<$Instant>::now() + LONG);
+                    assert!(futures_util::poll!(&mut sleep).is_pending());
+                }
+            }),
+            |ops| Box::pin(async move {
+                for _ in 0..ops / CROWD {
+                    join_all((0..CROWD).map(|_| side::sleep(MS))).await;
+                }
+            }),
+        ];
+        bodies
+    }};
+}
+
+/// Everything that is measured.
+pub(crate) fn works() -> Vec<Work> {
+    let (ours, theirs) = (bodies!(tickless, Instant), bodies!(tokio::time, tokio::time::Instant));
+    let names =
+        ["timeout-around-a-future", "timeout-around-a-ready-future", "reset-a-sleep", CROWDED];
+    let work = |((ours, theirs), name)| Work { name, ours, theirs };
+    ours.into_iter().zip(theirs).zip(names).map(work).collect()
+}
+
+/// What the process has used so far.
+fn cpu() -> Duration {
+    #[cfg(unix)]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes a `timespec`, and this is one.
+        let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+        assert_eq!(failed, 0, "the system tells a process's CPU time");
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    #[cfg(not(unix))]
+    panic!("only Unix systems tell what a process has used");
+}
+
+/// A runtime with so many threads.
+pub(crate) fn runtime(threads: u64) -> Runtime {
+    let runtime = match threads {
+        1 => Builder::new_current_thread().enable_time().build(),
+        _ => Builder::new_multi_thread().worker_threads(threads as usize).enable_time().build(),
+    };
+    runtime.expect("a runtime starts")
+}
+
+/// The CPU time of the process for `each` operations in each of so many tasks.
+pub(crate) fn round(runtime: &Runtime, threads: u64, body: Body, each: u64) -> Duration {
+    let begin = cpu();
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..threads).map(|_| tokio::spawn(body(each))).collect();
+        for task in tasks {
+            task.await.expect("a body does not panic");
+        }
+    });
+    cpu() - begin
+}
