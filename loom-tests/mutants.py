@@ -41,7 +41,7 @@ SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
-HOLD, SIGNAL = "src/protocol/hold.rs", "src/protocol/signal.rs"
+HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
@@ -872,49 +872,31 @@ MUTANTS = {
                              "                self.wake(sleepers);\n                return")])],
     ),
     # WAKER
-    "a poll finds the end without Acquire": (
-        "waker", [(SIGNAL, [("compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Acquire)",
-                             "compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed)")])],
+    "an exchange does not mind that the entry was unlinked": (
+        "waker", [(HOLDER, [("            false => Exchange::Unlinked(old, deadline),\n",
+                             "            false => Exchange::Done(old),\n")])],
     ),
-    "a ring without Acquire": (
-        "waker", [(SIGNAL, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Release)")])],
+    "an exchange puts the new payload before the entry is vacated": (
+        "waker", [(HOLDER, [("        let Some((old, _)) = (unsafe { self.cancel() }) else {\n            return Exchange::Gone(payload);\n        };\n"
+                             "        // SAFETY: the caller is now the producer of the vacancy.\n"
+                             "        unsafe { self.put_payload(payload) };\n",
+                             "        // SAFETY: none.\n        let old = unsafe { self.take_payload() };\n"
+                             "        // SAFETY: none.\n        unsafe { self.put_payload(payload) };\n"
+                             "        // SAFETY: none.\n        if unsafe { self.vacate() }.is_none() {\n            return Exchange::Gone(old);\n        }\n")])],
     ),
-    "a ring without Release": (
-        "waker", [(SIGNAL, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Acquire)")])],
+    "an exchange takes the seat whatever became of the entry": (
+        "waker", [(HOLDER, [("        match unsafe { self.take_seat(deadline, true) } {\n",
+                             "        match unsafe { self.take_seat(deadline, true) || self.word.swap(self.word().pending(deadline, true).0, Ordering::AcqRel) > 0 } {\n")])],
     ),
-    "a poll takes its mark away without Release": (
-        "waker", [(SIGNAL, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
-                             "compare_exchange(BUSY, 0, Ordering::Relaxed, Ordering::Acquire)")])],
+    "an exchange lets go of the handle": (
+        "waker", [(HOLDER, [("self.take_seat(deadline, true)", "self.take_seat(deadline, false)")])],
     ),
-    "a poll finds at its end that it has rung without Acquire": (
-        "waker", [(SIGNAL, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
-                             "compare_exchange(BUSY, 0, Ordering::Release, Ordering::Relaxed)")])],
+    "an entry that is filed again is not the handle's": (
+        "waker", [(EXCHANGED, [("self.push(shared, shard, deadline, now, entry, true)", "self.push(shared, shard, deadline, now, entry, false)")])],
     ),
-    "a ring leaves the slot without Release": (
-        "waker", [(SIGNAL, [("self.word.store(OVER | DONE, Ordering::Release)",
-                             "self.word.store(OVER | DONE, Ordering::Relaxed)")])],
-    ),
-    "a signal is armed again without Acquire": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE", "self.word.load(Ordering::Relaxed) & DONE")])],
-    ),
-    "a signal is armed again before the last ring has left it": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & OVER == 0")])],
-    ),
-    "a signal is armed again before the last ring has come": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & BUSY != 0")])],
-    ),
-    "a ring does not mind a poll": (
-        "waker", [(SIGNAL, [("        if before != 0 {\n", "        if before & OVER != 0 {\n")])],
-    ),
-    "a ring does not mind that it was hushed": (
-        "waker", [(SIGNAL, [("        if before != 0 {\n", "        if before & BUSY != 0 {\n")])],
-    ),
-    "a ring says that it has left the slot before it has": (
-        "waker", [(SIGNAL, [("        let waker = unsafe { self.take() };\n", ""),
-                            ("        waker\n    }\n", "        // SAFETY: none.\n        unsafe { self.take() }\n    }\n")])],
-    ),
-    "a poll overlooks that it has rung meanwhile": (
-        "waker", [(SIGNAL, [("        mem::forget(self);\n        waits\n", "        mem::forget(self);\n        waits || true\n")])],
+    "an entry that could not be filed again is not stranded": (
+        "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, and armed as held.\n"
+                               "                unsafe { self.strand(shared, entry) };\n", "")])],
     ),
     # HEARTBEAT
     "a beat without Release": (

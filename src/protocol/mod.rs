@@ -1,7 +1,6 @@
 //! The words that decide the races of the higher-level APIs: small state machines over one atomic
 //! each, which the models build as they are.
 //!
-//! - [`signal`]: between a future's poll and the end of its timer (WAKER).
 //! - [`hold`]: which thread may touch an operation of the purgatory or a thing that repeats, and
 //!   how it ended (HOLD); [`ends`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
@@ -13,6 +12,5 @@ pub mod gate;
 pub mod generations;
 pub mod hold;
 pub mod pulse;
-pub mod signal;
 
 pub use ends::{Decision, End};
