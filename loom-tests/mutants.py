@@ -44,6 +44,7 @@ NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/recla
 HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
+TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
@@ -898,6 +899,23 @@ MUTANTS = {
         "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, and armed as held.\n"
                                "                unsafe { self.strand(shared, entry) };\n", "")])],
     ),
+    # TWIN
+    "an owner that is alone does not see the others go": (
+        "twin", [(TWIN, [("owners.load(Ordering::Acquire) == 1", "owners.load(Ordering::Relaxed) == 1")])],
+    ),
+    "an owner goes without Release": (
+        "twin", [(TWIN, [("owners.fetch_sub(1, Ordering::AcqRel)", "owners.fetch_sub(1, Ordering::Acquire)")])],
+    ),
+    "the last owner goes without Acquire": (
+        "twin", [(TWIN, [("owners.fetch_sub(1, Ordering::AcqRel)", "owners.fetch_sub(1, Ordering::Release)")])],
+    ),
+    "two owners both find that they are not alone": (
+        "twin", [(TWIN, [("        if is_alone || owners.fetch_sub(1, Ordering::AcqRel) == 1 {\n",
+                           "        if !is_alone {\n            owners.fetch_sub(1, Ordering::AcqRel);\n        }\n        if is_alone {\n")])],
+    ),
+    "an owner is made without being counted": (
+        "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
+    ),
     # HEARTBEAT
     "a beat without Release": (
         "heartbeat", [(PULSE, [("self.last_ns.fetch_update(Ordering::Release, Ordering::Acquire, later)",
@@ -960,28 +978,14 @@ MUTANTS = {
     ),
     # KEYED
     "an early arrival is not heard of": (
-        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
-                            "        was == Err(OPEN)\n",
-                            "        self.word.load(Ordering::Relaxed) == OPEN\n")])],
+        "keyed", [(GATE, [("        if was == MAKING {\n            self.word.store(EARLY, Ordering::Relaxed);\n        }\n", "")])],
     ),
-    "an early arrival looks under the key and finds nothing": (
-        "keyed", [(GATE, [("        was == Err(OPEN)\n", "        was.is_ok() || was == Err(OPEN)\n"),
-                            ("self.word.compare_exchange(MAKING, EARLY, ", "self.word.compare_exchange(MAKING, OPEN, "),
-                            ("self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
-                             "self.word.swap(OPEN, Ordering::Relaxed) != OVER")])],
+    "a gate is opened although the timer was early": (
+        "keyed", [(GATE, [("        let may = self.word.load(Ordering::Relaxed) == MAKING;\n",
+                            "        let may = self.word.load(Ordering::Relaxed) != OVER;\n")])],
     ),
-    "a gate is opened by load and store": (
-        "keyed", [(GATE, [("        self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()\n",
-                            "        let may = self.word.load(Ordering::Relaxed) == MAKING;\n"
-                            "        if may {\n            self.word.store(OPEN, Ordering::Relaxed);\n        }\n"
-                            "        may\n")])],
-    ),
-    "a gate is found early by load and store": (
-        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
-                            "        was == Err(OPEN)\n",
-                            "        let was = self.word.load(Ordering::Relaxed);\n"
-                            "        if was == MAKING {\n            self.word.store(EARLY, Ordering::Relaxed);\n        }\n"
-                            "        was == OPEN\n")])],
+    "who arrives at an open gate is early": (
+        "keyed", [(GATE, [("        if was == MAKING {\n", "        if was != OVER {\n"), ("        was == OPEN\n", "        false\n")])],
     ),
     "a gate that was early stays shut for good": (
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],

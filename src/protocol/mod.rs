@@ -6,11 +6,13 @@
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
 //! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
 //!   that finds it due (KEYED).
+//! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
 
 pub mod ends;
 pub mod gate;
 pub mod generations;
 pub mod hold;
 pub mod pulse;
+pub mod twin;
 
 pub use ends::{Decision, End};
