@@ -5,6 +5,8 @@
 use std::time::Instant;
 
 use crate::entry::Reset;
+#[cfg(feature = "keyed")]
+use crate::sync::prefetch;
 use crate::time::Tick;
 
 use super::Handle;
@@ -45,6 +47,13 @@ impl<T: Send + 'static> Handle<T> {
     pub(crate) fn postpone(&mut self, deadline: Tick) -> bool {
         // SAFETY: this is the handle.
         matches!(unsafe { self.as_entry().reset(deadline) }, Reset::Moved)
+    }
+
+    /// Starts to load the timer's entry into the processor's cache.
+    #[cfg(feature = "keyed")]
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(self.entry().as_ptr());
     }
 
     /// The tick at which the timer is due, or was.

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! The timer's task is a [`Ringer`], which holds the waker of the task that polled last, and
+//! The timer's task is a [`Ringer`] (`ringer`), which holds the waker of the task that polled last, and
 //! nothing else is shared. A poll by the same task reads the timer's state. A poll by another task
 //! exchanges the ringer, in the timer's entry: it vacates the entry and takes the seat again.
 //!
@@ -25,20 +25,20 @@
 //!
 //! *Orderings*: WAKER.
 //!
-//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
-//! `tests/future_alloc.rs`, `tests/future_executors.rs`.
+//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/future_sleep.rs`, `tests/future_ends.rs`,
+//! `tests/future_races.rs`, `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
 use std::pin::Pin;
-use std::ptr;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Runs, Task};
 use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::error::ScheduleReason;
+
+use super::ringer::{Ringer, WakerId, hush};
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus the time that the system and the executor need to wake the task).
@@ -49,7 +49,8 @@ use crate::error::ScheduleReason;
 /// reused.
 ///
 /// A different task may poll it each time; it wakes the task that polled last. A poll by another
-/// task than the last one costs two compare-and-swaps more. Dropping it cancels its timer. Once ready it stays ready until it is reset.
+/// task than the last one costs two compare-and-swaps more. Dropping it cancels its timer. Once
+/// ready it stays ready until it is reset.
 ///
 /// It is `Unpin`: `&mut sleep` is a future, too, so that a `select!` in a loop needs no pinning.
 /// It is cancel safe.
@@ -91,14 +92,6 @@ pub struct Sleep {
     waker: WakerId,
 }
 
-/// The identity of a waker: wakers with the same identity, which exist at the same time, wake the
-/// same task.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct WakerId {
-    data: usize,
-    vtable: usize,
-}
-
 /// Why an engine cannot tell when a deadline has passed: it did not take the timer, or it stopped
 /// meanwhile. If the engine is full, polling again retries.
 ///
@@ -120,12 +113,6 @@ struct WakerId {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type SleepError = ScheduleReason;
-
-/// The task of a sleep's timer. Rings when it is run or dropped: it wakes the task that waits.
-struct Ringer {
-    /// `Some` until it rings.
-    waker: Option<Waker>,
-}
 
 /// Waits for `delay`, counted from this call, on the [global engine](Engine::global).
 ///
@@ -347,60 +334,6 @@ debug! { impl[] Sleep[] {
     deadline = |this| this.deadline,
     is_elapsed = |this| this.is_elapsed(),
 } }
-
-// === impl Ringer ===
-
-impl Ringer {
-    /// A task that rings for the task of this waker.
-    ///
-    /// # Panics
-    /// If the waker's `clone` panics.
-    #[inline]
-    fn task(waker: &Waker) -> Task {
-        Task::of(Ringer { waker: Some(waker.clone()) })
-    }
-}
-
-impl Runs for Ringer {
-    fn run(self) {
-        drop(self);
-    }
-}
-
-impl Drop for Ringer {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
-/// Drops a ringer that came back, without waking the task.
-///
-/// # Panics
-/// If the waker's `drop` panics.
-///
-/// # Safety
-/// The task was made by [`Ringer::task`].
-#[inline]
-unsafe fn hush(ringer: Task) {
-    // SAFETY: passed on to the caller.
-    let mut ringer: Ringer = unsafe { ringer.into_value() };
-    drop(ringer.waker.take());
-}
-
-// === impl WakerId ===
-
-impl WakerId {
-    /// Of no waker.
-    const NONE: WakerId = WakerId { data: 0, vtable: 0 };
-
-    #[inline]
-    fn of(waker: &Waker) -> WakerId {
-        WakerId { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
-    }
-}
 
 // === impl SleepError ===
 

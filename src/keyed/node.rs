@@ -5,8 +5,9 @@
 //! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
 //! timer out already, or if the ticket waits in a queue to be run.
 //!
-//! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that the engine holds. The
-//! closure is not in the node, so that a reference to a node keeps no closure alive.
+//! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that
+//! the engine holds. The closure is not in the node, so that a reference to a node keeps no closure
+//! alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.

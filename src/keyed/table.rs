@@ -104,7 +104,8 @@ impl<K> Table<K> {
         // The arguments that are not used are dropped after the lock is released.
         let hash = node.hash;
         let mut part = lock(self.part(hash));
-        let other = part.find_mut(hash, |other| other.hash == hash && other.node.key == node.key);
+        let is_it = |other: &Waiting<K>| other.has(hash) && other.node.key == node.key;
+        let other = part.find_mut(hash, is_it);
         if other.is_some() && rule == Rule::IfAbsent {
             return Entered::Occupied(task);
         }
@@ -131,7 +132,7 @@ impl<K> Table<K> {
         look: impl FnOnce(&mut Waiting<K>) -> R,
     ) -> Option<R> {
         let mut part = lock(self.part(hash));
-        part.find_mut(hash, |other| other.hash == hash && is_it(&other.node)).map(look)
+        part.find_mut(hash, |other| other.has(hash) && is_it(&other.node)).map(look)
     }
 
     /// Takes out the timer of this hash whose node fits `is_it`, if `may` allows it.
@@ -185,7 +186,7 @@ fn take_from<K>(
     is_it: impl Fn(&Twin<Node<K>>) -> bool,
     may: impl FnOnce(&mut Waiting<K>) -> bool,
 ) -> Option<Waiting<K>> {
-    let is_it = |other: &Waiting<K>| other.hash == hash && is_it(&other.node);
+    let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
     let mut place = part.find_entry(hash, is_it).ok()?;
     if !may(place.get_mut()) {
         return None;
@@ -207,6 +208,17 @@ fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
 // === impl Waiting ===
 
 impl<K> Waiting<K> {
+    /// Whether its key has this hash, so that it is nearly certainly the timer that is looked for.
+    #[inline]
+    fn has(&self, hash: u64) -> bool {
+        let has = self.hash == hash;
+        if has {
+            // The entry is fetched while the node is, which has the key.
+            self.handle.prefetch();
+        }
+        has
+    }
+
     /// Lets ticket `generation` count from now on, with `handle` of its timer, unless it comes too
     /// late or too early for that. Leaves the handle of the timer that is not needed in `handle`.
     pub(super) fn rearm(&mut self, generation: u64, handle: &mut Handle) -> Armed {
