@@ -97,8 +97,8 @@ impl Hand {
         true
     }
 
-    /// Gives the timer another payload, due at the same time. `true`: that one waits now, in place of
-    /// the old one.
+    /// Gives the timer another payload, due at the same time. `true`: that one waits now, in place
+    /// of the old one.
     pub fn exchange(&mut self, timer: &mut Timer, now: u64) -> bool {
         let World { shared, shard, book, .. } = &*self.world;
         let deadline = timer.entry().word().deadline();

@@ -159,7 +159,10 @@ impl VTable {
     #[cfg(not(any(loom, shuttle)))]
     const fn of_value<R: Runs>() -> VTable {
         // SAFETY: the caller's data is an `R`, which is consumed.
-        VTable { run: |data| unsafe { data.cast::<R>().read().run() }, drop: VTable::drop_of::<R>() }
+        VTable {
+            run: |data| unsafe { data.cast::<R>().read().run() },
+            drop: VTable::drop_of::<R>(),
+        }
     }
 
     const fn drop_of<F>() -> Option<unsafe fn(*mut ())> {

@@ -4,9 +4,9 @@
 //! word. It is retried only if the reaper re-filed the entry in between, which happens once per
 //! level.
 //!
-//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER. Every CAS is AcqRel: the release half
-//! publishes what this thread wrote (a payload), and the acquire half lets the winner see what the
-//! previous one wrote.
+//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER. Every CAS is AcqRel: the release
+//! half publishes what this thread wrote (a payload), and the acquire half lets the winner see what
+//! the previous one wrote.
 
 use crate::sync::Ordering;
 use crate::time::Tick;
@@ -190,9 +190,9 @@ impl<T> Entry<T> {
     /// The CAS that decides every race.
     #[inline]
     pub(super) fn cas(&self, from: Word, to: Word) -> bool {
-        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER): AcqRel - see the file's header. Acquire
-        // on failure: a seat that could not be taken was unlinked, and the reaper's earlier write
-        // to the entry (its place) comes before what the producer writes now.
+        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER): AcqRel - see the file's header.
+        // Acquire on failure: a seat that could not be taken was unlinked, and the reaper's earlier
+        // write to the entry (its place) comes before what the producer writes now.
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! The timer's task is a [`Ringer`] (`ringer`), which holds the waker of the task that polled last, and
-//! nothing else is shared. A poll by the same task reads the timer's state. A poll by another task
+//! The timer's task is a [`Ringer`] (`ringer`), which holds the waker of the task that polled last.
+//! Nothing else is shared. A poll by the same task reads the timer's state. A poll by another task
 //! exchanges the ringer, in the timer's entry: it vacates the entry and takes the seat again.
 //!
 //! ```text

@@ -1,8 +1,9 @@
 //! A timeout: the caller's handle, the engine's reference, and what a dispatcher gets.
 //!
-//! *Owner*: shared by reference count (`protocol/twin.rs`). While a timeout waits, the engine holds one reference as the
-//! payload ([`Pending`]). A timeout knows its timer by number, so a waiting timeout keeps no engine
-//! alive, and creating one touches no reference count that all threads share.
+//! *Owner*: shared by reference count (`protocol/twin.rs`). While a timeout waits, the engine holds
+//! one reference as the payload ([`Pending`]). A timeout knows its timer by number, so a waiting
+//! timeout keeps no engine alive, and creating one touches no reference count that all threads
+//! share.
 //!
 //! ```text
 //!              cancel, stop, or the end of the timer

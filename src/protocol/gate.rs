@@ -17,8 +17,8 @@
 //!   enters the timer. If it cannot open the gate, the timer has been due already: the maker enters
 //!   nothing, shuts the gate and schedules the timer once more, for now.
 //! - The thread to which the engine hands the timer *arrives*, under the same lock. If the gate is
-//!   open it looks for the timer under the key, which decides (see `keyed/table.rs`). If the gate is
-//!   not open it goes away, and the maker will find out.
+//!   open it looks for the timer under the key, which decides (see `keyed/table.rs`). If not, it
+//!   goes away, and the maker will find out.
 //! - The thread that has taken the timer from under its key *ends* it. This saves later arrivals
 //!   the lock, under which they would find nothing.
 //!
@@ -27,8 +27,8 @@
 //!
 //! *Orderings*: KEYED. `Relaxed` throughout: `open` and `arrive` run under the lock of the key, so
 //! one of them is first, and neither needs an atomic update. The lock publishes the data. `shut`
-//! runs while the engine does not have the timer, so nobody arrives. An `end` may meet an arrival at
-//! a timer that its maker gives up: whichever writes last, nothing is under the key. The word is
+//! runs while the engine does not have the timer, so nobody arrives. An `end` may meet an arrival
+//! at a timer that its maker gives up: whichever writes last, nothing is under the key. The word is
 //! atomic because a thread asks without the lock whether the timer `is_over`.
 //!
 //! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.

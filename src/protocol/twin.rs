@@ -2,8 +2,8 @@
 //!
 //! A door's timer has two ends, the caller's (or the map's) and the engine's, which share one
 //! allocation. With a plain reference count the second end costs an atomic update when it is made,
-//! and each end costs one when it goes. Here the count begins at two, and an owner that finds itself
-//! the only one writes nothing. That leaves one update in the life of a timer.
+//! and each end costs one when it goes. Here the count begins at two, and an owner that finds that
+//! it is alone writes nothing. That leaves one update in the life of a timer.
 //!
 //! *Owner*: each [`Twin`], on any thread.
 //!
