@@ -158,8 +158,8 @@ impl VTable {
 
     #[cfg(not(any(loom, shuttle)))]
     const fn of_value<R: Runs>() -> VTable {
-        // SAFETY: the caller's data is an `R`, which is consumed.
         VTable {
+            // SAFETY: the caller's data is an `R`, which is consumed.
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
         }
