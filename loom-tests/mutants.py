@@ -41,9 +41,10 @@ SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
-HOLD, SIGNAL = "src/protocol/hold.rs", "src/protocol/signal.rs"
+HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
+TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
@@ -902,49 +903,48 @@ MUTANTS = {
                              "                self.wake(sleepers);\n                return")])],
     ),
     # WAKER
-    "a poll finds the end without Acquire": (
-        "waker", [(SIGNAL, [("compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Acquire)",
-                             "compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed)")])],
+    "an exchange does not mind that the entry was unlinked": (
+        "waker", [(HOLDER, [("            false => Exchange::Unlinked(old, deadline),\n",
+                             "            false => Exchange::Done(old),\n")])],
     ),
-    "a ring without Acquire": (
-        "waker", [(SIGNAL, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Release)")])],
+    "an exchange puts the new payload before the entry is vacated": (
+        "waker", [(HOLDER, [("        let Some((old, _)) = (unsafe { self.cancel() }) else {\n            return Exchange::Gone(payload);\n        };\n"
+                             "        // SAFETY: the caller is now the producer of the vacancy.\n"
+                             "        unsafe { self.put_payload(payload) };\n",
+                             "        // SAFETY: none.\n        let old = unsafe { self.take_payload() };\n"
+                             "        // SAFETY: none.\n        unsafe { self.put_payload(payload) };\n"
+                             "        // SAFETY: none.\n        if unsafe { self.vacate() }.is_none() {\n            return Exchange::Gone(old);\n        }\n")])],
     ),
-    "a ring without Release": (
-        "waker", [(SIGNAL, [("fetch_or(OVER, Ordering::AcqRel)", "fetch_or(OVER, Ordering::Acquire)")])],
+    "an exchange takes the seat whatever became of the entry": (
+        "waker", [(HOLDER, [("        match unsafe { self.take_seat(deadline, true) } {\n",
+                             "        match unsafe { self.take_seat(deadline, true) || self.word.swap(self.word().pending(deadline, true).0, Ordering::AcqRel) > 0 } {\n")])],
     ),
-    "a poll takes its mark away without Release": (
-        "waker", [(SIGNAL, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
-                             "compare_exchange(BUSY, 0, Ordering::Relaxed, Ordering::Acquire)")])],
+    "an exchange lets go of the handle": (
+        "waker", [(HOLDER, [("self.take_seat(deadline, true)", "self.take_seat(deadline, false)")])],
     ),
-    "a poll finds at its end that it has rung without Acquire": (
-        "waker", [(SIGNAL, [("compare_exchange(BUSY, 0, Ordering::Release, Ordering::Acquire)",
-                             "compare_exchange(BUSY, 0, Ordering::Release, Ordering::Relaxed)")])],
+    "an entry that is filed again is not the handle's": (
+        "waker", [(EXCHANGED, [("self.push(shared, shard, deadline, now, entry, true)", "self.push(shared, shard, deadline, now, entry, false)")])],
     ),
-    "a ring leaves the slot without Release": (
-        "waker", [(SIGNAL, [("self.word.store(OVER | DONE, Ordering::Release)",
-                             "self.word.store(OVER | DONE, Ordering::Relaxed)")])],
+    "an entry that could not be filed again is not stranded": (
+        "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, and armed as held.\n"
+                               "                unsafe { self.strand(shared, entry) };\n", "")])],
     ),
-    "a signal is armed again without Acquire": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE", "self.word.load(Ordering::Relaxed) & DONE")])],
+    # TWIN
+    "an owner that is alone does not see the others go": (
+        "twin", [(TWIN, [("owners.load(Ordering::Acquire) == 1", "owners.load(Ordering::Relaxed) == 1")])],
     ),
-    "a signal is armed again before the last ring has left it": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & OVER == 0")])],
+    "an owner goes without Release": (
+        "twin", [(TWIN, [("owners.fetch_sub(1, Ordering::AcqRel)", "owners.fetch_sub(1, Ordering::Acquire)")])],
     ),
-    "a signal is armed again before the last ring has come": (
-        "waker", [(SIGNAL, [("self.word.load(Ordering::Acquire) & DONE == 0", "self.word.load(Ordering::Acquire) & BUSY != 0")])],
+    "the last owner goes without Acquire": (
+        "twin", [(TWIN, [("owners.fetch_sub(1, Ordering::AcqRel)", "owners.fetch_sub(1, Ordering::Release)")])],
     ),
-    "a ring does not mind a poll": (
-        "waker", [(SIGNAL, [("        if before != 0 {\n", "        if before & OVER != 0 {\n")])],
+    "two owners both find that they are not alone": (
+        "twin", [(TWIN, [("        if is_alone || owners.fetch_sub(1, Ordering::AcqRel) == 1 {\n",
+                           "        if !is_alone {\n            owners.fetch_sub(1, Ordering::AcqRel);\n        }\n        if is_alone {\n")])],
     ),
-    "a ring does not mind that it was hushed": (
-        "waker", [(SIGNAL, [("        if before != 0 {\n", "        if before & BUSY != 0 {\n")])],
-    ),
-    "a ring says that it has left the slot before it has": (
-        "waker", [(SIGNAL, [("        let waker = unsafe { self.take() };\n", ""),
-                            ("        waker\n    }\n", "        // SAFETY: none.\n        unsafe { self.take() }\n    }\n")])],
-    ),
-    "a poll overlooks that it has rung meanwhile": (
-        "waker", [(SIGNAL, [("        mem::forget(self);\n        waits\n", "        mem::forget(self);\n        waits || true\n")])],
+    "an owner is made without being counted": (
+        "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
     ),
     # HEARTBEAT
     "a beat without Release": (
@@ -1008,28 +1008,14 @@ MUTANTS = {
     ),
     # KEYED
     "an early arrival is not heard of": (
-        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
-                            "        was == Err(OPEN)\n",
-                            "        self.word.load(Ordering::Relaxed) == OPEN\n")])],
+        "keyed", [(GATE, [("        if was == MAKING {\n            self.word.store(EARLY, Ordering::Relaxed);\n        }\n", "")])],
     ),
-    "an early arrival looks under the key and finds nothing": (
-        "keyed", [(GATE, [("        was == Err(OPEN)\n", "        was.is_ok() || was == Err(OPEN)\n"),
-                            ("self.word.compare_exchange(MAKING, EARLY, ", "self.word.compare_exchange(MAKING, OPEN, "),
-                            ("self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
-                             "self.word.swap(OPEN, Ordering::Relaxed) != OVER")])],
+    "a gate is opened although the timer was early": (
+        "keyed", [(GATE, [("        let may = self.word.load(Ordering::Relaxed) == MAKING;\n",
+                            "        let may = self.word.load(Ordering::Relaxed) != OVER;\n")])],
     ),
-    "a gate is opened by load and store": (
-        "keyed", [(GATE, [("        self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()\n",
-                            "        let may = self.word.load(Ordering::Relaxed) == MAKING;\n"
-                            "        if may {\n            self.word.store(OPEN, Ordering::Relaxed);\n        }\n"
-                            "        may\n")])],
-    ),
-    "a gate is found early by load and store": (
-        "keyed", [(GATE, [("        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);\n"
-                            "        was == Err(OPEN)\n",
-                            "        let was = self.word.load(Ordering::Relaxed);\n"
-                            "        if was == MAKING {\n            self.word.store(EARLY, Ordering::Relaxed);\n        }\n"
-                            "        was == OPEN\n")])],
+    "who arrives at an open gate is early": (
+        "keyed", [(GATE, [("        if was == MAKING {\n", "        if was != OVER {\n"), ("        was == OPEN\n", "        false\n")])],
     ),
     "a gate that was early stays shut for good": (
         "keyed", [(GATE, [("        self.word.store(MAKING, Ordering::Relaxed);\n", "        self.word.store(OVER, Ordering::Relaxed);\n")])],

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use tickless::Tick;
-use tickless::entry::Entry;
+use tickless::entry::{Entry, Exchange};
 use tickless::memory::Shared;
 use tickless::producer::{self, Deferred, Moved, Producer};
 use tickless::shard::Shard;
@@ -94,6 +94,34 @@ impl Hand {
                 return false;
             }
         }
+        true
+    }
+
+    /// Gives the timer another payload, due at the same time. `true`: that one waits now, in place
+    /// of the old one.
+    pub fn exchange(&mut self, timer: &mut Timer, now: u64) -> bool {
+        let World { shared, shard, book, .. } = &*self.world;
+        let deadline = timer.entry().word().deadline();
+        let payload = Payload::new(book, deadline);
+        let id = payload.id();
+        // SAFETY: a `Timer` is the handle; what becomes of it is done below.
+        let (old, deferred) = match unsafe { timer.entry().exchange(payload) } {
+            Exchange::Done(old) => (old, Some(Deferred::NOTHING)),
+            Exchange::Gone(payload) => {
+                payload.meets(Fate::Refused);
+                return false;
+            }
+            Exchange::Unlinked(old, deadline) => {
+                let (producer, now) = (&mut self.producer, Tick::new(now));
+                // SAFETY: as above, and the entry was unlinked.
+                (old, unsafe { producer.file_again(shared, shard, timer.entry, deadline, now) })
+            }
+        };
+        assert_eq!(old.id(), timer.id, "an exchange returns the payload that was there");
+        old.meets(Fate::Cancelled);
+        timer.id = id;
+        let Some(deferred) = deferred else { return false };
+        self.finish(deferred);
         true
     }
 

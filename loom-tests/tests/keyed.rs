@@ -150,13 +150,18 @@ impl Rig {
             let Some(Ticket { node, generation }) = self.engine.lock().unwrap().pop_front() else {
                 return;
             };
+            if node.gate.is_over() {
+                continue;
+            }
+            let mut key = self.key.lock().unwrap();
             if !node.gate.arrive() {
                 continue;
             }
             let is_it = |waiting: &mut Waiting| {
                 Arc::ptr_eq(&waiting.node, &node) && waiting.generations.is_due(generation)
             };
-            let taken = self.key.lock().unwrap().take_if(is_it);
+            let taken = key.take_if(is_it);
+            drop(key);
             if taken.is_some() {
                 node.end(End::Ran);
             }

@@ -32,6 +32,14 @@ pub struct Task {
     neither: PhantomData<*mut ()>,
 }
 
+/// A value that is run in place of a closure, and that can be taken out of its task again. Dropping
+/// it unrun drops it.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) trait Runs: Send + 'static {
+    /// Runs it.
+    fn run(self);
+}
+
 /// How to run or drop a closure of one type, given the address of a task's data: it holds such a
 /// closure, which is gone then.
 struct VTable {
@@ -65,15 +73,44 @@ impl Task {
         }
     }
 
+    /// Wraps a value of up to three words.
+    #[cfg(not(any(loom, shuttle)))]
+    #[inline]
+    pub(crate) fn of<R: Runs>(runs: R) -> Task {
+        const { assert!(fits::<R>(), "it lies in the task") };
+        // SAFETY: it fits, and the vtable is one for it.
+        unsafe { Task::with(runs, const { &VTable::of_value::<R>() }) }
+    }
+
+    /// Takes the value out.
+    ///
+    /// # Safety
+    /// The task was made of it: `of::<R>`.
+    #[cfg(not(any(loom, shuttle)))]
+    #[inline]
+    pub(crate) unsafe fn into_value<R: Runs>(self) -> R {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: as the caller promises; `ManuallyDrop` keeps it from being dropped here.
+        unsafe { this.data.as_ptr().cast::<R>().read() }
+    }
+
     /// # Safety
     /// `F` fits into the data.
     #[inline]
     unsafe fn inline<F: FnOnce() + Send + 'static>(closure: F) -> Task {
+        // SAFETY: the caller says that it fits, and the vtable is one for it.
+        unsafe { Task::with(closure, const { &VTable::of::<F>() }) }
+    }
+
+    /// # Safety
+    /// `F` fits into the data, and the vtable runs and drops an `F`.
+    #[inline]
+    unsafe fn with<F: Send + 'static>(closure: F, vtable: &'static VTable) -> Task {
         debug_assert!(fits::<F>());
         let mut data = MaybeUninit::<[usize; INLINE_WORDS]>::uninit();
         // SAFETY: the caller says that it fits: the data is large and aligned enough for an `F`.
         unsafe { data.as_mut_ptr().cast::<F>().write(closure) };
-        Task { vtable: const { &VTable::of::<F>() }, data, neither: PhantomData }
+        Task { vtable, data, neither: PhantomData }
     }
 
     /// Runs the closure on the calling thread.
@@ -115,12 +152,25 @@ impl VTable {
         VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
             run: |data| unsafe { data.cast::<F>().read()() },
-            drop: if needs_drop::<F>() {
-                // SAFETY: the caller's data is an `F`, which is dropped.
-                Some(|data| unsafe { data.cast::<F>().drop_in_place() })
-            } else {
-                None
-            },
+            drop: VTable::drop_of::<F>(),
+        }
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    const fn of_value<R: Runs>() -> VTable {
+        VTable {
+            // SAFETY: the caller's data is an `R`, which is consumed.
+            run: |data| unsafe { data.cast::<R>().read().run() },
+            drop: VTable::drop_of::<R>(),
+        }
+    }
+
+    const fn drop_of<F>() -> Option<unsafe fn(*mut ())> {
+        if needs_drop::<F>() {
+            // SAFETY: the caller's data is an `F`, which is dropped.
+            Some(|data| unsafe { data.cast::<F>().drop_in_place() })
+        } else {
+            None
         }
     }
 }

@@ -227,6 +227,11 @@ impl<T: Send + 'static> Handle<T> {
         CancelOnDrop::new(self)
     }
 
+    /// The handle's entry, for calls that need its address.
+    pub(super) fn entry(&self) -> NonNull<Entry<T>> {
+        self.entry
+    }
+
     /// The handle's entry.
     #[inline]
     pub(super) fn as_entry(&self) -> &Entry<T> {

@@ -21,7 +21,6 @@ mod observe;
 mod remote;
 mod stopping;
 mod thread_cache;
-#[cfg(feature = "keyed")]
 mod ticks;
 mod when;
 

@@ -5,11 +5,12 @@ use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Task;
-use crate::error::ScheduleError;
+use crate::entry::Exchange;
+use crate::error::{ResetError, ScheduleError};
 use crate::time::Tick;
 
 use super::core::Core;
-use super::thread_cache::{self, Lent, is_inherited};
+use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::when::Start;
 use super::{Engine, Handle, When};
 
@@ -23,6 +24,9 @@ pub(crate) struct Computed {
     deadline: Tick,
     now_ns: u64,
 }
+
+/// A glance at a thread's clock may be behind; a deadline that is further away has not passed.
+const NEAR_NS: u64 = 100_000;
 
 // === impl EngineRef ===
 
@@ -78,21 +82,23 @@ impl EngineRef {
     }
 
     /// Computes when a timer for `deadline` is due; a `deadline` of `None` is never. Returns `None`
-    /// if the engine's clock has reached `deadline`. The engine's clock is read only if the
-    /// thread's clock, which is never behind it, has reached `deadline`.
+    /// if the engine's clock has reached `deadline`. The engine's clock is read only if the thread
+    /// may be near `deadline`, as a glance at its own clock tells.
     #[inline]
     pub(crate) fn compute(self, deadline: Option<Instant>) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
             // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
-        let now_ns = cache.now_ns();
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        let now_ns = watch.glance_ns(&core.clock);
         let Some(deadline) = deadline else {
             return Some(Computed { deadline: Tick::NEVER, now_ns });
         };
-        let Core { clock, scale, .. } = &*cache.core;
+        let Core { clock, scale, .. } = &**core;
         let deadline_ns = clock.ns_at(deadline);
-        if now_ns >= deadline_ns && clock.now_ns() >= deadline_ns {
+        let is_near = now_ns.saturating_add(NEAR_NS) >= deadline_ns;
+        if is_near && clock.now_ns() >= deadline_ns {
             return None;
         }
         Some(Computed { deadline: scale.ceil(deadline_ns), now_ns })
@@ -112,6 +118,58 @@ impl EngineRef {
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         file(cache, computed, task)
+    }
+
+    /// Moves a timer of this engine; a `deadline` of `None` is never. Where one CAS moves it, this
+    /// reads no clock.
+    ///
+    /// # Errors
+    /// As [`Handle::reset`].
+    pub(crate) fn move_to(
+        self,
+        handle: &mut Handle,
+        deadline: Option<Instant>,
+    ) -> Result<(), ResetError> {
+        if let Some(mut cache) = self.lent() {
+            let Core { clock, scale, .. } = &*cache.core;
+            let tick = deadline.map_or(Tick::NEVER, |it| scale.ceil(clock.ns_at(it)));
+            if handle.postpone(tick) {
+                cache.producer.count_reset();
+                return Ok(());
+            }
+        }
+        handle.reset(deadline.map_or(When::after(Duration::MAX), When::at))
+    }
+
+    /// Gives a timer of this engine that waits another task. Returns the task that is not needed
+    /// any more: the old one or, if the timer has fired or its engine has stopped, `task`.
+    pub(crate) fn exchange(self, handle: &mut Handle, task: Task) -> Task {
+        // SAFETY: this is the handle, and the entry is filed again below.
+        let (old, deadline) = match unsafe { handle.as_entry().exchange(task) } {
+            Exchange::Done(task) | Exchange::Gone(task) => return task,
+            Exchange::Unlinked(old, deadline) => (old, deadline),
+        };
+        self.file_again(handle, deadline);
+        old
+    }
+
+    /// The rest of an exchange during which the entry was unlinked.
+    #[cold]
+    fn file_again(self, handle: &mut Handle, deadline: Tick) {
+        // If the engine is gone, the entry stays in no list: the timer is stranded.
+        let Some(mut cache) = self.lent() else {
+            // SAFETY: as below; `exchange` has put the payload, and this is the handle.
+            return unsafe { handle.as_entry().strand_unlinked(deadline) };
+        };
+        let now_ns = cache.now_ns();
+        let ThreadCache { core, producer, shard, .. } = &mut *cache;
+        let (shard, now) = (&core.shards[*shard as usize], core.scale.floor(now_ns));
+        // SAFETY: this is the handle, and `exchange` has found the entry unlinked.
+        let filed =
+            unsafe { producer.file_again(&core.shared, shard, handle.entry(), deadline, now) };
+        if let Some(deferred) = filed {
+            cache.give_back(deferred);
+        }
     }
 
     /// Schedules `task` for a time on the engine's clock; `u64::MAX` is never.

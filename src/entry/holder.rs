@@ -4,9 +4,9 @@
 //! word. It is retried only if the reaper re-filed the entry in between, which happens once per
 //! level.
 //!
-//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE. Every CAS is AcqRel: the release half
-//! publishes what this thread wrote (a payload), and the acquire half lets the winner see what the
-//! previous one wrote.
+//! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER. Every CAS is AcqRel: the release
+//! half publishes what this thread wrote (a payload), and the acquire half lets the winner see what
+//! the previous one wrote.
 
 use crate::sync::Ordering;
 use crate::time::Tick;
@@ -22,6 +22,18 @@ pub enum Reset {
     TooEarly,
     /// Too late: the timer fired, or its engine stopped.
     Gone,
+}
+
+/// The outcome of an exchange of payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange<T> {
+    /// The timer waits with the new payload, in its place. Contains the old one.
+    Done(T),
+    /// The owner of the shard unlinked the entry meanwhile: it is the caller's plain memory, with
+    /// the new payload in it, and has to be filed anew for its deadline. Contains the old payload.
+    Unlinked(T, Tick),
+    /// Too late: the timer fired, or its engine stopped. Contains the new payload.
+    Gone(T),
 }
 
 /// The state of an entry after its handle was let go.
@@ -91,6 +103,28 @@ impl<T> Entry<T> {
         }
     }
 
+    /// Gives a timer that waits another payload: vacates its entry, and takes the seat again for
+    /// the same deadline.
+    ///
+    /// # Safety
+    /// The caller has the handle. After `Unlinked` it files the entry again.
+    #[inline]
+    pub unsafe fn exchange(&self, payload: T) -> Exchange<T> {
+        // Only the handle changes it.
+        let deadline = self.word().deadline();
+        // SAFETY: the caller has the handle.
+        let Some((old, _)) = (unsafe { self.cancel() }) else {
+            return Exchange::Gone(payload);
+        };
+        // SAFETY: the caller is now the producer of the vacancy.
+        unsafe { self.put_payload(payload) };
+        // SAFETY: as above; the timer was filed here for this deadline, and the payload is put.
+        match unsafe { self.take_seat(deadline, true) } {
+            true => Exchange::Done(old),
+            false => Exchange::Unlinked(old, deadline),
+        }
+    }
+
     /// Takes the seat for a timer whose payload was already put. Returns `false` if the reaper
     /// unlinked the entry first: it is then the caller's plain memory, with the payload in it.
     ///
@@ -156,9 +190,9 @@ impl<T> Entry<T> {
     /// The CAS that decides every race.
     #[inline]
     pub(super) fn cas(&self, from: Word, to: Word) -> bool {
-        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE): AcqRel - see the file's header. Acquire
-        // on failure: a seat that could not be taken was unlinked, and the reaper's earlier write
-        // to the entry (its place) comes before what the producer writes now.
+        // ORDER(CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE, WAKER): AcqRel - see the file's header.
+        // Acquire on failure: a seat that could not be taken was unlinked, and the reaper's earlier
+        // write to the entry (its place) comes before what the producer writes now.
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -9,7 +9,7 @@ mod reaping;
 mod reclaim;
 mod word;
 
-pub use holder::{LetGo, Reset};
+pub use holder::{Exchange, LetGo, Reset};
 pub use node::{Entry, Filed, Linked};
 pub use reaping::Taken;
 pub use reclaim::{Published, Reader, after_readers, collect, read, waiting};

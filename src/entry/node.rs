@@ -210,6 +210,18 @@ impl<T> Entry<T> {
         self.word.store(word.unlisted().0, Ordering::Relaxed);
     }
 
+    /// Leaves the payload with the handle of an entry that was unlinked while it was vacant: the
+    /// timer is stranded.
+    ///
+    /// # Safety
+    /// The entry is in no list, the caller has put the payload, and it has the handle.
+    pub unsafe fn strand_unlinked(&self, deadline: Tick) {
+        // ORDER: Relaxed - as in `strand`.
+        let word = Word(self.word.load(Ordering::Relaxed));
+        debug_assert!(word.phase() == Phase::Vacant && !word.in_list(), "{word:?}");
+        self.word.store(word.pending(deadline, true).unlisted().0, Ordering::Relaxed);
+    }
+
     /// Records where the entry is about to be filed.
     #[inline]
     pub(super) fn set_filed(&self, place: Place) {

@@ -21,8 +21,8 @@ const GRACE: Duration = Duration::from_millis(5);
 /// however long the work between them takes. A tick that is polled later than 5 ms plus one tick of
 /// the engine counts as missed: [`MissedTickBehavior`] says what happens then.
 ///
-/// All ticks share one timer and one allocation, made by the first tick that has to wait. As a
-/// [`Stream`], an interval yields its ticks, and ends when its engine has stopped.
+/// All ticks share one timer. As a [`Stream`], an interval yields its ticks, and ends when its
+/// engine has stopped.
 ///
 /// ```
 /// use std::time::Duration;

@@ -33,10 +33,10 @@
 //!
 //! # Cost
 //!
-//! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled, and allocates
-//! once then. Further polls, resets and all ticks of an [`Interval`] do not allocate. A [`Timeout`]
-//! whose future is ready at its first poll needs no timer at all. The engine's reaper calls the
-//! wakers, so slow wakers delay the reaper.
+//! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled. Nothing here
+//! allocates, besides the engine's memory for timers, which is reused. A [`Timeout`] whose future
+//! is ready at its first poll needs no timer at all. The engine's reaper calls the wakers, so slow
+//! wakers delay the reaper.
 //!
 //! # When the engine stops
 //!
@@ -59,6 +59,7 @@
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
+mod ringer;
 mod sleep;
 mod timeout;
 

@@ -2,12 +2,31 @@
 //!
 //! *Owner*: the task that polls it, one at a time.
 //!
-//! *Invariants*: while there is a handle there is a signal, whose other half the handle's timer
-//! has. The timer's task is a [`Ringer`] and nothing else: it rings when it is run or dropped. The
-//! handle says which of the two it was: the deadline has passed only if the timer has fired.
+//! The timer's task is a [`Ringer`] (`ringer`), which holds the waker of the task that polled last.
+//! Nothing else is shared. A poll by the same task reads the timer's state. A poll by another task
+//! exchanges the ringer, in the timer's entry: it vacates the entry and takes the seat again.
 //!
-//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
-//! `tests/future_alloc.rs`, `tests/future_executors.rs`.
+//! ```text
+//!   poll by another task      vacate: CAS    take the seat: CAS
+//!                    pending ────────────► vacant ────────────► pending, with the new ringer
+//!                       │                    │
+//!     fire, stop: CAS   ▼                    ▼  the bucket opens: unlinked
+//!                 the old ringer rings     filed again, with the new ringer
+//! ```
+//!
+//! So each ringer is run, dropped or taken back once. A poll that loses the entry to a firing finds
+//! that the timer has fired, and needs no waker.
+//!
+//! *Invariants*
+//! - The task of the handle's timer is a ringer, which rings when it is run or dropped. The handle
+//!   says which of the two it was: the deadline has passed only if the timer has fired.
+//! - While the timer is pending, `waker` is the identity of the waker in its ringer. That waker
+//!   still exists then, so no other waker has the same identity. It says nothing after the end.
+//!
+//! *Orderings*: WAKER.
+//!
+//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/future_sleep.rs`, `tests/future_ends.rs`,
+//! `tests/future_races.rs`, `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -16,22 +35,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
 use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::error::ScheduleReason;
-use crate::protocol::signal::Signal;
-use crate::sync::Arc;
+
+use super::ringer::{Ringer, WakerId, hush};
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus the time that the system and the executor need to wake the task).
 ///
 /// Created by [`sleep`], [`sleep_until`] and [`Engine::sleep`]. The first poll schedules its timer,
 /// so a sleep that is never polled costs nothing. If the deadline has passed by then, the sleep is
-/// ready without a timer. That first poll makes the only allocation; later polls and resets make
-/// none (with one exception, see [`reset`](Sleep::reset)).
+/// ready without a timer. It allocates nothing besides the engine's memory for the timer, which is
+/// reused.
 ///
-/// A different task may poll it each time; it wakes the task that polled last. Dropping it cancels
-/// its timer. Once ready it stays ready until it is reset.
+/// A different task may poll it each time; it wakes the task that polled last. A poll by another
+/// task than the last one costs two compare-and-swaps more. Dropping it cancels its timer. Once
+/// ready it stays ready until it is reset.
 ///
 /// It is `Unpin`: `&mut sleep` is a future, too, so that a `select!` in a loop needs no pinning.
 /// It is cancel safe.
@@ -69,8 +88,8 @@ pub struct Sleep {
     deadline: Option<Instant>,
     /// Present from when a timer is scheduled until a poll has seen its end.
     handle: Option<Handle>,
-    /// Present from the first poll on, and reused for the next timer.
-    signal: Option<Arc<Signal>>,
+    /// Of the waker in the ringer of a pending timer.
+    waker: WakerId,
 }
 
 /// Why an engine cannot tell when a deadline has passed: it did not take the timer, or it stopped
@@ -94,11 +113,6 @@ pub struct Sleep {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type SleepError = ScheduleReason;
-
-/// The timer's half of a signal. Rings when it is dropped.
-struct Ringer {
-    signal: Option<Arc<Signal>>,
-}
 
 /// Waits for `delay`, counted from this call, on the [global engine](Engine::global).
 ///
@@ -155,8 +169,8 @@ impl Engine {
 
 impl Sleep {
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
-        let (has_elapsed, is_moved) = (false, false);
-        Sleep { engine, has_elapsed, is_moved, deadline, handle: None, signal: None }
+        let (has_elapsed, is_moved, waker) = (false, false, WakerId::NONE);
+        Sleep { engine, has_elapsed, is_moved, deadline, handle: None, waker }
     }
 
     /// Returns when it will be ready, by the engine's clock, or `None` for never.
@@ -178,8 +192,7 @@ impl Sleep {
     ///
     /// A reset to a later time is one compare-and-swap, as with [`Handle::reset`], and takes no
     /// lock; the task that polled last will be woken. If the new deadline has passed, the sleep is
-    /// ready at the next poll. If the timer has fired, the next poll schedules a new one. That poll
-    /// allocates again only if the reaper is still busy with the last firing.
+    /// ready at the next poll. If the timer has fired, the next poll schedules a new one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -209,18 +222,11 @@ impl Sleep {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
         }
-        let Some(signal) = self.signal.as_ref().filter(|_| self.handle.is_some()) else {
-            return self.schedule(cx.waker());
-        };
-        if !signal.register(cx.waker()) {
-            let handle = self.handle.take();
-            self.has_elapsed = handle.is_some_and(|handle| handle.state() == State::Fired);
-            return Poll::Ready(if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) });
+        match self.handle.as_ref().map(Handle::state) {
+            None => self.schedule(cx.waker()),
+            Some(State::Pending) => self.wait_on(cx.waker()),
+            Some(state) => Poll::Ready(self.end(state)),
         }
-        if self.engine.is_inherited() {
-            return Poll::Ready(Err(SleepError::Stopped));
-        }
-        Poll::Pending
     }
 
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
@@ -240,28 +246,48 @@ impl Sleep {
         self.has_elapsed = false;
         self.is_moved = true;
         let Some(handle) = &mut self.handle else { return };
-        let moved = handle.reset(deadline.map_or(When::after(Duration::MAX), When::at));
-        if moved.is_err() {
+        if self.engine.move_to(handle, deadline).is_err() {
             // It has fired, or its engine has stopped: the next poll finds out which.
-            self.handle = None;
+            self.cancel();
         }
     }
 
     /// Cancels the timer, if there is one, without waking the task.
     pub(super) fn cancel(&mut self) {
-        let Some(handle) = self.handle.take() else { return };
-        if let Some(ringer) = handle.take() {
-            self.hush(ringer);
+        if let Some(ringer) = self.handle.take().and_then(Handle::take) {
+            // SAFETY: it is the task of the sleep's timer.
+            unsafe { hush(ringer) };
         }
     }
 
-    /// Drops a ringer that came back, without waking the task.
-    fn hush(&mut self, ringer: Task) {
-        if let Some(signal) = &self.signal {
-            // SAFETY: the sleep is borrowed exclusively, and its ringer is here.
-            unsafe { signal.hush() };
+    /// A poll that finds the timer pending: the task that polls waits from now on.
+    #[inline]
+    fn wait_on(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+        if self.engine.is_inherited() {
+            return Poll::Ready(Err(SleepError::Stopped));
         }
-        drop(ringer);
+        // The timer was pending after this waker came to be here: see the file's invariants.
+        if self.waker == WakerId::of(waker) { Poll::Pending } else { self.exchange(waker) }
+    }
+
+    /// Lets the timer ring for another task.
+    fn exchange(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+        let ringer = Ringer::task(waker);
+        let handle = self.handle.as_mut().expect("its state was asked for");
+        let spare = self.engine.exchange(handle, ringer);
+        let state = handle.state();
+        self.waker = WakerId::of(waker);
+        // Wakers are dropped when all else is done.
+        // SAFETY: it is a task of the sleep's timer, or was meant to be.
+        unsafe { hush(spare) };
+        if state == State::Pending { Poll::Pending } else { Poll::Ready(self.end(state)) }
+    }
+
+    /// A poll that finds that the timer has ended.
+    fn end(&mut self, state: State) -> Result<(), SleepError> {
+        self.has_elapsed = state == State::Fired;
+        self.cancel();
+        if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
     }
 
     /// A poll that finds no timer: schedules one.
@@ -271,31 +297,19 @@ impl Sleep {
             self.has_elapsed = true;
             return Poll::Ready(Ok(()));
         };
-        let ringer = Ringer { signal: Some(self.arm(waker).clone()) };
-        match self.engine.schedule(computed, Task::new(|| drop(ringer))) {
+        match self.engine.schedule(computed, Ringer::task(waker)) {
             Ok(handle) => {
                 self.handle = Some(handle);
+                self.waker = WakerId::of(waker);
                 Poll::Pending
             }
             Err(refused) => {
                 let error = refused.reason();
-                self.hush(refused.into_payload());
+                // SAFETY: it is the task that was just made.
+                unsafe { hush(refused.into_payload()) };
                 Poll::Ready(Err(error))
             }
         }
-    }
-
-    /// Returns an armed signal. Reuses the last one if its timer has released it, so that the old
-    /// timer cannot end the new one; otherwise creates a new one.
-    fn arm(&mut self, waker: &Waker) -> &Arc<Signal> {
-        // SAFETY: the sleep is borrowed exclusively.
-        let is_armed = |signal: &Arc<Signal>| unsafe { signal.arm(waker) };
-        if !self.signal.as_ref().is_some_and(is_armed) {
-            let signal = Arc::new(Signal::new());
-            is_armed(&signal);
-            self.signal = Some(signal);
-        }
-        self.signal.as_ref().expect("it was put there")
     }
 }
 
@@ -320,20 +334,6 @@ debug! { impl[] Sleep[] {
     deadline = |this| this.deadline,
     is_elapsed = |this| this.is_elapsed(),
 } }
-
-// === impl Ringer ===
-
-impl Drop for Ringer {
-    fn drop(&mut self) {
-        let Some(signal) = self.signal.take() else { return };
-        let waker = signal.ring();
-        // Before the wake: if the sleep ends on the task's thread, the memory is freed there.
-        drop(signal);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
 
 // === impl SleepError ===
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::dispatch::{Panics, Task};
 use crate::engine::{Engine, When};
 use crate::protocol::generations::Armed;
-use crate::sync::Arc;
+use crate::protocol::twin::Twin;
 
 use super::node::{Node, Ticket};
 use super::table::Waiting;
@@ -64,7 +64,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let is_it = |node: &Arc<Node<K>>| *node.key.borrow() == *key;
+        let is_it = |node: &Twin<Node<K>>| *node.key.borrow() == *key;
         let (task, node) = self.door.table.take(self.hash(key), is_it, |_| true)?.call_off();
         let (mut task, mut panics) = (Some(task), Panics::none());
         if panics.run(|| drop(node)).is_none() {
@@ -129,7 +129,7 @@ where
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
             };
-            let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
+            let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, &node);
             let rearm = |waiting: &mut Waiting<K>| waiting.rearm(generation, &mut handle);
             let armed = self.door.table.find(node.hash, is_it, rearm);
             // The timer that is not needed: the old one, or the new one.

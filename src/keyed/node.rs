@@ -5,8 +5,9 @@
 //! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
 //! timer out already, or if the ticket waits in a queue to be run.
 //!
-//! *Owner*: shared by reference count, between the table and the tickets that the engine holds. The
-//! closure is not in the node, so that a reference to a node keeps no closure alive.
+//! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that
+//! the engine holds. The closure is not in the node, so that a reference to a node keeps no closure
+//! alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.
@@ -19,6 +20,7 @@
 
 use crate::dispatch::Panics;
 use crate::protocol::gate::Gate;
+use crate::protocol::twin::Twin;
 use crate::sync::{Arc, CountShard, thread};
 
 use super::table::{Table, Waiting};
@@ -34,7 +36,7 @@ pub(super) struct Node<K> {
 /// The engine's end of a keyed timer. There is one for each time it was scheduled there.
 pub(super) struct Ticket<K> {
     /// `None` after it was handed in.
-    node: Option<Arc<Node<K>>>,
+    node: Option<Twin<Node<K>>>,
     /// The number of this ticket among the node's.
     generation: u64,
 }
@@ -42,15 +44,16 @@ pub(super) struct Ticket<K> {
 // === impl Node ===
 
 impl<K> Node<K> {
-    pub(super) fn new(key: K, hash: u64, table: CountShard<Arc<Table<K>>>) -> Arc<Node<K>> {
-        Arc::new(Node { key, hash, gate: Gate::new(), table })
+    /// A new node, for the maker and for its first ticket.
+    pub(super) fn pair(key: K, hash: u64, table: CountShard<Arc<Table<K>>>) -> [Twin<Node<K>>; 2] {
+        Twin::pair(Node { key, hash, gate: Gate::new(), table })
     }
 }
 
 // === impl Ticket ===
 
 impl<K> Ticket<K> {
-    pub(super) fn new(node: Arc<Node<K>>, generation: u64) -> Ticket<K> {
+    pub(super) fn new(node: Twin<Node<K>>, generation: u64) -> Ticket<K> {
         Ticket { node: Some(node), generation }
     }
 
@@ -70,12 +73,10 @@ impl<K> Ticket<K> {
     fn hand_in(&mut self) -> Option<Waiting<K>> {
         let node = self.node.take()?;
         // The usual case when a ticket is dropped: its timer was cancelled.
-        if node.gate.is_over() || !node.gate.arrive() {
+        if node.gate.is_over() {
             return None;
         }
-        let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
-        let is_due = |waiting: &mut Waiting<K>| waiting.generations.is_due(self.generation);
-        node.table.take(node.hash, is_it, is_due)
+        node.table.hand_in(&node, self.generation)
     }
 }
 

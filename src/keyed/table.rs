@@ -16,7 +16,7 @@
 //! - Under such a lock, `Eq` of keys is the only code of the user that runs, and only in a call of
 //!   the user's own. Nothing is scheduled, cancelled or dropped there. A ticket finds its timer
 //!   again by the address of its node, so `Eq` never runs on a reaper.
-//! - The gate of a node is opened under the lock under which it is entered.
+//! - A ticket arrives at the gate of its node under the lock under which the gate was opened.
 //! - The thread that took a timer out calls `expire`, `call_off` or `discard`, which end everything
 //!   but the closure.
 //!
@@ -30,7 +30,8 @@ use hashbrown::HashTable;
 use crate::dispatch::{Panics, Task};
 use crate::engine::{CancelOnDrop, Handle};
 use crate::protocol::generations::{Armed, Generations};
-use crate::sync::{Arc, CachePadded, Mutex, MutexGuard};
+use crate::protocol::twin::Twin;
+use crate::sync::{CachePadded, Mutex, MutexGuard};
 
 use super::node::Node;
 
@@ -53,7 +54,7 @@ type Part<K> = CachePadded<Mutex<HashTable<Waiting<K>>>>;
 pub(super) struct Waiting<K> {
     /// That of the node, so that a table that grows reads no node.
     hash: u64,
-    pub(super) node: Arc<Node<K>>,
+    pub(super) node: Twin<Node<K>>,
     pub(super) handle: Handle,
     task: Task,
     pub(super) generations: Generations,
@@ -75,7 +76,7 @@ pub(super) enum Entered<K> {
     /// It was refused, because another waits. Contains the closure.
     Occupied(Task),
     /// It was due already, and the caller must schedule it again.
-    Early(Arc<Node<K>>, Task),
+    Early(Twin<Node<K>>, Task),
 }
 
 // === impl Table ===
@@ -92,7 +93,7 @@ impl<K> Table<K> {
     /// If `Eq` of the keys panics. The timer is cancelled then.
     pub(super) fn enter(
         &self,
-        node: Arc<Node<K>>,
+        node: Twin<Node<K>>,
         timer: CancelOnDrop,
         task: Task,
         rule: Rule,
@@ -103,7 +104,8 @@ impl<K> Table<K> {
         // The arguments that are not used are dropped after the lock is released.
         let hash = node.hash;
         let mut part = lock(self.part(hash));
-        let other = part.find_mut(hash, |other| other.hash == hash && other.node.key == node.key);
+        let is_it = |other: &Waiting<K>| other.has(hash) && other.node.key == node.key;
+        let other = part.find_mut(hash, is_it);
         if other.is_some() && rule == Rule::IfAbsent {
             return Entered::Occupied(task);
         }
@@ -126,38 +128,38 @@ impl<K> Table<K> {
     pub(super) fn find<R>(
         &self,
         hash: u64,
-        is_it: impl Fn(&Arc<Node<K>>) -> bool,
+        is_it: impl Fn(&Twin<Node<K>>) -> bool,
         look: impl FnOnce(&mut Waiting<K>) -> R,
     ) -> Option<R> {
         let mut part = lock(self.part(hash));
-        part.find_mut(hash, |other| other.hash == hash && is_it(&other.node)).map(look)
+        part.find_mut(hash, |other| other.has(hash) && is_it(&other.node)).map(look)
     }
 
     /// Takes out the timer of this hash whose node fits `is_it`, if `may` allows it.
     pub(super) fn take(
         &self,
         hash: u64,
-        is_it: impl Fn(&Arc<Node<K>>) -> bool,
+        is_it: impl Fn(&Twin<Node<K>>) -> bool,
         may: impl FnOnce(&mut Waiting<K>) -> bool,
     ) -> Option<Waiting<K>> {
-        let mut part = lock(self.part(hash));
-        let is_it = |other: &Waiting<K>| other.hash == hash && is_it(&other.node);
-        let mut place = part.find_entry(hash, is_it).ok()?;
-        if !may(place.get_mut()) {
+        take_from(&mut lock(self.part(hash)), hash, is_it, may)
+    }
+
+    /// Takes out the timer of a ticket that has come, if the ticket counts. If the timer is not yet
+    /// under its key, its maker will find out.
+    pub(super) fn hand_in(&self, node: &Twin<Node<K>>, generation: u64) -> Option<Waiting<K>> {
+        let mut part = lock(self.part(node.hash));
+        if !node.gate.arrive() {
             return None;
         }
-        let (waiting, _) = place.remove();
-        // Release memory after a burst.
-        let (len, capacity) = (part.len(), part.capacity());
-        if capacity > KEPT && len < capacity / 8 {
-            part.shrink_to(2 * len, |waiting| waiting.hash);
-        }
-        Some(waiting)
+        let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, node);
+        let is_due = |waiting: &mut Waiting<K>| waiting.generations.is_due(generation);
+        take_from(&mut part, node.hash, is_it, is_due)
     }
 
     /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
     /// included.
-    pub(super) fn nodes(&self) -> Vec<Arc<Node<K>>> {
+    pub(super) fn nodes(&self) -> Vec<Twin<Node<K>>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
             nodes.extend(lock(part).iter().map(|waiting| waiting.node.clone()));
@@ -176,6 +178,28 @@ impl<K> Table<K> {
     }
 }
 
+/// Takes the timer of this hash whose node fits `is_it` out of its part, if `may` allows it.
+#[inline]
+fn take_from<K>(
+    part: &mut HashTable<Waiting<K>>,
+    hash: u64,
+    is_it: impl Fn(&Twin<Node<K>>) -> bool,
+    may: impl FnOnce(&mut Waiting<K>) -> bool,
+) -> Option<Waiting<K>> {
+    let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
+    let mut place = part.find_entry(hash, is_it).ok()?;
+    if !may(place.get_mut()) {
+        return None;
+    }
+    let (waiting, _) = place.remove();
+    // Release memory after a burst.
+    let (len, capacity) = (part.len(), part.capacity());
+    if capacity > KEPT && len < capacity / 8 {
+        part.shrink_to(2 * len, |waiting| waiting.hash);
+    }
+    Some(waiting)
+}
+
 /// Locks a part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
 fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
     part.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -184,6 +208,17 @@ fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
 // === impl Waiting ===
 
 impl<K> Waiting<K> {
+    /// Whether its key has this hash, so that it is nearly certainly the timer that is looked for.
+    #[inline]
+    fn has(&self, hash: u64) -> bool {
+        let has = self.hash == hash;
+        if has {
+            // The entry is fetched while the node is, which has the key.
+            self.handle.prefetch();
+        }
+        has
+    }
+
     /// Lets ticket `generation` count from now on, with `handle` of its timer, unless it comes too
     /// late or too early for that. Leaves the handle of the timer that is not needed in `handle`.
     pub(super) fn rearm(&mut self, generation: u64, handle: &mut Handle) -> Armed {
@@ -195,14 +230,14 @@ impl<K> Waiting<K> {
     }
 
     /// The timer is due: returns its closure.
-    pub(super) fn expire(self) -> (Task, Arc<Node<K>>) {
+    pub(super) fn expire(self) -> (Task, Twin<Node<K>>) {
         self.node.gate.end();
         (self.task, self.node)
     }
 
     /// Cancels the timer and returns its closure. The caller drops the node, which may drop the key
     /// and so is code of the user.
-    pub(super) fn call_off(self) -> (Task, Arc<Node<K>>) {
+    pub(super) fn call_off(self) -> (Task, Twin<Node<K>>) {
         self.node.gate.end();
         // If it is too late for this, the thread that runs the ticket finds that it does not count.
         self.handle.cancel();

@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use crate::dispatch::{IntoPayload, Panics, Task};
 use crate::engine::{Engine, When};
 use crate::error::{BuildError, Refused, ScheduleError};
+use crate::protocol::twin::Twin;
 use crate::sync::{Arc, ShardedCount, spread};
 
 use super::node::{Node, Ticket};
@@ -233,13 +234,13 @@ where
         let Door { table, counts, engine, .. } = &*self.door;
         let hash = self.hash(&key);
         // Without this check, a refusal would cost scheduling and cancelling a timer.
-        let is_it = |node: &Arc<Node<K>>| node.key == key;
+        let is_it = |node: &Twin<Node<K>>| node.key == key;
         if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
             return Err(Refused::new(IfAbsentReason::Occupied, task));
         }
-        let mut node = Node::new(key, hash, counts.of(hash).clone());
+        let [mut node, mut other] = Node::pair(key, hash, counts.of(hash).clone());
         loop {
-            let ticket = Ticket::new(node.clone(), 0);
+            let ticket = Ticket::new(other, 0);
             let timer = match engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle.cancel_on_drop(),
                 Err(error) if error.is_full() => {
@@ -256,6 +257,7 @@ where
             };
             // It was due before it was entered.
             node.gate.shut();
+            other = node.clone();
             when = When::NOW;
         }
     }
@@ -281,7 +283,7 @@ impl<K, S> Door<K, S> {
         let (mut called_off, mut panics) = (0, Panics::none());
         for node in self.table.nodes() {
             if is_meant(&node.key) {
-                let is_it = |other: &Arc<Node<K>>| Arc::ptr_eq(other, &node);
+                let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, &node);
                 if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
                     called_off += 1;
                     waiting.discard(&mut panics);

@@ -1,8 +1,9 @@
 //! A timeout: the caller's handle, the engine's reference, and what a dispatcher gets.
 //!
-//! *Owner*: shared by reference count. While a timeout waits, the engine holds one reference as the
-//! payload ([`Pending`]). A timeout knows its timer by number, so a waiting timeout keeps no engine
-//! alive, and creating one touches no reference count that all threads share.
+//! *Owner*: shared by reference count (`protocol/twin.rs`). While a timeout waits, the engine holds
+//! one reference as the payload ([`Pending`]). A timeout knows its timer by number, so a waiting
+//! timeout keeps no engine alive, and creating one touches no reference count that all threads
+//! share.
 //!
 //! ```text
 //!              cancel, stop, or the end of the timer
@@ -42,6 +43,7 @@
 use std::fmt;
 
 use crate::engine::Handle;
+use crate::protocol::twin::Twin;
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 use super::{HashedWheelTimer, TimerTask};
@@ -66,7 +68,7 @@ use super::{HashedWheelTimer, TimerTask};
 /// ```
 #[derive(Clone)]
 pub struct Timeout {
-    inner: Arc<Inner>,
+    inner: Twin<Inner>,
 }
 
 /// A timeout that has expired and whose task has not run yet: see
@@ -118,7 +120,7 @@ enum End {
 }
 
 /// The engine's reference to a timeout. Cancels the timeout if it is dropped undecided.
-pub(super) struct Pending(Option<Arc<Inner>>);
+pub(super) struct Pending(Option<Twin<Inner>>);
 
 // SAFETY: only the cell is not `Sync` by itself. It is written before any other thread can win the
 // timeout, and taken by the one thread that does (see the file's invariants).
@@ -127,15 +129,11 @@ unsafe impl Sync for Inner {}
 // === impl Timeout ===
 
 impl Timeout {
-    /// A waiting timeout, without a handle yet.
-    pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> Timeout {
+    /// A waiting timeout, without a handle yet, and the reference for the engine.
+    pub(super) fn new(task: Arc<dyn TimerTask>, timer: u32) -> (Timeout, Pending) {
         let (fate, handle) = (AtomicU32::new(WAITING), UnsafeCell::new(None));
-        Timeout { inner: Arc::new(Inner { fate, timer, handle, task }) }
-    }
-
-    /// The reference for the engine.
-    pub(super) fn pending(&self) -> Pending {
-        Pending(Some(self.inner.clone()))
+        let [inner, pending] = Twin::pair(Inner { fate, timer, handle, task });
+        (Timeout { inner }, Pending(Some(pending)))
     }
 
     /// Stores the handle.
@@ -226,7 +224,7 @@ impl Timeout {
 
 impl PartialEq for Timeout {
     fn eq(&self, other: &Timeout) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        Twin::ptr_eq(&self.inner, &other.inner)
     }
 }
 
@@ -320,7 +318,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(inner) = &self.0 {
+        // The usual case: it was cancelled, and the engine followed.
+        if let Some(inner) = self.0.as_ref().filter(|inner| inner.end().is_none()) {
             inner.decide(End::Cancelled);
         }
     }

@@ -134,8 +134,8 @@ impl HashedWheelTimer {
     /// ```
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
         self.door.begin();
-        let timeout = Timeout::new(task.into_task(), self.door.engine.number());
-        match self.door.engine.schedule(delay, timeout.pending()) {
+        let (timeout, pending) = Timeout::new(task.into_task(), self.door.engine.number());
+        match self.door.engine.schedule(delay, pending) {
             Ok(handle) => {
                 // SAFETY: this thread created the timeout, and only the engine has it as well.
                 unsafe { timeout.keep(handle) };

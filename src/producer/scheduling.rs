@@ -63,7 +63,7 @@ pub enum Moved<T> {
 }
 
 /// The shard is closed: the entry is still the caller's.
-struct Refused;
+pub(super) struct Refused;
 
 // === impl Producer ===
 
@@ -234,7 +234,7 @@ impl<T> Producer<T> {
     /// # Safety
     /// This thread holds the entry alone, and a payload was put into it. The shard is not
     /// dismantled meanwhile, or this thread is a reader.
-    unsafe fn push(
+    pub(super) unsafe fn push(
         &mut self,
         shared: &Shared<T>,
         shard: &Shard<T>,
@@ -310,12 +310,21 @@ impl<T> Producer<T> {
             }
             Err(Refused) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
-                unsafe { fresh.as_ref().strand() };
-                self.cache.counters.add(Count::Returned, 1);
-                shared.discharge(1);
+                unsafe { self.strand(shared, fresh) };
                 Moved::Stranded(fresh)
             }
         }
+    }
+
+    /// Leaves a payload with its handle, after the push was refused.
+    ///
+    /// # Safety
+    /// The entry is this thread's alone, and armed as held.
+    pub(super) unsafe fn strand(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+        // SAFETY: passed on to the caller.
+        unsafe { entry.as_ref().strand() };
+        self.cache.counters.add(Count::Returned, 1);
+        shared.discharge(1);
     }
 
     #[inline]

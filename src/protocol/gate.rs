@@ -16,20 +16,20 @@
 //! - The *maker* opens the gate under the lock of the key, in the same critical section in which it
 //!   enters the timer. If it cannot open the gate, the timer has been due already: the maker enters
 //!   nothing, shuts the gate and schedules the timer once more, for now.
-//! - The thread to which the engine hands the timer *arrives*, without a lock. If the gate is open
-//!   it takes the lock and looks for the timer under the key, which decides (see `keyed/table.rs`).
-//!   If the gate is not open it goes away, and the maker will find out.
+//! - The thread to which the engine hands the timer *arrives*, under the same lock. If the gate is
+//!   open it looks for the timer under the key, which decides (see `keyed/table.rs`). If not, it
+//!   goes away, and the maker will find out.
 //! - The thread that has taken the timer from under its key *ends* it. This saves later arrivals
 //!   the lock, under which they would find nothing.
 //!
 //! So no thread waits for another here, and each pass of the maker's loop is caused by a timer that
 //! the engine has handed over in the meantime.
 //!
-//! *Orderings*: KEYED. `Relaxed` throughout: it matters only that `open` and `arrive` are CASes of
-//! one word, of which one is first. The lock publishes the data: a thread that arrives at an open
-//! gate takes the lock under which the gate was opened. It cannot have held that lock before the
-//! opening, since it has read a value that was written inside. An early arrival leaves nothing to
-//! read.
+//! *Orderings*: KEYED. `Relaxed` throughout: `open` and `arrive` run under the lock of the key, so
+//! one of them is first, and neither needs an atomic update. The lock publishes the data. `shut`
+//! runs while the engine does not have the timer, so nobody arrives. An `end` may meet an arrival
+//! at a timer that its maker gives up: whichever writes last, nothing is under the key. The word is
+//! atomic because a thread asks without the lock whether the timer `is_over`.
 //!
 //! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
@@ -63,17 +63,23 @@ impl Gate {
     /// The maker's part, under the lock of the key and just before it enters the timer there.
     /// Returns `false` if the timer was due already and must not be entered.
     pub fn open(&self) -> bool {
-        // ORDER(KEYED): Relaxed - against `arrive`: one of the two CASes is first. The lock
-        // publishes the data that is entered.
-        self.word.compare_exchange(MAKING, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        // ORDER(KEYED): Relaxed - the lock orders this and `arrive`; also the store below.
+        let may = self.word.load(Ordering::Relaxed) == MAKING;
+        if may {
+            self.word.store(OPEN, Ordering::Relaxed);
+        }
+        may
     }
 
-    /// The engine has handed the timer over. Returns whether to look for it under its key.
+    /// The engine has handed the timer over. To be called under the lock of the key; returns
+    /// whether to look for the timer there.
     pub fn arrive(&self) -> bool {
-        // ORDER(KEYED): Relaxed - against `open`, as there. The word may be over by now: then
-        // nothing will be found.
-        let was = self.word.compare_exchange(MAKING, EARLY, Ordering::Relaxed, Ordering::Relaxed);
-        was == Err(OPEN)
+        // ORDER(KEYED): Relaxed - the lock orders this and `open`; also the store below.
+        let was = self.word.load(Ordering::Relaxed);
+        if was == MAKING {
+            self.word.store(EARLY, Ordering::Relaxed);
+        }
+        was == OPEN
     }
 
     /// The maker's part, after `open` has failed: the timer is about to be scheduled again.

@@ -1,18 +1,18 @@
 //! The words that decide the races of the higher-level APIs: small state machines over one atomic
 //! each, which the models build as they are.
 //!
-//! - [`signal`]: between a future's poll and the end of its timer (WAKER).
 //! - [`hold`]: which thread may touch an operation of the purgatory or a thing that repeats, and
 //!   how it ended (HOLD); [`ends`] has the ways to end.
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
 //! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
 //!   that finds it due (KEYED).
+//! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
 
 pub mod ends;
 pub mod gate;
 pub mod generations;
 pub mod hold;
 pub mod pulse;
-pub mod signal;
+pub mod twin;
 
 pub use ends::{Decision, End};

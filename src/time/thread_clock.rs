@@ -100,6 +100,17 @@ impl ThreadClock {
         self.at_ns(clock, Moment { cycles: unsafe { cycles::read() } })
     }
 
+    /// As [`ThreadClock::now_ns`], but does not wait for what is ahead of it in the program. The
+    /// result may be behind the clock by tens of microseconds, so no deadline is computed from it.
+    #[inline]
+    pub fn glance_ns(&mut self, clock: &Clock) -> u64 {
+        if self.lasts_cycles == 0 {
+            return self.measure(clock);
+        }
+        // SAFETY: the thread clock was set, so the counter keeps time.
+        self.at_ns(clock, Moment { cycles: unsafe { cycles::glance() } })
+    }
+
     /// As [`ThreadClock::now_ns`], at a recent moment of this thread, or later.
     #[inline]
     pub fn at_ns(&mut self, clock: &Clock, moment: Moment) -> u64 {

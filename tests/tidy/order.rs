@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 18] = [
+const HANDSHAKES: [&str; 19] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -18,6 +18,7 @@ const HANDSHAKES: [&str; 18] = [
     "PUBLISHED",
     "STOP",
     "SWEEP",
+    "TWIN",
     "COUNTERS",
     "DISMANTLE",
     "HOLD",
