@@ -69,6 +69,7 @@ mod future_panics;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
+mod future_wakers;
 mod golden_trace;
 #[cfg(feature = "keyed")]
 mod keyed;

@@ -26,13 +26,16 @@ pub(super) struct WakerId {
 // === impl Ringer ===
 
 impl Ringer {
-    /// A task that rings for the task of this waker.
+    /// A task that rings for the task of this waker, and the identity of the waker that it holds: a
+    /// clone, which may be another waker than its original.
     ///
     /// # Panics
     /// If the waker's `clone` panics.
     #[inline]
-    pub(super) fn task(waker: &Waker) -> Task {
-        Task::of(Ringer { waker: Some(waker.clone()) })
+    pub(super) fn task(waker: &Waker) -> (Task, WakerId) {
+        let waker = waker.clone();
+        let id = WakerId::of(&waker);
+        (Task::of(Ringer { waker: Some(waker) }), id)
     }
 }
 

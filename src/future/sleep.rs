@@ -272,11 +272,11 @@ impl Sleep {
 
     /// Lets the timer ring for another task.
     fn exchange(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        let ringer = Ringer::task(waker);
+        let (ringer, id) = Ringer::task(waker);
         let handle = self.handle.as_mut().expect("its state was asked for");
         let spare = self.engine.exchange(handle, ringer);
         let state = handle.state();
-        self.waker = WakerId::of(waker);
+        self.waker = id;
         // Wakers are dropped when all else is done.
         // SAFETY: it is a task of the sleep's timer, or was meant to be.
         unsafe { hush(spare) };
@@ -297,10 +297,11 @@ impl Sleep {
             self.has_elapsed = true;
             return Poll::Ready(Ok(()));
         };
-        match self.engine.schedule(computed, Ringer::task(waker)) {
+        let (ringer, id) = Ringer::task(waker);
+        match self.engine.schedule(computed, ringer) {
             Ok(handle) => {
                 self.handle = Some(handle);
-                self.waker = WakerId::of(waker);
+                self.waker = id;
                 Poll::Pending
             }
             Err(refused) => {
