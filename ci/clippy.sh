@@ -6,11 +6,19 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # The features are those of the two crates.
 cargo clippy --quiet --locked --package tickless --package tickless-wheel --all-targets -- -D warnings
 cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
+# The rest side by side: each has a target directory of its own.
+jobs=()
 # Nothing is linked here, so libFuzzer need not be built, which comes as C++.
 CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a \
     cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/clippy-fuzz \
-    -- -D warnings
+    -- -D warnings &
+jobs+=($!)
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=target/clippy-loom \
-    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings
+    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings &
+jobs+=($!)
 RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/clippy-shuttle \
-    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings
+    cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings &
+jobs+=($!)
+for job in "${jobs[@]}"; do
+    wait "$job"
+done

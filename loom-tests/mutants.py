@@ -467,7 +467,7 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "bucket_read", [(FREE_LIST, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
+        "freed", [(FREE_LIST, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
     "the reader looks without a guard": (
         "bucket_read",
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],
@@ -489,14 +489,14 @@ MUTANTS = {
         "hand", [("src/inbox/own.rs", [("head.store(node.as_ptr(), Ordering::Release);", "head.store(node.as_ptr(), Ordering::Relaxed);")])],
     ),
     "what was taken is handed out without a fence": (
-        "bucket_read", [(HAND, [NO_FENCE])]),
+        "freed", [(HAND, [NO_FENCE])]),
     "the fence comes before the lists are taken": (
-        "bucket_read",
+        "freed",
         [(HAND, [NO_FENCE,
                  ("        let mut live = 0;\n        for lane in", "        fence(Ordering::SeqCst);\n        let mut live = 0;\n        for lane in")])],
     ),
     "the fence is one of Acquire and Release": (
-        "bucket_read", [(HAND, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
+        "freed", [(HAND, [("        fence(Ordering::SeqCst);\n", "        fence(Ordering::AcqRel);\n")])]),
     # STOP: the end of an engine
     "a stopper ends a role that somebody has": (
         "ending",

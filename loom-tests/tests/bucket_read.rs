@@ -12,9 +12,8 @@ use std::sync::Arc;
 use loom_tests::{Fate, Hand, Timer, World, check, collect, fate, wheel};
 use tickless::Tick;
 use tickless::doorbell::Bell;
-use tickless::entry::{self, Entry, Linked};
-use tickless::inbox::{self, Lanes, OwnLanes};
-use tickless::sync::{Ordering, thread};
+use tickless::entry::{self, Entry};
+use tickless::sync::{IS_CHECKED, thread};
 
 fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
     let world = world.clone();
@@ -23,7 +22,7 @@ fn read_in_thread(world: &Arc<World>) -> thread::JoinHandle<Vec<Tick>> {
 
 #[test]
 fn a_reader_sees_nothing_that_was_given_back_to_the_allocator() {
-    check(2, || {
+    check(1, || {
         // Without depots memory goes straight back.
         let world = World::with(wheel(2, 1), Bell::None, 0);
         let mut hand = Hand::new(&world);
@@ -163,99 +162,6 @@ fn an_entry_that_fired_and_comes_back_links_to_nothing_that_was_freed_before() {
     });
 }
 
-/// A new entry, pushed on the first lane.
-fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
-    let entry = Entry::allocate(0);
-    // SAFETY: it is new, so it is held here alone, and is freed when it was taken.
-    unsafe { lanes.push(entry, 0) }.expect("nobody closes");
-    entry
-}
-
-/// Takes everything, and does `each` with an entry as soon as it has passed it.
-fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
-    let hand: &inbox::Hand<Entry<()>> = &inbox::Hand::wide();
-    hand.begin(0);
-    let mut at = hand.take(lanes, &OwnLanes::new());
-    while let Some(entry) = hand.peek(&at) {
-        // SAFETY: the hand is this thread's, and showed the entry.
-        unsafe { hand.pass(&mut at, entry) };
-        each(entry);
-    }
-}
-
-/// Follows the first lane as a scan does, to its end.
-fn read_first_lane(lanes: &Lanes<Entry<()>>) {
-    let _reader = entry::read();
-    let mut next = lanes.firsts().next().expect("there is a first lane");
-    while let Some(entry) = NonNull::new(next) {
-        // SAFETY: it was reached under a guard; the checker reports if it was freed.
-        // ORDER(BUCKET-READ): Acquire - as a scan does.
-        next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
-    }
-}
-
-fn free_after_readers(entry: NonNull<Entry<()>>) {
-    // SAFETY: the caller took it, so it is held here alone and in no list any more.
-    unsafe { entry::after_readers(move || Entry::free(entry)) };
-}
-
-/// The same without the shards around it, where the other owner is the reader.
-#[test]
-fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
-    check(3, || {
-        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
-        push_new(&others);
-        push_new(&read_in);
-        let reader = {
-            let (others, read_in) = (others.clone(), read_in.clone());
-            thread::spawn(move || {
-                take(&others, free_after_readers);
-                collect();
-                read_first_lane(&read_in);
-            })
-        };
-        take(&read_in, |entry| {
-            // SAFETY: it was taken, so it is held here alone.
-            unsafe { others.push(entry, 0) }.expect("nobody closes");
-        });
-        reader.join().unwrap();
-        take(&others, free_after_readers);
-    });
-}
-
-#[test]
-fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
-    check(3, || {
-        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
-        let freed = push_new(&others);
-        let waits = push_new(&others);
-        let mut taken = Vec::new();
-        take(&others, |entry| taken.push(entry));
-        assert_eq!(taken, [waits, freed]);
-        free_after_readers(freed);
-        collect();
-        push_new(&read_in);
-        let reader = {
-            let read_in = read_in.clone();
-            thread::spawn(move || read_first_lane(&read_in))
-        };
-        // What is taken is put on the chain of the one that waits: a narrow hand has one here.
-        let aside: &inbox::Hand<Entry<()>> = &inbox::Hand::narrow();
-        // SAFETY: it was taken, so it is held here alone.
-        let put_aside = |entry| unsafe { aside.give(entry, 0) };
-        put_aside(waits);
-        take(&read_in, put_aside);
-        reader.join().unwrap();
-        let mut at = aside.open();
-        while let Some(entry) = aside.peek(&at) {
-            // SAFETY: the hand is this thread's, and showed the entry.
-            unsafe { aside.pass(&mut at, entry) };
-            // SAFETY: the reader is gone.
-            unsafe { Entry::free(entry) };
-        }
-    });
-}
-
 /// How many of what was found is due then.
 fn due_at(found: &[Tick], deadline: u64) -> usize {
     found.iter().filter(|&&found| found == Tick::new(deadline)).count()
@@ -346,7 +252,8 @@ fn sweep_under_a_reader(dead: usize, has_depots: bool) {
         }
         hands[dead].cancel(timers[dead].take());
         hands[dead].clear();
-        assert_eq!(world.shared.all_counters.dead(), 1);
+        // (On threads of the system the depot has room for it.)
+        assert!(!IS_CHECKED || world.shared.all_counters.dead() == 1);
         world.shard.ask_for_sweep();
         let reader = read_in_thread(&world);
         world.turn_until_idle(0);

@@ -1,0 +1,132 @@
+//! BUCKET-READ, for a reader of a single list: it sees nothing that was freed.
+//!
+//! Who races: a reader and an owner, who takes the list and gives its entries back to the allocator
+//! or pushes them elsewhere. Asserted: the reader looks at no memory that was freed, or that is
+//! freed beside it (the checker reports both).
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom_tests::{Hand, World, check, collect, wheel};
+use tickless::Tick;
+use tickless::doorbell::Bell;
+use tickless::entry::{self, Entry, Linked};
+use tickless::inbox::{self, Lanes, OwnLanes};
+use tickless::sync::{Ordering, thread};
+
+/// A new entry, pushed on the first lane.
+fn push_new(lanes: &Lanes<Entry<()>>) -> NonNull<Entry<()>> {
+    let entry = Entry::allocate(0);
+    // SAFETY: it is new, so it is held here alone, and is freed when it was taken.
+    unsafe { lanes.push(entry, 0) }.expect("nobody closes");
+    entry
+}
+
+/// Takes everything, and does `each` with an entry as soon as it has passed it.
+fn take(lanes: &Lanes<Entry<()>>, mut each: impl FnMut(NonNull<Entry<()>>)) {
+    let hand: &inbox::Hand<Entry<()>> = &inbox::Hand::wide();
+    hand.begin(0);
+    let mut at = hand.take(lanes, &OwnLanes::new());
+    while let Some(entry) = hand.peek(&at) {
+        // SAFETY: the hand is this thread's, and showed the entry.
+        unsafe { hand.pass(&mut at, entry) };
+        each(entry);
+    }
+}
+
+/// Follows the lanes as a scan does, each to its end.
+fn read_lanes<T>(lanes: &Lanes<Entry<T>>) {
+    let _reader = entry::read();
+    for first in lanes.firsts() {
+        let mut next = first;
+        while let Some(entry) = NonNull::new(next) {
+            // SAFETY: it was reached under a guard; the checker reports if it was freed.
+            // ORDER(BUCKET-READ): Acquire - as a scan does.
+            next = unsafe { entry.as_ref() }.next().load(Ordering::Acquire);
+        }
+    }
+}
+
+fn free_after_readers(entry: NonNull<Entry<()>>) {
+    // SAFETY: the caller took it, so it is held here alone and in no list any more.
+    unsafe { entry::after_readers(move || Entry::free(entry)) };
+}
+
+/// As the model of two shards in `bucket_read`; the other owner is the reader.
+#[test]
+fn an_entry_that_is_pushed_elsewhere_links_to_nothing_that_was_freed_before() {
+    check(3, || {
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        push_new(&others);
+        push_new(&read_in);
+        let reader = {
+            let (others, read_in) = (others.clone(), read_in.clone());
+            thread::spawn(move || {
+                take(&others, free_after_readers);
+                collect();
+                read_lanes(&read_in);
+            })
+        };
+        take(&read_in, |entry| {
+            // SAFETY: it was taken, so it is held here alone.
+            unsafe { others.push(entry, 0) }.expect("nobody closes");
+        });
+        reader.join().unwrap();
+        take(&others, free_after_readers);
+    });
+}
+
+#[test]
+fn an_entry_that_waits_in_hand_links_to_nothing_that_was_freed_before() {
+    check(3, || {
+        let [others, read_in] = [(); 2].map(|()| Arc::new(Lanes::new()));
+        let freed = push_new(&others);
+        let waits = push_new(&others);
+        let mut taken = Vec::new();
+        take(&others, |entry| taken.push(entry));
+        assert_eq!(taken, [waits, freed]);
+        free_after_readers(freed);
+        collect();
+        push_new(&read_in);
+        let reader = {
+            let read_in = read_in.clone();
+            thread::spawn(move || read_lanes(&read_in))
+        };
+        // What is taken is put on the chain of the one that waits: a narrow hand has one here.
+        let aside: &inbox::Hand<Entry<()>> = &inbox::Hand::narrow();
+        // SAFETY: it was taken, so it is held here alone.
+        let put_aside = |entry| unsafe { aside.give(entry, 0) };
+        put_aside(waits);
+        take(&read_in, put_aside);
+        reader.join().unwrap();
+        let mut at = aside.open();
+        while let Some(entry) = aside.peek(&at) {
+            // SAFETY: the hand is this thread's, and showed the entry.
+            unsafe { aside.pass(&mut at, entry) };
+            // SAFETY: the reader is gone.
+            unsafe { Entry::free(entry) };
+        }
+    });
+}
+
+/// The shard gives it back, as `bucket_read` has it for a reader that looks everywhere.
+#[test]
+fn a_reader_of_a_list_sees_nothing_that_was_given_back_to_the_allocator() {
+    check(2, || {
+        let world = World::with(wheel(2, 1), Bell::None, 0);
+        let mut hand = Hand::new(&world);
+        let timer = hand.schedule(1, 0).unwrap();
+        let reader = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let place = world.shard.wheel().geometry().place(Tick::new(1), Tick::ZERO);
+                read_lanes(&world.shard.wheel().bucket(place).unwrap().lanes);
+            })
+        };
+        world.turn(1);
+        hand.detach(timer);
+        hand.clear();
+        collect();
+        reader.join().unwrap();
+    });
+}
