@@ -98,7 +98,7 @@ impl Doorbell {
     #[inline]
     #[must_use = "a hook waits to be called"]
     pub fn ring_before(&self, due: Tick) -> bool {
-        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish`; see the header.
+        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(DOORBELL): Relaxed - ordered by the fence.
         let word = self.wakes_at.load(Ordering::Relaxed);
@@ -189,12 +189,7 @@ impl Doorbell {
 
     /// Publishes the wake-up time. The caller looks for notices *after* this and before it sleeps.
     pub fn publish(&self, wakes_at: Tick) {
-        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - pairs with the fence in `ring_before`.
-        self.show(wakes_at.get());
-        if let Some(hook) = self.hook() {
-            hook.count_sleep();
-        }
-        fence(Ordering::SeqCst);
+        self.publish_word(wakes_at.get());
     }
 
     /// The same for a sleep that lasts `timeout` (`None`: until rung), which is movable if it is
@@ -202,8 +197,15 @@ impl Doorbell {
     pub fn publish_sleep(&self, wakes_at: Tick, timeout: Option<Duration>) {
         let is_long = timeout.is_none_or(|timeout| timeout >= LONG);
         let mark = if is_long && matches!(self.bell, Bell::Movable(..)) { MOVABLE } else { 0 };
-        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - as in `publish`.
-        self.show(wakes_at.get() | mark);
+        self.publish_word(wakes_at.get() | mark);
+    }
+
+    fn publish_word(&self, word: u64) {
+        // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - pairs with the fence in `ring_before`.
+        self.show(word);
+        if let Some(hook) = self.hook() {
+            hook.count_sleep();
+        }
         fence(Ordering::SeqCst);
     }
 

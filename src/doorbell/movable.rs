@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use crate::os::Alarm;
-use crate::time::{Clock, Scale, Tick};
+use crate::time::{Scale, Tick};
 
 /// A sleep of one thread that others can end, at once or at a time.
 pub trait Movable: Send + Sync {
@@ -38,10 +38,10 @@ pub struct SystemAlarm {
 // === impl SystemAlarm ===
 
 impl SystemAlarm {
-    /// An alarm for an engine whose ticks are those of `clock` and `scale`. It takes two file
-    /// descriptors. `None`: the clock is another one, or the system refuses.
-    pub fn new(clock: &Clock, scale: Scale) -> Option<SystemAlarm> {
-        let zero = clock.monotonic_start()?;
+    /// An alarm for an engine whose ticks are those of `scale`; the system's clock shows `zero` at
+    /// the first of them, or a little later. It takes two file descriptors. `None`: the system
+    /// refuses.
+    pub fn new(zero: Duration, scale: Scale) -> Option<SystemAlarm> {
         Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale })
     }
 }

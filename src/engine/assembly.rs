@@ -87,10 +87,9 @@ impl Builder {
         // it is dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
-        let alarm = || match shards <= ALARMS {
-            true => SystemAlarm::new(&clock, scale),
-            false => None,
-        };
+        let takes_files = has_threads && shards <= ALARMS;
+        let zero = if takes_files { clock.monotonic_start() } else { None };
+        let alarm = || SystemAlarm::new(zero?, scale);
         let shards = (0..shards)
             .map(|i| {
                 let doorbell = self.doorbell(i, has_threads, alarm)?;
