@@ -12,7 +12,7 @@ use tickless::keyed::KeyedTimers;
 use tickless::{Engine, ManualClock};
 
 use crate::OPERATIONS;
-use crate::delays::Delays;
+use crate::stage::{ROUNDS, Range, delays};
 
 /// Timers under keys, the first of which is given, and a delay for each operation.
 pub(crate) struct Keyed {
@@ -29,17 +29,12 @@ pub(crate) struct Sleeps {
     before: u64,
 }
 
-/// Rounds after which an operation finds everything as it left it in the round before.
-const ROUNDS: usize = 8;
+/// Timers as of requests.
+const DELAYS_MS: Range = (10_000, 30_000);
 
 fn engine() -> Engine {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
     builder.build().expect("it is valid")
-}
-
-fn delays() -> Vec<Duration> {
-    let mut delays = Delays::new(1);
-    (0..OPERATIONS).map(|_| delays.between(10_000, 30_000)).collect()
 }
 
 // === impl Keyed ===
@@ -48,7 +43,7 @@ impl Keyed {
     /// Timers of which the oldest makes way for one under a new key, again and again.
     pub(crate) fn with_requests() -> Keyed {
         let timers = KeyedTimers::with_engine(&engine());
-        let mut keyed = Keyed { timers, first: 0, delays: delays(), before: 0 };
+        let mut keyed = Keyed { timers, first: 0, delays: delays(DELAYS_MS), before: 0 };
         (0..OPERATIONS as u64).for_each(|n| keyed.schedule(n, keyed.delays[n as usize]));
         (0..ROUNDS).for_each(|_| keyed.replace());
         keyed.before = keyed.timers.engine().stats().scheduled;
@@ -82,7 +77,7 @@ impl Keyed {
 impl Sleeps {
     /// Nothing but seats.
     pub(crate) fn with_seats() -> Sleeps {
-        let mut sleeps = Sleeps { engine: engine(), delays: delays(), before: 0 };
+        let mut sleeps = Sleeps { engine: engine(), delays: delays(DELAYS_MS), before: 0 };
         (0..ROUNDS).for_each(|_| sleeps.poll_and_drop());
         sleeps.before = sleeps.engine.stats().cancelled;
         sleeps

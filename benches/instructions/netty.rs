@@ -11,7 +11,7 @@ use tickless::ManualClock;
 use tickless::netty::{HashedWheelTimer, IntoTask, Timeout, TimerTask};
 
 use crate::OPERATIONS;
-use crate::delays::Delays;
+use crate::stage::{ROUNDS, Range, delays};
 
 /// A timer, timeouts of it, and a delay for each operation.
 pub(crate) struct Hashed {
@@ -22,9 +22,6 @@ pub(crate) struct Hashed {
     before: u64,
 }
 
-/// Rounds after which an operation finds everything as it left it in the round before.
-const ROUNDS: usize = 8;
-
 /// When what is due soon has expired.
 const FIRED: Duration = Duration::from_millis(40);
 
@@ -33,7 +30,7 @@ const FIRED: Duration = Duration::from_millis(40);
 impl Hashed {
     /// Timeouts of which the oldest makes way for a new one, again and again.
     pub(crate) fn with_requests() -> Hashed {
-        let mut hashed = Hashed::new(10_000, 30_000);
+        let mut hashed = Hashed::new((10_000, 30_000));
         hashed.make();
         (0..ROUNDS).for_each(|_| hashed.replace());
         hashed.before = hashed.timer.stats().scheduled;
@@ -42,7 +39,7 @@ impl Hashed {
 
     /// Timeouts that nobody keeps, and that are due when the clock has moved.
     pub(crate) fn with_due() -> Hashed {
-        let mut hashed = Hashed::new(1, 31);
+        let mut hashed = Hashed::new((1, 31));
         for _ in 0..ROUNDS {
             hashed.make();
             hashed.waiting.clear();
@@ -54,15 +51,14 @@ impl Hashed {
         hashed
     }
 
-    fn new(from_ms: u64, to_ms: u64) -> Hashed {
+    fn new(range: Range) -> Hashed {
         let builder = HashedWheelTimer::builder().tick_duration(Duration::from_millis(1));
         let timer = builder.manual_clock(&ManualClock::new()).build().expect("it is valid");
-        let mut delays = Delays::new(1);
         Hashed {
             timer,
             task: (|timeout: &Timeout| _ = black_box(timeout.is_expired())).into_task(),
             waiting: VecDeque::with_capacity(OPERATIONS + 1),
-            delays: (0..OPERATIONS).map(|_| delays.between(from_ms, to_ms)).collect(),
+            delays: delays(range),
             before: 0,
         }
     }

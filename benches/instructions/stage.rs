@@ -32,7 +32,7 @@ pub(crate) struct Stage<E: Timers> {
 }
 
 /// Delays from one time to another, in milliseconds.
-type Range = (u64, u64);
+pub(crate) type Range = (u64, u64);
 
 /// Timers of the lowest level, in 31 buckets; after `FIRED_MS` all of them are due.
 const SOON_MS: Range = (1, 31);
@@ -60,7 +60,7 @@ const THREADS: usize = 250;
 const DEPOT: usize = 6000;
 
 /// Rounds after which an operation finds everything as it left it in the round before.
-const ROUNDS: usize = 8;
+pub(crate) const ROUNDS: usize = 8;
 
 // === impl Stage: before ===
 
@@ -242,7 +242,8 @@ impl<E: Timers> Stage<E> {
     }
 }
 
-fn delays((from_ms, to_ms): Range) -> Vec<Duration> {
+/// A delay for each operation.
+pub(crate) fn delays((from_ms, to_ms): Range) -> Vec<Duration> {
     let mut delays = Delays::new(1);
     (0..OPERATIONS).map(|_| delays.between(from_ms, to_ms)).collect()
 }
