@@ -35,6 +35,11 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
+    /// Says that `contender` could not be set up, whatever the error is.
+    pub(crate) fn setup<E: fmt::Display>(contender: &'static str) -> impl Fn(E) -> BenchError {
+        move |error| BenchError::Setup { contender, cause: error.to_string() }
+    }
+
     /// The status with which the program ends.
     pub(crate) fn status(&self) -> u8 {
         match self {

@@ -40,11 +40,10 @@ impl Contender for MutexDelayQueue {
     type Producer = QueueProducer;
 
     fn start(_: Setup) -> Result<MutexDelayQueue, BenchError> {
-        let failed = |error: std::io::Error| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
-        let runtime = Builder::new_current_thread().enable_time().build().map_err(failed)?;
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(BenchError::setup(Self::NAME))?;
         let handle = runtime.handle().clone();
         let queue = {
             let _entered = handle.enter();
@@ -54,7 +53,7 @@ impl Contender for MutexDelayQueue {
         thread::Builder::new()
             .name("delay-queue".to_owned())
             .spawn(move || runtime.block_on(drain(drained)))
-            .map_err(failed)?;
+            .map_err(BenchError::setup(Self::NAME))?;
         Ok(MutexDelayQueue { queue, runtime: handle })
     }
 

@@ -60,11 +60,7 @@ impl Contender for Hhwt {
     type Producer = HhwtProducer;
 
     fn start(_: Setup) -> Result<Hhwt, BenchError> {
-        let failed = |error: std::io::Error| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
-        TimerWithThread::new().map(Hhwt).map_err(failed)
+        TimerWithThread::new().map(Hhwt).map_err(BenchError::setup(Self::NAME))
     }
 
     fn producer(&self) -> HhwtProducer {

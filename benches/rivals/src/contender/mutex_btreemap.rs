@@ -49,14 +49,10 @@ impl Contender for MutexBTreeMap {
     fn start(_: Setup) -> Result<MutexBTreeMap, BenchError> {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
-        let failed = |error: std::io::Error| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
         thread::Builder::new()
             .name(Self::NAME.to_owned())
             .spawn(move || of_thread.run())
-            .map_err(failed)?;
+            .map_err(BenchError::setup(Self::NAME))?;
         Ok(MutexBTreeMap(shared))
     }
 

@@ -42,9 +42,10 @@ impl Contender for MutexHeap {
         let heap = Arc::new(Heap::default());
         let of_thread = heap.clone();
         let run = move || of_thread.run(Timer::fire);
-        thread::Builder::new().name(Self::NAME.to_owned()).spawn(run).map_err(|error| {
-            BenchError::Setup { contender: Self::NAME, cause: error.to_string() }
-        })?;
+        thread::Builder::new()
+            .name(Self::NAME.to_owned())
+            .spawn(run)
+            .map_err(BenchError::setup(Self::NAME))?;
         Ok(MutexHeap(heap))
     }
 

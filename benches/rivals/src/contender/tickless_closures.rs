@@ -25,11 +25,7 @@ impl Contender for Closures {
 
     fn start(setup: Setup) -> Result<Closures, BenchError> {
         let built = Engine::builder().tick(setup.tick).build();
-        let failed = |error: tickless::BuildError| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
-        built.map(Closures).map_err(failed)
+        built.map(Closures).map_err(BenchError::setup(Self::NAME))
     }
 
     fn producer(&self) -> Engine {

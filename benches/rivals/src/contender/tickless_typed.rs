@@ -27,11 +27,7 @@ impl Contender for Typed {
         let built = Builder::new().tick(setup.tick).build_typed(|batch: Batch<'_, u64>| {
             batch.for_each(sink::fire);
         });
-        let failed = |error: tickless::BuildError| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
-        built.map(Typed).map_err(failed)
+        built.map(Typed).map_err(BenchError::setup(Self::NAME))
     }
 
     fn producer(&self) -> Engine<u64> {

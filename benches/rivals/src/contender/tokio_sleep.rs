@@ -115,11 +115,9 @@ impl<W: Way> Contender for Tokio<W> {
         let mut builder = Builder::new_multi_thread();
         W::choose(builder.worker_threads(workers));
         let built = builder.build();
-        let failed = |error: std::io::Error| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
-        built.map(|runtime| Tokio { runtime, way: PhantomData }).map_err(failed)
+        built
+            .map(|runtime| Tokio { runtime, way: PhantomData })
+            .map_err(BenchError::setup(Self::NAME))
     }
 
     fn producer(&self) -> SleepProducer {

@@ -46,9 +46,10 @@ impl Purgatory for MutexPurge {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
         let run = move || of_thread.heap.run(|waiting| of_thread.expire(&waiting));
-        thread::Builder::new().name(Self::NAME.to_owned()).spawn(run).map_err(|error| {
-            BenchError::Setup { contender: Self::NAME, cause: error.to_string() }
-        })?;
+        thread::Builder::new()
+            .name(Self::NAME.to_owned())
+            .spawn(run)
+            .map_err(BenchError::setup(Self::NAME))?;
         Ok(MutexPurge(shared))
     }
 

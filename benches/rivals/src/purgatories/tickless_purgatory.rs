@@ -20,9 +20,7 @@ impl Purgatory for Tickless {
     type Ticket = Delayed<u32, Request>;
 
     fn start() -> Result<Tickless, BenchError> {
-        purgatory::Purgatory::new()
-            .map(Tickless)
-            .map_err(|error| BenchError::Setup { contender: Self::NAME, cause: error.to_string() })
+        purgatory::Purgatory::new().map(Tickless).map_err(BenchError::setup(Self::NAME))
     }
 
     #[inline]

@@ -72,19 +72,15 @@ impl Contender for HeapTimerfd {
     type Producer = TimerfdProducer;
 
     fn start(_: Setup) -> Result<HeapTimerfd, BenchError> {
-        let setup = |error: &dyn std::fmt::Display| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
         let shared = Arc::new(Shared {
             timers: Mutex::default(),
-            alarm: Alarm::new().map_err(|error| setup(&error))?,
+            alarm: Alarm::new().map_err(BenchError::setup(Self::NAME))?,
             cancelled: AtomicUsize::new(0),
         });
         let of_thread = shared.clone();
         let serve = move || of_thread.serve();
         let spawned = thread::Builder::new().name(Self::NAME.to_owned()).spawn(serve);
-        spawned.map_err(|error| setup(&error))?;
+        spawned.map_err(BenchError::setup(Self::NAME))?;
         Ok(HeapTimerfd(shared))
     }
 

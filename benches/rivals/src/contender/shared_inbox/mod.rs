@@ -50,14 +50,10 @@ impl<I: Inbox> Contender for SharedInbox<I> {
     fn start(setup: Setup) -> Result<SharedInbox<I>, BenchError> {
         let shared = Arc::new(Shared::<I>::new(setup.tick));
         let of_thread = shared.clone();
-        let failed = |error: std::io::Error| BenchError::Setup {
-            contender: Self::NAME,
-            cause: error.to_string(),
-        };
         let reaper = thread::Builder::new()
             .name(Self::NAME.to_owned())
             .spawn(move || reaper::run(&of_thread))
-            .map_err(failed)?;
+            .map_err(BenchError::setup(Self::NAME))?;
         shared.answered_by(reaper.thread().clone());
         Ok(SharedInbox(shared))
     }
