@@ -165,6 +165,7 @@ impl Clock {
 
     /// What the system's monotonic clock showed when this clock was made, or up to some hundred
     /// nanoseconds more. `None`: this is another clock, or the system has no such reading.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines set alarms"))]
     pub(crate) fn monotonic_start(&self) -> Option<Duration> {
         if self.manual.is_some() || self.boot_start.is_some() {
             return None;
