@@ -17,8 +17,8 @@ export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address"
 export CARGO_TARGET_DIR=target/asan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
-# A third of what they do without: each step costs several times as much.
-export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.33}"
+# A quarter of what they do without: each step costs several times as much.
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.25}"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
 
 build_canary

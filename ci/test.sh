@@ -7,5 +7,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CARGO_TERM_QUIET=true
 # A failed assertion names its line without, and this is quicker to build and to link.
 export CARGO_PROFILE_DEV_DEBUG=false
+# Half of the random histories; `fuzz` draws more, and ci/long.sh many more.
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.5}"
+cargo test --locked --all-features --tests --no-run
+# While the tests run, which wait now and then, the doctests are built.
+doctests="$(mktemp)"
+trap 'rm -f "$doctests"' EXIT
+cargo test --locked --all-features --doc >"$doctests" 2>&1 &
 cargo test --locked --all-features --tests
-cargo test --locked --all-features --doc
+verdict=0
+wait $! || verdict=$?
+cat "$doctests"
+exit "$verdict"

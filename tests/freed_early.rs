@@ -36,7 +36,7 @@ impl User {
         let (idle, is_idle) = mpsc::channel();
         let thread = thread::spawn(move || {
             let mut handles = Vec::new();
-            for n in 0..20_000_u32 {
+            for n in 0..8_000_u32 {
                 let delay = [HOUR, HOUR * 30, HOUR * 900, HOUR / 3600][n as usize % 4];
                 handles.push(engine.schedule(delay, || ()).unwrap());
             }
