@@ -43,6 +43,7 @@ HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
 NODE, WORD, RECLAIM = "src/entry/node.rs", "src/entry/word.rs", "src/entry/reclaim.rs"
 HOLD, EXCHANGED = "src/protocol/hold.rs", "src/producer/exchange.rs"
 QUEUE = "src/dispatch/pool/queue.rs"
+BLOCK = "src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
@@ -467,7 +468,38 @@ MUTANTS = {
         "if place.load(Ordering::Relaxed) == free {\n                place.store(value, Ordering::Release);")])]),
     # BUCKET-READ
     "memory is freed without waiting for readers": (
-        "freed", [(FREE_LIST, [("    unsafe { after_readers(free) };", "    let _ = unsafe { after_readers(|| ()) };\n    free();")])]),
+        "freed", [(SHARED, [("        unsafe { after_readers(give) };\n    }\n\n    /// Gives memory of blocks",
+         "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
+    # BLOCK
+    **{
+        f"entries are given back {order} only": ("block", [(BLOCK, [
+            ("match this.free.compare_exchange(free, next, Ordering::AcqRel, Ordering::Relaxed)",
+             f"match this.free.compare_exchange(free, next, Ordering::{order}, Ordering::Relaxed)")])])
+        for order in ("Acquire", "Release")
+    },
+    "free entries are taken Relaxed": (
+        "block", [(BLOCK, [("this.free.swap(0, Ordering::AcqRel)", "this.free.swap(0, Ordering::Relaxed)")])]),
+    "a listed block is found whole Relaxed": (
+        "block", [(BLOCK, [("this.free.load(Ordering::Acquire) == this.all()", "this.free.load(Ordering::Relaxed) == this.all()")])]),
+    "a block is taken off its list Relaxed": (
+        "block", [(BLOCK, [("this.free.fetch_and(!LISTED, Ordering::AcqRel)", "this.free.fetch_and(!LISTED, Ordering::Relaxed)")])]),
+    "who gives the last entry of a listed block has it too": (
+        "block", [(BLOCK, [
+            ("                (now, Given::WholeInList)", "                (now, Given::Whole)")])]),
+    "a block that is taken stays listed": (
+        "block", [(BLOCK, [("this.free.swap(0, Ordering::AcqRel)", "this.free.swap(LISTED, Ordering::AcqRel)")])]),
+    "a whole block that is taken off its list is left": (
+        "block", [(BLOCK, [("Ordering::AcqRel) == this.all() | LISTED", "Ordering::AcqRel) == 0")])]),
+    "a block that is found whole stays in the list": (
+        "block", [("src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
+    "the list is given up before what is free of its block is taken": (
+        "block", [("src/memory/blocks.rs", [
+            ("        let used = self.try_list().and_then(|mut listed| {\n            // SAFETY: it was listed, and was just taken off the list.\n            listed.pop().map(|block| unsafe { block.take() })\n        });",
+             "        let used = self.try_list().and_then(|mut listed| listed.pop());\n        let used = used.map(|block| unsafe { block.take() });")])]),
+    "a whole block that another thread has in its list is forgotten": (
+        "block", [("src/memory/blocks.rs", [("            self.has_missed.store(true, Ordering::Relaxed);\n", "")])]),
+    "a block that becomes whole in the list is left there": (
+        "block", [("src/memory/blocks.rs", [("                unsafe { listed.remove(block) };\n                whole.push(block);\n", "")])]),
     "the reader looks without a guard": (
         "bucket_read",
         [(RECLAIM, [("    Reader { guard: Some(pin()) }", "    Reader { guard: None }")])],

@@ -156,11 +156,11 @@ fn a_task_that_reschedules_itself_allocates_nothing() {
 fn a_million_far_timers_that_are_cancelled_by_their_thread_take_the_room_of_a_few() {
     let _alone = alone();
     let engine = typed();
-    let before = live().lines;
+    let before = live().entries;
     let mut most = 0;
     for _ in 0..scaled(1_000_000) {
         assert!(engine.schedule(HOUR, 7).unwrap().cancel());
-        most = most.max(live().lines - before);
+        most = most.max(live().entries - before);
     }
     assert!(most <= 64, "{most} entries for one timer at a time");
     assert_eq!(engine.stats().dead, 0);
@@ -171,7 +171,7 @@ fn far_timers_that_are_cancelled_later_take_room_in_proportion_to_those_that_liv
     const LIVING: i64 = 1000;
     let _alone = alone();
     let engine = typed();
-    let before = live().lines;
+    let before = live().entries;
     let random = &mut Random::new(3);
     let mut waiting = Vec::new();
     let mut most = 0;
@@ -183,7 +183,7 @@ fn far_timers_that_are_cancelled_later_take_room_in_proportion_to_those_that_liv
         }
         if round % 1000 == 0 {
             while engine.turn(0).unwrap().more {}
-            most = most.max(live().lines - before);
+            most = most.max(live().entries - before);
         }
     }
     assert!(most <= LIVING + AT_HAND + DEAD_AT_MOST, "{most} entries for {LIVING} timers");
@@ -194,7 +194,7 @@ fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
     const BATCH: u64 = 1000;
     let _alone = alone();
     let engine = typed();
-    let before = live().lines;
+    let before = live().entries;
     let (send_over, take_over) = mpsc::channel::<Vec<Handle<u64>>>();
     let (send_back, take_back) = mpsc::channel();
     let canceller = thread::spawn(move || {
@@ -210,7 +210,7 @@ fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
         send_over.send(batch).unwrap();
         batch = take_back.recv_timeout(Duration::from_secs(60)).unwrap();
         while engine.turn(0).unwrap().more {}
-        most = most.max(live().lines - before);
+        most = most.max(live().entries - before);
         assert!(engine.stats().dead <= DEAD_AT_MOST as u64, "{:?}", engine.stats());
     }
     drop(send_over);
@@ -222,19 +222,20 @@ fn a_million_far_timers_that_another_thread_cancels_take_the_room_of_a_few() {
 #[test]
 fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     const THREADS: u64 = 4;
+    const PER_BLOCK: i64 = 63;
     let _alone = alone();
     let engine = typed();
-    let before = live().lines;
+    let before = live().entries;
     let random = &mut Random::new(5);
-    let mut schedule = |_| {
+    let mut schedule = |_: i64| {
         let delay = HOUR + MS * random.below(1_000_000_000) as u32;
         engine.schedule(delay, 7).unwrap()
     };
     let mut parts: Vec<Vec<Handle<u64>>> = Vec::new();
     for _ in 0..THREADS {
-        parts.push((0..scaled(200_000) / THREADS).map(&mut schedule).collect());
+        parts.push((0..(scaled(200_000) / THREADS) as i64).map(&mut schedule).collect());
     }
-    assert!(live().lines - before >= scaled(200_000) as i64 - AT_HAND);
+    assert!(live().entries - before >= scaled(200_000) as i64 - AT_HAND);
     // On threads that never scheduled anything, and while nobody does.
     let cancel = |part: Vec<Handle<u64>>| {
         thread::spawn(move || assert!(part.into_iter().all(Handle::cancel)))
@@ -244,8 +245,13 @@ fn a_storm_of_cancels_with_no_new_timer_leaves_the_room_of_a_few() {
     while engine.turn(0).unwrap().more {}
     assert!(engine.stats().dead <= DEAD_AT_MOST as u64, "{:?}", engine.stats());
     free_what_waits_for_readers();
-    let left = live().lines - before;
-    assert!(left <= AT_HAND + DEAD_AT_MOST, "{left} entries for no timer");
+    let left = live().entries - before;
+    let most = PER_BLOCK * (AT_HAND + DEAD_AT_MOST);
+    assert!(left <= most, "{left} entries for no timer: each that is left holds a block at most");
+    // What those blocks have besides serves the next timers.
+    let next: Vec<_> = (0..left / 2).map(schedule).collect();
+    let more = live().entries - before - left;
+    assert!(more <= AT_HAND, "{more} entries more for {} timers", next.len());
 }
 
 #[test]

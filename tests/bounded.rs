@@ -195,14 +195,14 @@ fn assert_few_dead(engine: &Engine, when: &str) {
 /// Asserts that the engine's entries take no more memory than the dead, as many living and all
 /// caches may; and as much again for what waits until nobody reads it.
 #[track_caller]
-fn assert_little_memory(engine: &Engine, lines_before: i64, living: u64) {
+fn assert_little_memory(engine: &Engine, entries_before: i64, living: u64) {
     let threads = CANCELLERS as u64 + 2;
     let shards = engine.shards() as u64;
     let dead = living.max(FEW) + threads * OF_THREAD + shards * OF_SHARD;
     let free = threads * FREE_OF_THREAD + shards * FREE_OF_SHARD;
     let most = 2 * (living + dead + free);
-    let lines = live().lines - lines_before;
-    assert!(lines <= most as i64, "{lines} entries allocated, of at most {most}");
+    let entries = live().entries - entries_before;
+    assert!(entries <= most as i64, "{entries} entries allocated, of at most {most}");
 }
 
 fn build(builder: Builder) -> Engine {
@@ -217,14 +217,14 @@ fn cancel_in_every_way(
 ) {
     let _alone = alone();
     for way in WAYS {
-        let lines_before = live().lines;
+        let entries_before = live().entries;
         let engine = build(builder());
         let mut turn = begin(&engine);
         let cancellers = Cancellers::new(&engine, way);
         for round in 0..scaled(BURSTS) {
             cancellers.burst();
             assert_few_dead(&engine, &format!("{way:?}, after burst {round}"));
-            assert_little_memory(&engine, lines_before, CANCELLERS as u64 * BURST);
+            assert_little_memory(&engine, entries_before, CANCELLERS as u64 * BURST);
             turn(false);
             assert_few_dead(&engine, &format!("{way:?}, after turn {round}"));
         }
@@ -331,7 +331,7 @@ fn few_are_dead_while_tasks_reschedule_themselves_all_the_time() {
 fn as_many_may_be_dead_as_live_and_no_more_while_the_reaper_blocks() {
     const LIVING: u64 = 12_000;
     let _alone = alone();
-    let lines_before = live().lines;
+    let entries_before = live().entries;
     let engine = build(Engine::builder().shards(1));
     let busy = Busy::new(&engine);
     let far = |n: u64| engine.schedule(30 * HOUR + MS * (n as u32 * 11), || ()).unwrap();
@@ -342,7 +342,7 @@ fn as_many_may_be_dead_as_live_and_no_more_while_the_reaper_blocks() {
         assert_eq!(engine.len() as u64, LIVING);
         assert_few_dead(&engine, &format!("burst {round}"));
     }
-    assert_little_memory(&engine, lines_before, LIVING + CANCELLERS as u64 * BURST);
+    assert_little_memory(&engine, entries_before, LIVING + CANCELLERS as u64 * BURST);
     // Those that allowed for so many go themselves.
     assert!(living.into_iter().all(Handle::cancel));
     assert_few_dead(&engine, "after the living");

@@ -167,7 +167,7 @@ fn a_foreign_pin_keeps_none_of_our_memory() {
         drop(fired(&engine));
     }
     let last = live();
-    let kept = last.lines - first.lines;
+    let kept = last.entries - first.entries;
     assert!(kept < MANY as i64 / 10, "{kept} more entries than after the first round");
     drop((engine, pin));
     free_what_waits_for_readers();

@@ -42,8 +42,8 @@ fn settled() -> Live {
     live()
 }
 
-/// What lives after a reader was there for some rounds, compared to what lived before: in blocks
-/// of one cache line, and in bytes.
+/// What lives after a reader was there for some rounds, compared to what lived before: in entries
+/// and in bytes.
 fn growth(engine: &Engine, hold: impl FnOnce(&dyn Fn())) -> (i64, i64) {
     litter(engine);
     let before = settled();
@@ -51,16 +51,16 @@ fn growth(engine: &Engine, hold: impl FnOnce(&dyn Fn())) -> (i64, i64) {
     hold(&|| {
         let held = live();
         (0..10).for_each(|_| litter(engine));
-        let kept = live().lines - held.lines;
+        let kept = live().entries - held.entries;
         assert!(kept > 7 * MANY as i64, "only {kept} entries are held back");
         assert!(!collect(), "a reader is in the way");
     });
     let after = live();
-    (after.lines - before.lines, after.bytes - before.bytes)
+    (after.entries - before.entries, after.bytes - before.bytes)
 }
 
-fn assert_little((lines, bytes): (i64, i64)) {
-    assert!(lines.abs() < MANY as i64 / 10, "{lines} entries more");
+fn assert_little((entries, bytes): (i64, i64)) {
+    assert!(entries.abs() < MANY as i64 / 10, "{entries} entries more");
     assert!(bytes.abs() < 256 * 1024, "{bytes} bytes more");
 }
 

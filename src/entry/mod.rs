@@ -1,14 +1,16 @@
 //! The entry: a timer's memory, its state word, and how the memory is reclaimed.
 //!
 //! Start with `word` (the states of an entry), then `holder` (what a handle or a thread cache does
-//! with one) and `reaping` (what the reaper does).
+//! with one) and `reaping` (what the reaper does). Entries come and go in blocks (`block`).
 
+mod block;
 mod holder;
 mod node;
 mod reaping;
 mod reclaim;
 mod word;
 
+pub use block::{Block, Given, List};
 pub use holder::{Exchange, LetGo, Reset};
 pub use node::{Entry, Filed, Linked};
 pub use reaping::Taken;

@@ -1,4 +1,4 @@
-//! The entry: one scheduled timer in one allocation of one cache line.
+//! The entry: one scheduled timer in one cache line, a part of a block.
 //!
 //! *Owner*: the state word tells who may do what (see `word`). The payload belongs to the thread
 //! that put the entry into its present phase: the winner of the CAS that leaves `Pending` may read
@@ -7,11 +7,12 @@
 //! *Tested by*: `loom-tests/tests/{cancel_fire,reset_fire,seat,release}.rs`.
 
 use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
-use crate::sync::{self, AtomicPtr, AtomicU32, AtomicU64, Life, Ordering, UnsafeCell};
-use crate::time::{MAX_LEVELS, Place, Tick};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU64, Life, Ordering, UnsafeCell};
+use crate::time::{MAX_LEVELS, MAX_SHARDS, Place, Tick};
 
+use super::block::Position;
 use super::{Phase, Word};
 
 /// A node of an intrusive list: it contains the pointer to the next node.
@@ -30,7 +31,9 @@ pub struct Entry<T> {
     /// it, made official by the state word's version.
     filed: AtomicU64,
     /// The shard in whose wheel it is filed.
-    shard: AtomicU32,
+    shard: AtomicU16,
+    /// Where it lies in its block. It never changes.
+    position: Position,
     /// The engine that it belongs to. It never changes.
     engine: u32,
     payload: UnsafeCell<MaybeUninit<T>>,
@@ -48,6 +51,7 @@ pub struct Filed {
 
 const LEVEL_BITS: u32 = 6;
 const _: () = assert!(MAX_LEVELS < 1 << LEVEL_BITS, "a level fits its bits");
+const _: () = assert!(MAX_SHARDS <= 1 << u16::BITS, "a shard fits its field");
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Entry<[usize; 4]>>() == 64, "four words ride along in one line");
 
@@ -69,30 +73,29 @@ impl<T> Linked for Entry<T> {
 // === impl Entry ===
 
 impl<T> Entry<T> {
-    /// Fresh memory for a timer of `engine`.
-    pub fn allocate(engine: u32) -> NonNull<Entry<T>> {
-        let entry = Box::new(Entry {
+    /// Fresh memory for a timer of `engine`, at its place in a block.
+    pub(super) fn new(engine: u32, position: Position) -> Entry<T> {
+        Entry {
             word: AtomicU64::new(Word::FREE.0),
             next: AtomicPtr::new(ptr::null_mut()),
             filed: AtomicU64::new(0),
-            shard: AtomicU32::new(0),
+            shard: AtomicU16::new(0),
+            position,
             engine,
             payload: UnsafeCell::new(MaybeUninit::uninit()),
             life: Life::begin(),
-        });
-        // SAFETY: a box is never null.
-        unsafe { NonNull::new_unchecked(Box::into_raw(entry)) }
+        }
     }
 
-    /// Gives the memory back to the allocator. The payload is not dropped.
-    ///
-    /// # Safety
-    /// `entry` came from [`Entry::allocate`], nobody holds it, and no reader can still see it.
-    pub unsafe fn free(entry: NonNull<Entry<T>>) {
-        // SAFETY: the caller holds it alone.
-        unsafe { entry.as_ref() }.life.end();
-        // SAFETY: as above, and it came from a box.
-        sync::free(unsafe { Box::from_raw(entry.as_ptr()) });
+    /// Notes that the memory is about to be freed.
+    pub(super) fn end_life(&self) {
+        self.life.end();
+    }
+
+    /// Where it lies in its block.
+    #[inline]
+    pub(super) fn position(&self) -> Position {
+        self.position
     }
 
     /// The state word as it is now.
@@ -130,7 +133,7 @@ impl<T> Entry<T> {
     #[inline]
     pub fn shard(&self) -> u32 {
         // ORDER: Relaxed - a hint for counting; it changes only while nobody else holds it.
-        self.shard.load(Ordering::Relaxed)
+        u32::from(self.shard.load(Ordering::Relaxed))
     }
 
     /// Puts a payload into free memory or into a vacancy.
@@ -180,7 +183,7 @@ impl<T> Entry<T> {
     pub unsafe fn arm(&self, deadline: Tick, place: Place, shard: u32, held: bool) {
         self.set_filed(place);
         // ORDER(BUCKET-PUSH): Relaxed, also for the word below - published by the push.
-        self.shard.store(shard, Ordering::Relaxed);
+        self.shard.store(shard as u16, Ordering::Relaxed);
         let before = Word(self.word.load(Ordering::Relaxed));
         debug_assert!(!before.in_list() && before.phase() != Phase::Pending, "{before:?}");
         self.word.store(before.pending(deadline, held).0, Ordering::Relaxed);

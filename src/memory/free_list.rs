@@ -1,13 +1,12 @@
 //! A thread's free list: up to two magazines of memory that nobody else holds.
 //!
 //! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot. If
-//! the depot has no room, it goes back to the allocator, a magazine at a time and after all
-//! readers.
+//! the depot has no room, it goes back to its blocks, a magazine at a time and after all readers.
 
 use std::mem;
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, after_readers};
+use crate::entry::Entry;
 use crate::sync::{IS_CHECKED, prefetch};
 
 use super::depot::Magazine;
@@ -15,9 +14,6 @@ use super::shared::{Memory, Shared};
 
 /// Entries in a full magazine of memory.
 pub(crate) const MAGAZINE: usize = if IS_CHECKED { 2 } else { 64 };
-
-/// Entries that a thread allocates at a time.
-const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// How many entries ahead of its use the cache line of an entry is prefetched: it was last written
 /// by the core that fired it.
@@ -39,7 +35,7 @@ impl<T> FreeList<T> {
         FreeList { open: shared.memory.magazine(), spare: shared.memory.magazine() }
     }
 
-    /// A free entry: from the free list, from the depot, or fresh from the allocator.
+    /// A free entry: from the free list, from the depot, or from a block.
     #[inline]
     pub(crate) fn get(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         match self.open.pop() {
@@ -56,7 +52,7 @@ impl<T> FreeList<T> {
     /// Adds a free entry.
     ///
     /// # Safety
-    /// The entry came from [`Entry::allocate`]. The caller alone holds it and gives it up. It
+    /// The entry is of the engine of `shared`. The caller alone holds it and gives it up. It
     /// contains no payload that is still needed.
     #[inline]
     pub(crate) unsafe fn put(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
@@ -66,7 +62,7 @@ impl<T> FreeList<T> {
         self.open.push(Memory(entry));
     }
 
-    /// Gives everything to the depot or to the allocator.
+    /// Gives everything to the depot or back to the blocks.
     pub(crate) fn clear(&mut self, shared: &Shared<T>) {
         give_away(shared, &mut self.open);
         give_away(shared, &mut self.spare);
@@ -76,8 +72,7 @@ impl<T> FreeList<T> {
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
         if self.open.is_empty() && !shared.memory.fetch(&mut self.open) {
-            // A few at a time: they lie side by side, and the depot is not checked for each.
-            self.open.extend((0..FRESH).map(|_| Memory(Entry::allocate(shared.engine))));
+            shared.blocks.take(&mut self.open);
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
             prefetch(soon.as_ptr());
@@ -98,29 +93,6 @@ impl<T> FreeList<T> {
 /// Leaves a magazine in the depot, or releases its entries. The magazine is empty afterwards.
 fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
     if !magazine.is_empty() && !shared.memory.leave(magazine) {
-        release(mem::replace(magazine, shared.memory.magazine()));
+        shared.release(mem::replace(magazine, shared.memory.magazine()));
     }
-}
-
-/// Gives entries that nobody holds back to the allocator, once no reader can see them. (A `Memory`
-/// is the only holder of its entry.)
-pub(crate) fn release<T>(entries: Magazine<Memory<T>>) {
-    let free = move || {
-        for Memory(entry) in *entries {
-            // SAFETY: nobody holds it, and every reader that could have seen it is gone.
-            unsafe { Entry::free(entry) };
-        }
-    };
-    // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all that
-    // it touches, and freeing memory without a payload is fine on any thread and runs no user
-    // code.
-    unsafe { after_readers(free) };
-}
-
-/// Gives one entry back to the allocator.
-///
-/// # Safety
-/// As [`FreeList::put`].
-pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
-    release(Box::new(vec![Memory(entry)]));
 }

@@ -2,13 +2,14 @@
 //!
 //! - [`depot`]: where threads swap full magazines for empty ones. `slots` stores the magazines.
 //! - `cache`: the vacancies and the free entries (`free_list`) that a thread has at hand. Each kind
-//!   has a depot that takes its surplus and supplies it.
+//!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.
 //! - [`Shared`] has all of this for one engine. Here, a shard is only a number.
 
 mod all_counters;
 mod balance;
+mod blocks;
 mod cache;
 mod counters;
 pub mod depot;
@@ -19,10 +20,11 @@ mod slots;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use all_counters::visits;
 pub use all_counters::{AllCounters, Sums};
+pub use blocks::Blocks;
 pub(crate) use cache::{Cache, SEATS, Seat};
 pub use counters::{Count, Counters};
-pub(crate) use free_list::{FreeList, MAGAZINE, release, release_one};
-pub(crate) use shared::Memory;
-pub use shared::Shared;
+pub(crate) use free_list::{FreeList, MAGAZINE};
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use shared::alone;
+pub(crate) use shared::release_one;
+pub use shared::{Memory, Shared};

@@ -2,14 +2,15 @@
 
 use std::ptr::NonNull;
 
-use crate::entry::Entry;
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
+use crate::entry::{Entry, after_readers};
+use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
+use super::blocks::{self, Blocks};
 use super::cache::{SEATS, Seat};
 use super::depot::{Depot, Magazine};
-use super::free_list::{MAGAZINE, release};
+use super::free_list::MAGAZINE;
 
 /// Magazines of seats for which the depot has room, per shard: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
@@ -29,6 +30,7 @@ pub struct Shared<T> {
     pub all_counters: AllCounters,
     pub(crate) seats: Depot<Seat<T>>,
     pub(crate) memory: Depot<Memory<T>>,
+    pub(super) blocks: Arc<Blocks<T>>,
     pub(super) balance: Balance,
     /// Fewer timers than this are few; and whether so few were pending when a writer published
     /// last.
@@ -37,11 +39,25 @@ pub struct Shared<T> {
     limit: Option<Limit>,
 }
 
-/// Memory of an entry that nobody holds.
-pub(crate) struct Memory<T>(pub(crate) NonNull<Entry<T>>);
+/// Memory of an entry that nobody else holds.
+pub struct Memory<T>(pub NonNull<Entry<T>>);
 
 // SAFETY: it is memory without a payload, and the `Memory` alone holds it.
 unsafe impl<T: Send> Send for Memory<T> {}
+
+/// Gives one entry of an engine that is gone back to its block, once no reader can see it.
+///
+/// # Safety
+/// The caller alone holds the entry, whose payload is out, and gives it up.
+pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
+    let memory = vec![Memory(entry)];
+    // SAFETY: the closure runs when every reader that could have seen the entry is gone.
+    let give = move || unsafe { blocks::give_late(memory) };
+    // SAFETY: as in `Shared::release`.
+    unsafe { after_readers(give) };
+}
+
+debug! { impl[T] Memory[T] {} }
 
 /// The most timers that may be pending, and how many are.
 struct Limit {
@@ -65,6 +81,7 @@ impl<T> Shared<T> {
             all_counters: AllCounters::new(),
             seats: Depot::new(MOST_SEAT_MAGAZINES * shards, SEATS),
             memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
+            blocks: Arc::new(Blocks::new(engine)),
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
@@ -125,7 +142,26 @@ impl<T> Shared<T> {
                 free.push(Memory(entry));
             }
         }
-        release(Box::new(free));
+        self.release(Box::new(free));
+        self.blocks.close();
+    }
+
+    /// Gives entries that nobody holds back to their blocks, once no reader can see them. (A
+    /// `Memory` is the only holder of its entry.)
+    pub(crate) fn release(&self, entries: Magazine<Memory<T>>) {
+        let blocks = self.blocks.clone();
+        // SAFETY: the closure runs when every reader that could have seen the entries is gone.
+        let give = move || unsafe { blocks.give(*entries) };
+        // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all
+        // that it touches, and freeing memory without a payload is fine on any thread and runs no
+        // user code.
+        unsafe { after_readers(give) };
+    }
+
+    /// Gives memory of blocks that are not needed back to the allocator. To be called in an idle
+    /// moment, until it returns `false`.
+    pub fn trim(&self) -> bool {
+        self.blocks.trim()
     }
 
     /// Makes room for a timer, if the limit allows.

@@ -152,7 +152,7 @@ impl<'a, T> Reaper<'a, T> {
         if let Some(next) = next_opening {
             self.look_whether_caught_up(next);
         }
-        let collects = !busy && entry::collect();
+        let collects = !busy && (entry::collect() | self.shared.trim());
         Report { fired, busy, collects, next }
     }
 

@@ -23,7 +23,7 @@ use std::ptr::{self, NonNull};
 
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::{CHAINS, Hand, next_of};
-use crate::memory::{Count, MAGAZINE, Memory, SEATS, Shared, release};
+use crate::memory::{Count, MAGAZINE, Memory, SEATS, Shared};
 use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
@@ -247,7 +247,7 @@ impl<T> Owner<T> {
     /// Gives swept entries back to the allocator once no reader stands on them.
     fn release_swept(&mut self, shared: &Shared<T>) {
         if !self.swept.is_empty() {
-            release(mem::replace(&mut self.swept, shared.memory.magazine()));
+            shared.release(mem::replace(&mut self.swept, shared.memory.magazine()));
         }
     }
 }

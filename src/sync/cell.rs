@@ -12,6 +12,9 @@ pub struct Life;
 /// Frees a box whose [`Life`] has ended, or a box of values that each own one.
 pub use std::mem::{drop as free, drop as free_slice};
 
+/// Frees memory whose [`Life`] has ended.
+pub use std::alloc::dealloc as deallocate;
+
 // === impl UnsafeCell ===
 
 impl<T> UnsafeCell<T> {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 pub use loom::cell::UnsafeCell;
 pub use loom::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
 /// A thread-local value that needs no destructor.
@@ -136,8 +136,16 @@ impl Life {
 
 /// Frees a box whose `Life` has ended. Its content is not dropped.
 pub fn free<T>(value: Box<T>) {
-    let memory = Box::into_raw(value).cast::<u8>();
-    FREED.with_borrow_mut(|freed| freed.push((memory, Layout::new::<T>())));
+    // SAFETY: a box can be freed like this.
+    unsafe { deallocate(Box::into_raw(value).cast(), Layout::new::<T>()) };
+}
+
+/// Frees memory whose `Life` has ended, at the end of the iteration.
+///
+/// # Safety
+/// As of `std::alloc::dealloc`.
+pub unsafe fn deallocate(memory: *mut u8, layout: Layout) {
+    FREED.with_borrow_mut(|freed| freed.push((memory, layout)));
 }
 
 /// Drops and frees values that each own a [`Life`], which ends when they are dropped.

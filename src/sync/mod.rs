@@ -57,7 +57,7 @@ pub use self::shuttle::*;
 #[cfg(not(loom))]
 mod cell;
 #[cfg(not(loom))]
-pub use cell::{Life, UnsafeCell, free, free_slice};
+pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
 
 #[cfg(tsan)]
 mod tsan;

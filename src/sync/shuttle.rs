@@ -6,7 +6,7 @@
 //! checks nothing about reclamation.
 
 pub use shuttle::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 pub use shuttle::thread::{self, JoinHandle, Thread};

@@ -3,7 +3,7 @@
 #[cfg(not(tsan))]
 pub use std::sync::Mutex;
 pub use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub use std::sync::{Condvar, MutexGuard, mpsc};
 pub use std::thread::{self, JoinHandle, Thread};

@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tickless::entry::after_readers;
 
+/// Size and alignment of a block of entries, which has a header beside them, and how many it has.
+const ENTRY_BLOCK: (usize, usize) = (4096, 64);
+const PER_BLOCK: i64 = 63;
+
 /// The system's allocator, counting.
 pub(crate) struct Counting;
 
@@ -14,14 +18,13 @@ pub(crate) struct Counting;
 pub(crate) struct Live {
     pub(crate) blocks: i64,
     pub(crate) bytes: i64,
-    /// Blocks of one cache line, as entries are: nothing else here is aligned like that and as
-    /// small.
-    pub(crate) lines: i64,
+    /// Entries, which come in blocks: nothing else here is aligned like that and as large.
+    pub(crate) entries: i64,
 }
 
 static BLOCKS: AtomicI64 = AtomicI64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
-static LINES: AtomicI64 = AtomicI64::new(0);
+static ENTRIES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static MADE_HERE: Cell<u64> = const { Cell::new(0) };
@@ -41,8 +44,8 @@ pub(crate) fn bytes_here() -> i64 {
 
 /// What lives now.
 pub(crate) fn live() -> Live {
-    let [blocks, bytes, lines] = [&BLOCKS, &BYTES, &LINES].map(|n| n.load(Ordering::SeqCst));
-    Live { blocks, bytes, lines }
+    let [blocks, bytes, entries] = [&BLOCKS, &BYTES, &ENTRIES].map(|n| n.load(Ordering::SeqCst));
+    Live { blocks, bytes, entries }
 }
 
 /// Lets the epoch move on until it has nothing left to free. (It moves on by at most one step
@@ -62,8 +65,8 @@ fn count(layout: Layout, sign: i64) {
     BLOCKS.fetch_add(sign, Ordering::SeqCst);
     BYTES.fetch_add(sign * layout.size() as i64, Ordering::SeqCst);
     BYTES_HERE.set(BYTES_HERE.get() + sign * layout.size() as i64);
-    if (layout.size(), layout.align()) == (64, 64) {
-        LINES.fetch_add(sign, Ordering::SeqCst);
+    if (layout.size(), layout.align()) == ENTRY_BLOCK {
+        ENTRIES.fetch_add(sign * PER_BLOCK, Ordering::SeqCst);
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 19] = [
+const HANDSHAKES: [&str; 20] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -13,6 +13,7 @@ const HANDSHAKES: [&str; 19] = [
     "RESET-FIRE",
     "SEAT",
     "RELEASE",
+    "BLOCK",
     "DEPOT",
     "BUCKET-READ",
     "PUBLISHED",

@@ -1,0 +1,257 @@
+//! Where free entries come from if no thread has left any, and where they go if nobody needs them.
+//!
+//! New memory comes from the allocator in blocks. When half of a block was given back, the block is
+//! listed here, and the next thread that needs memory takes what is free of it. So a block that one
+//! long timer holds back serves others, and there is at most twice the memory that timers need. A
+//! block that is whole again goes back to the allocator.
+//!
+//! *Owner*: any thread. Nobody waits: a thread that finds the list locked takes a new block, or
+//! gives back without the list. Then the next thread that gives something back to the block lists
+//! it, and reapers look through the list for blocks that became whole in it ([`Blocks::trim`]).
+//!
+//! *Orderings*: BLOCK.
+//!
+//! *Tested by*: `loom-tests/tests/block.rs`, `tests/alloc.rs`.
+
+use crate::entry::{Block, Entry, Given, List};
+use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
+
+use super::shared::Memory;
+
+/// Blocks that are looked at in an idle moment.
+const LOOKS: usize = 64;
+
+/// The blocks of an engine.
+pub struct Blocks<T> {
+    engine: u32,
+    /// Entries in a block.
+    capacity: usize,
+    /// Blocks that were made.
+    made: Hint,
+    listed: Mutex<Listed<T>>,
+    /// Whether a block became whole while another thread had the list, and whether the look
+    /// through the list that follows is under way.
+    has_missed: AtomicBool,
+    is_looking: AtomicBool,
+    /// Set when the engine has ended.
+    is_closed: AtomicBool,
+}
+
+/// Blocks of which half or more is free.
+struct Listed<T> {
+    list: List<T>,
+    /// Blocks at the end of the list that are to be looked at.
+    unseen: usize,
+}
+
+// === impl Blocks ===
+
+impl<T> Blocks<T> {
+    /// The blocks of engine number `engine`.
+    pub fn new(engine: u32) -> Blocks<T> {
+        // Models have a block for each entry, so that each is freed as soon as it can be.
+        Blocks::of(engine, if IS_CHECKED { 1 } else { Block::<T>::CAPACITY })
+    }
+
+    /// As `new`, with so many entries in a block.
+    pub fn of(engine: u32, capacity: usize) -> Blocks<T> {
+        Blocks {
+            engine,
+            capacity,
+            made: Hint::new(0),
+            listed: Mutex::new(Listed { list: List::empty(), unseen: 0 }),
+            has_missed: AtomicBool::new(false),
+            is_looking: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds free entries to `entries`: all that are free of one block.
+    pub fn take(&self, entries: &mut Vec<Memory<T>>) {
+        // The block is off the list and not listed any more before another thread has the list.
+        let used = self.try_list().and_then(|mut listed| {
+            // SAFETY: it was listed, and was just taken off the list.
+            listed.pop().map(|block| unsafe { block.take() })
+        });
+        match used {
+            Some(free) => entries.extend(free.map(Memory)),
+            None => {
+                // ORDER: Relaxed - any number will do.
+                let colour = self.made.fetch_add(1, Ordering::Relaxed);
+                let block = Block::allocate(self.engine, self.capacity, colour);
+                entries.extend(block.entries().map(Memory));
+            }
+        }
+    }
+
+    /// Gives entries back to their blocks.
+    ///
+    /// # Safety
+    /// No reader sees the entries. (A `Memory` is the only holder of its entry.)
+    pub unsafe fn give(&self, entries: Vec<Memory<T>>) {
+        let (mut listed, mut whole) = (self.try_list(), Vec::new());
+        // SAFETY: passed on to the caller.
+        if !unsafe { give(entries, listed.as_deref_mut(), &mut whole) } {
+            // ORDER: Relaxed - a hint to look; who looks finds the block whole by its own word.
+            self.has_missed.store(true, Ordering::Relaxed);
+        }
+        drop(listed);
+        free(whole);
+    }
+
+    /// Gives back blocks that have become whole while another thread had the list. Returns `true`
+    /// if there is more to look through.
+    pub fn trim(&self) -> bool {
+        // ORDER: Relaxed - as in `give`; only who has the list writes the second.
+        if !self.has_missed.load(Ordering::Relaxed) && !self.is_looking.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(mut listed) = self.try_list() else { return false };
+        // ORDER: Relaxed - as above; also below.
+        if listed.unseen == 0 && self.has_missed.swap(false, Ordering::Relaxed) {
+            listed.unseen = listed.list.count();
+        }
+        let mut whole = Vec::new();
+        let has_more = listed.look_through(&mut whole);
+        self.is_looking.store(has_more, Ordering::Relaxed);
+        drop(listed);
+        free(whole);
+        has_more
+    }
+
+    /// How many blocks are listed.
+    pub fn listed(&self) -> usize {
+        self.try_list().map_or(0, |listed| listed.list.count())
+    }
+
+    /// Lists no more blocks, and gives back what is listed and whole. (If another thread has the
+    /// list, it stays until this is dropped.)
+    pub fn close(&self) {
+        // ORDER: Relaxed - a block that is listed after this stays until the end.
+        self.is_closed.store(true, Ordering::Relaxed);
+        if let Ok(mut listed) = self.listed.try_lock() {
+            free(listed.drain());
+        }
+    }
+
+    /// The list, unless another thread has it or nothing is to be listed.
+    fn try_list(&self) -> Option<MutexGuard<'_, Listed<T>>> {
+        // ORDER: Relaxed - as in `close`.
+        if self.capacity == 1 || self.is_closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.listed.try_lock().ok()
+    }
+}
+
+impl<T> Drop for Blocks<T> {
+    fn drop(&mut self) {
+        free(self.listed.get_mut().expect("nothing panics under this lock").drain());
+    }
+}
+
+debug! { impl[T] Blocks[T] { engine, capacity, listed = |this| this.listed() } }
+
+/// Gives entries back to their blocks, and adds the blocks that are whole then to `whole`. Without
+/// the list, no block is listed; returns `false` if one has become whole that is in the list.
+///
+/// # Safety
+/// As [`Blocks::give`].
+unsafe fn give<T>(
+    entries: Vec<Memory<T>>,
+    mut listed: Option<&mut Listed<T>>,
+    whole: &mut Vec<Block<T>>,
+) -> bool {
+    let mut is_done = true;
+    // SAFETY: a `Memory` keeps its entry, here and below.
+    let block_of = |memory: &Memory<T>| unsafe { Block::of(memory.0) };
+    entries.iter().for_each(|memory| block_of(memory).prefetch());
+    for run in entries.chunk_by(|one, next| block_of(one) == block_of(next)) {
+        let block = block_of(&run[0]);
+        let bits = run.iter().fold(0, |bits, memory| bits | Entry::bit(memory.0));
+        // SAFETY: they are given up here; the rest is passed on to the caller.
+        match (unsafe { block.give(bits, listed.is_some()) }, &mut listed) {
+            (Given::Kept, _) => {}
+            (Given::Whole, _) => whole.push(block),
+            // SAFETY: it has just become listed.
+            (Given::Listed, Some(listed)) => unsafe { listed.list.push(block) },
+            (Given::WholeInList, Some(listed)) => {
+                // SAFETY: it is listed, and only who has the list takes it off.
+                unsafe { listed.remove(block) };
+                whole.push(block);
+            }
+            (Given::WholeInList, None) => is_done = false,
+            (Given::Listed, None) => unreachable!("no block is listed without the list"),
+        }
+    }
+    is_done
+}
+
+/// Gives entries of an engine that is gone back to their blocks.
+///
+/// # Safety
+/// As [`Blocks::give`].
+pub(super) unsafe fn give_late<T>(entries: Vec<Memory<T>>) {
+    let mut whole = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { give(entries, None, &mut whole) };
+    free(whole);
+}
+
+/// Gives whole blocks back to the allocator.
+fn free<T>(whole: Vec<Block<T>>) {
+    for block in whole {
+        // SAFETY: it was found whole, so nobody else has it, and no reader sees an entry that was
+        // given back.
+        unsafe { block.free() };
+    }
+}
+
+// === impl Listed ===
+
+impl<T> Listed<T> {
+    /// Takes the first block off the list.
+    fn pop(&mut self) -> Option<Block<T>> {
+        let first = self.list.pop();
+        self.unseen = self.unseen.min(self.list.count());
+        first
+    }
+
+    /// Takes a block off the list.
+    ///
+    /// # Safety
+    /// The block is on the list.
+    unsafe fn remove(&mut self, block: Block<T>) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.list.remove(block) };
+        self.unseen = self.unseen.min(self.list.count());
+    }
+
+    /// Looks at some of the blocks that are to be looked at, and adds those that are whole to
+    /// `whole`. Returns `true` if there are more.
+    fn look_through(&mut self, whole: &mut Vec<Block<T>>) -> bool {
+        for _ in 0..self.unseen.min(LOOKS) {
+            let Some(block) = self.list.pop_last() else { break };
+            self.unseen -= 1;
+            // SAFETY: it was listed until now, and the list is this thread's.
+            match unsafe { block.is_whole() } {
+                true => whole.push(block),
+                // SAFETY: it stays listed, and was just taken off the list.
+                false => unsafe { self.list.push(block) },
+            }
+        }
+        self.unseen > 0
+    }
+
+    /// Takes everything off the list. Returns the blocks that are whole.
+    fn drain(&mut self) -> Vec<Block<T>> {
+        let mut whole = Vec::new();
+        while let Some(block) = self.pop() {
+            // SAFETY: it was listed, and was just taken off its list.
+            if unsafe { block.unlist() } {
+                whole.push(block);
+            }
+        }
+        whole
+    }
+}
