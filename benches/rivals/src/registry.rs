@@ -43,6 +43,7 @@ pub(crate) const ALL: &[Entry] = &[
     #[cfg(target_arch = "x86_64")]
     Entry::of::<floor::Floor<floor::Tsc>>(),
     Entry::of::<contender::nothing::Nothing>(),
+    Entry::of::<contender::calendar::Calendar>(),
     Entry::of_wheel::<wheels::tickless_wheel::TicklessWheel>(),
     Entry::of_wheel::<wheels::hhwt_quad::HhwtQuad>(),
     Entry::of_wheel::<wheels::delay_queue::Queue>(),

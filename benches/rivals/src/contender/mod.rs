@@ -3,6 +3,7 @@
 //! To add one, write its file and name it in [`ALL`](crate::registry::ALL).
 
 pub(crate) mod async_io_timer;
+pub(crate) mod calendar;
 pub(crate) mod delay_queue;
 pub(crate) mod floor;
 pub(crate) mod heap_timerfd;
