@@ -257,7 +257,7 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        if report.busy || report.collects {", "        shard.doorbell().retract();\n        if report.busy || report.collects {"),
-                      ("        let until = due_ns", "        shard.doorbell().retract();\n        let until = due_ns")]),
+                      ("        let until = ends_ns", "        shard.doorbell().retract();\n        let until = ends_ns")]),
         ],
     ),
     "a far timer rings in place of a near one": (

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
@@ -44,9 +44,10 @@ pub(crate) struct Memory<T>(pub(crate) NonNull<Entry<T>>);
 unsafe impl<T: Send> Send for Memory<T> {}
 
 /// The most timers that may be pending, and how many are.
+#[derive(Clone)]
 struct Limit {
     max: u64,
-    pending: CachePadded<AtomicU64>,
+    pending: Arc<CachePadded<AtomicU64>>,
 }
 
 // === impl Shared ===
@@ -68,8 +69,7 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
-            limit: max_pending
-                .map(|max| Limit { max, pending: CachePadded::new(AtomicU64::new(0)) }),
+            limit: max_pending.map(|max| Limit { max, pending: Arc::default() }),
         }
     }
 
@@ -77,6 +77,13 @@ impl<T> Shared<T> {
     pub fn with_few(mut self, few: u64) -> Shared<T> {
         self.few = few;
         self.has_few = AtomicBool::new(few > 0);
+        self
+    }
+
+    /// Makes the limit on pending timers that of `other`: both count together. Before the first
+    /// use.
+    pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
+        self.limit = other.limit.clone();
         self
     }
 
