@@ -748,11 +748,11 @@ MUTANTS = {
     "the limit is looked at before it is counted": (
         "crowd",
         [(SHARED, [(
-            "        limit\n            .pending\n"
-            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
-            "                (n < limit.max).then_some(n + 1)\n            })\n            .is_ok()\n",
-            "        let admits = limit.pending.load(Ordering::Relaxed) < limit.max;\n"
-            "        limit.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
+            "        self.pending\n"
+            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))\n"
+            "            .is_ok()\n",
+            "        let admits = self.pending.load(Ordering::Relaxed) < max;\n"
+            "        self.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
         )])],
     ),
     "a cancel gives no room back": (

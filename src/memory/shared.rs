@@ -34,7 +34,9 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
-    limit: Option<Limit>,
+    /// The most timers that may be pending; and how many are, if there is a limit.
+    max_pending: Option<u64>,
+    pending: Arc<CachePadded<AtomicU64>>,
 }
 
 /// Memory of an entry that nobody holds.
@@ -42,13 +44,6 @@ pub(crate) struct Memory<T>(pub(crate) NonNull<Entry<T>>);
 
 // SAFETY: it is memory without a payload, and the `Memory` alone holds it.
 unsafe impl<T: Send> Send for Memory<T> {}
-
-/// The most timers that may be pending, and how many are.
-#[derive(Clone)]
-struct Limit {
-    max: u64,
-    pending: Arc<CachePadded<AtomicU64>>,
-}
 
 // === impl Shared ===
 
@@ -69,7 +64,8 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
-            limit: max_pending.map(|max| Limit { max, pending: Arc::default() }),
+            max_pending,
+            pending: Arc::default(),
         }
     }
 
@@ -83,7 +79,7 @@ impl<T> Shared<T> {
     /// Makes the limit on pending timers that of `other`: both count together. Before the first
     /// use.
     pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
-        self.limit = other.limit.clone();
+        (self.max_pending, self.pending) = (other.max_pending, other.pending.clone());
         self
     }
 
@@ -138,23 +134,20 @@ impl<T> Shared<T> {
     /// Makes room for a timer, if the limit allows.
     #[inline]
     pub(crate) fn admit(&self) -> bool {
-        let Some(limit) = &self.limit else { return true };
+        let Some(max) = self.max_pending else { return true };
         // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
         // only pending timers cause a refusal.
-        limit
-            .pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                (n < limit.max).then_some(n + 1)
-            })
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))
             .is_ok()
     }
 
     /// Releases the room of `n` timers that ended.
     #[inline]
     pub fn discharge(&self, n: u64) {
-        if let Some(limit) = &self.limit {
+        if self.max_pending.is_some() {
             // ORDER: Relaxed - as in `admit`.
-            limit.pending.fetch_sub(n, Ordering::Relaxed);
+            self.pending.fetch_sub(n, Ordering::Relaxed);
         }
     }
 }
