@@ -48,6 +48,7 @@ TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
+SPIN = "src/reaper/spin.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
@@ -260,6 +261,12 @@ MUTANTS = {
                       ("        let until = ends_ns", "        shard.doorbell().retract();\n        let until = ends_ns")]),
         ],
     ),
+    "a reaper in user space looks for no notices": (
+        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.wants_sweep() ||")])]),
+    "a reaper in user space looks for no sweep": (
+        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.has_notices() ||")])]),
+    "a reaper in user space looks for no stop": (
+        "spin", [(SPIN, [("self.shard.wants_sweep() || self.is_stopping()", "self.shard.wants_sweep()")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
         [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",

@@ -314,8 +314,8 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// Binds the calling thread to `shard`: from now on, its timers go there, except for precise
-    /// ones. This is for threads that each drive one shard. Other threads are spread over the shards, and their timers may
-    /// also take the seats of cancelled timers on any of them.
+    /// ones. This is for threads that each drive one shard. Other threads are spread over the
+    /// shards, and their timers may also take the seats of cancelled timers on any of them.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -49,10 +49,10 @@ impl Builder {
     /// loop that reads the clock. Default: zero, which means that reapers always sleep.
     ///
     /// A thread that sleeps wakes up late, often by 50 us and more on a virtual machine, and each
-    /// sleep and wake-up costs CPU time. A reaper that waits in user space fires about a microsecond
-    /// after its tick has begun, and takes a whole core while it waits. This is for ticks of some
-    /// 100 us and shorter, where the time to wake up is a large part of the tick. The waiting is
-    /// limited by [`spin_share`](Builder::spin_share).
+    /// sleep and wake-up costs CPU time. A reaper that waits in user space fires about a
+    /// microsecond after its tick has begun, and takes a whole core while it waits. This is for
+    /// ticks of some 100 us and shorter, where the time to wake up is a large part of the tick. The
+    /// waiting is limited by [`spin_share`](Builder::spin_share).
     ///
     /// While a reaper waits, scheduling an earlier timer takes no system call. An engine that its
     /// caller drives has no reapers that wait.
@@ -89,11 +89,11 @@ impl Builder {
     ///
     /// Precise timers have a wheel of their own, with ticks of 1 us, and a thread that serves it:
     /// the last of the engine's [shards](Engine::shards). The thread sleeps until shortly before
-    /// a timer is due, by as much as wake-ups were late before (4 to 400 us), and waits for the rest
-    /// in user space, as with [`spin_before`](Builder::spin_before). If the timers need more than
-    /// `share` of a core over some 100 ms, the thread sleeps until their deadlines, and they are
-    /// as late as a wake-up. None is early, and none is lost. A thousand timers per second take a
-    /// tenth of a core or two. While no precise timer is pending, the thread sleeps.
+    /// a timer is due, by as much as wake-ups were late before (4 to 400 us), and waits for the
+    /// rest in user space, as with [`spin_before`](Builder::spin_before). If the timers need more
+    /// than `share` of a core over some 100 ms, the thread sleeps until their deadlines, and they
+    /// are as late as a wake-up. None is early, and none is lost. A thousand timers per second take
+    /// a tenth of a core or two. While no precise timer is pending, the thread sleeps.
     ///
     /// The payloads go to the same handler as all others, on that thread, so a slow task delays
     /// other precise timers and no ordinary ones. The limit of

@@ -1,5 +1,6 @@
-//! Deadlines in ticks of the engine or of its precise timers, and moves that touch only the timer's word: for doors that move a timer
-//! while they hold a lock, when no foreign code may run and no thread may be waited for.
+//! Deadlines in ticks of the engine or of its precise timers, and moves that touch only the timer's
+//! word: for doors that move a timer while they hold a lock, when no foreign code may run and no
+//! thread may be waited for.
 
 #[cfg(feature = "keyed")]
 use std::time::Instant;

@@ -16,7 +16,7 @@
 //! one, while it counts as awake. So whatever it misses here it finds in the turn after that, or by
 //! the look that follows the publication.
 //!
-//! *Tested by*: the unit tests below, `loom-tests/tests/doorbell.rs`, `tests/precise.rs`.
+//! *Tested by*: the unit tests below, `loom-tests/tests/spin.rs`, `tests/precise.rs`.
 
 use std::time::Duration;
 
@@ -122,10 +122,11 @@ impl Spin {
     }
 
     /// Notes that a sleep until `ends_ns` was over at `now_ns`. One that was over before that was
-    /// cut short, and tells nothing.
+    /// cut short, and tells nothing. Nor does one that was over so late that no margin covers it:
+    /// on a busy machine, a thread may wait for milliseconds until it runs.
     #[inline]
     pub(super) fn woke(&mut self, ends_ns: u64, now_ns: u64) {
-        if self.adapts && now_ns >= ends_ns {
+        if self.adapts && now_ns >= ends_ns && now_ns - ends_ns <= MOST_NS {
             self.adapt(now_ns - ends_ns);
         }
     }
@@ -293,8 +294,11 @@ mod tests {
     #[test]
     fn an_adapting_margin_stays_within_its_bounds() {
         let mut spin = Spin::adapting(1.0);
-        (0..1_000).for_each(|_| spin.woke(0, 1_000 * MS));
-        assert_eq!(spin.margin_ns, MOST_NS);
+        (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS));
+        let high_ns = spin.margin_ns;
+        assert!(high_ns <= MOST_NS && high_ns >= MOST_NS - MOST_NS / GROWTH, "{high_ns}");
+        (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS + 1));
+        assert_eq!(spin.margin_ns, high_ns, "no margin covers that");
         (0..100_000).for_each(|_| spin.woke(MS, MS));
         assert_eq!(spin.margin_ns, LEAST_NS);
         (0..1_000).for_each(|_| spin.woke(MS, MS - 1));

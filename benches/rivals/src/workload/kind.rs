@@ -248,7 +248,6 @@ impl Workload {
                 ("p50 us", "late_us.p50"),
                 ("p99 us", "late_us.p99"),
                 ("p99.9 us", "late_us.p999"),
-                ("max us", "late_us.max"),
                 ("early", "early"),
             ],
             Workload::Scale => &[("bytes/timer", "bytes_per_timer"), ("fill ns", "fill_ns")],
