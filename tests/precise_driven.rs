@@ -244,7 +244,7 @@ fn the_handler_is_dropped_once_with_the_engine_and_handles_outlive_it() {
     struct Tell(mpsc::Sender<()>);
     impl tickless::Handler<u32> for Tell {
         fn fire(&self, batch: Batch<'_, u32>) {
-            drop(batch);
+            batch.for_each(drop);
         }
     }
     impl Drop for Tell {

@@ -140,7 +140,7 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         let takes_files = has_threads && shards <= ALARMS && party == shared.engine;
         let zero = if takes_files { clock.monotonic_start() } else { None };
-        let alarm = || SystemAlarm::new(zero?, scale, self.spin_before);
+        let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
         let shards = (0..shards)
             .map(|i| {
                 let doorbell = self.doorbell(first + i, has_threads, alarm)?;

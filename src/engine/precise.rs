@@ -52,7 +52,8 @@ impl Builder {
     /// sleep and wake-up costs CPU time. A reaper that waits in user space fires about a
     /// microsecond after its tick has begun, and takes a whole core while it waits. This is for
     /// ticks of some 100 us and shorter, where the time to wake up is a large part of the tick. The
-    /// waiting is limited by [`spin_share`](Builder::spin_share).
+    /// waiting is limited by [`spin_share`](Builder::spin_share); of a longer time than that share
+    /// of 100 ms, the rest is slept.
     ///
     /// While a reaper waits, scheduling an earlier timer takes no system call. An engine that its
     /// caller drives has no reapers that wait.

@@ -79,7 +79,7 @@ impl Spin {
         Spin { margin_ns: 0, adapts: false, share: 0, credit_ns: 0, earned_ns: 0 };
 
     /// For a reaper that waits in user space from `before` the time on, with at most this share of
-    /// a core (0 to 1).
+    /// a core (0 to 1). `before` is at most that share of a [`WINDOW`]: there is no credit for more.
     pub fn before(before: Duration, share: f64) -> Spin {
         Spin::new(saturating_ns(before), false, share)
     }
@@ -92,7 +92,13 @@ impl Spin {
     fn new(margin_ns: u64, adapts: bool, share: f64) -> Spin {
         let share = (share.clamp(0.0, 1.0) * WHOLE as f64) as u64;
         let credit_ns = part(WINDOW_NS, share);
+        let margin_ns = margin_ns.min(credit_ns);
         Spin { margin_ns, adapts, share, credit_ns, earned_ns: 0 }
+    }
+
+    /// How long before the time a sleep ends, to begin with.
+    pub fn margin(&self) -> Duration {
+        Duration::from_nanos(self.margin_ns)
     }
 
     /// How to wait at `now_ns` for `due_ns`.
@@ -178,6 +184,13 @@ impl<T> Reaper<'_, T> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::dispatch::Batch;
+    use crate::doorbell::Bell;
+    use crate::reaper::Observer;
+    use crate::shard::Shard;
+    use crate::shard::tests::Bench;
+    use crate::sync::{AtomicBool, Ordering, thread};
+    use crate::time::{Clock, Geometry, ManualClock, Scale};
 
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
@@ -228,18 +241,51 @@ mod tests {
         let mut spin = Spin::before(Duration::from_millis(30), 0.25);
         // A quarter of the window, at once.
         assert_eq!(spin.plan(0, 25 * MS), Wait::Spin(25 * MS));
-        assert_eq!(spin.plan(0, 26 * MS), Wait::Sleep(26 * MS), "more than there is credit for");
+        assert_eq!(spin.plan(0, 26 * MS), Wait::Sleep(MS), "there is never credit for more");
         spin.spend(0, 25 * MS);
         assert_eq!(spin.plan(24 * MS, 31 * MS), Wait::Sleep(31 * MS), "six have come back");
         assert_eq!(spin.plan(24 * MS, 30 * MS), Wait::Spin(30 * MS));
-        assert_eq!(spin.plan(500 * MS, 526 * MS), Wait::Sleep(526 * MS), "a window's at most");
-        assert_eq!(spin.plan(500 * MS, 525 * MS), Wait::Spin(525 * MS));
-        assert_eq!(spin.plan(500 * MS, 700 * MS), Wait::Sleep(700 * MS), "25 of 30, also later");
+        assert_eq!(spin.plan(500 * MS, 525 * MS), Wait::Spin(525 * MS), "all has come back");
+        spin.spend(500 * MS, 525 * MS);
+        assert_eq!(spin.plan(525 * MS, 624 * MS), Wait::Sleep(624 * MS), "not all has, by 599");
+        assert_eq!(spin.plan(525 * MS, 650 * MS), Wait::Sleep(625 * MS));
         // What is earned during the sleep counts.
         let mut spin = Spin::before(Duration::from_millis(10), 0.25);
         spin.spend(0, 25 * MS);
         assert_eq!(spin.plan(0, 50 * MS), Wait::Sleep(40 * MS), "it has earned 10 by then");
         assert_eq!(spin.plan(0, 49 * MS), Wait::Sleep(49 * MS), "it has not");
+    }
+
+    /// Waits with an empty shard until the hand has come to 5 ms, from 2 ms on.
+    fn wait_by_hand(is_called: impl FnOnce(&Shard<()>, &AtomicBool)) -> u64 {
+        let Bench { shard, shared, .. } = &Bench::<()>::new(Geometry::default(), Bell::None);
+        let (hand, stopping) = (ManualClock::new(), AtomicBool::new(false));
+        hand.advance(Duration::from_millis(2));
+        is_called(shard, &stopping);
+        let reaper = Reaper {
+            shard,
+            shared,
+            handler: &|_: Batch<'_, ()>| (),
+            clock: &Clock::manual(&hand),
+            scale: Scale::new(Duration::from_millis(1)).unwrap(),
+            observer: &Observer::default(),
+            stopping: &stopping,
+        };
+        let mut spin = Spin::before(Duration::from_millis(10), 1.0);
+        let mover = thread::spawn(move || {
+            (0..300).for_each(|_| hand.advance(Duration::from_micros(10)));
+        });
+        reaper.spin(&mut spin, 2 * MS, 5 * MS);
+        mover.join().unwrap();
+        WINDOW_NS - spin.credit_ns
+    }
+
+    #[test]
+    fn a_wait_lasts_until_the_time_or_a_call_and_is_counted() {
+        assert_eq!(wait_by_hand(|_, _| ()), 3 * MS, "it is the last step that ends it");
+        // ORDER: Relaxed - one thread.
+        assert_eq!(wait_by_hand(|_, stopping| stopping.store(true, Ordering::Relaxed)), 0);
+        assert_eq!(wait_by_hand(|shard, _| shard.ask_for_sweep()), 0);
     }
 
     #[test]
