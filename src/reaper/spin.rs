@@ -342,7 +342,7 @@ mod tests {
         let mut spin = Spin::adapting(1.0);
         (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS));
         let high_ns = spin.margin_ns;
-        assert!(high_ns <= MOST_NS && high_ns >= MOST_NS - MOST_NS / GROWTH, "{high_ns}");
+        assert!((MOST_NS - MOST_NS / GROWTH..=MOST_NS).contains(&high_ns), "{high_ns}");
         (0..1_000).for_each(|_| spin.woke(MS, MS + MOST_NS + 1));
         assert_eq!(spin.margin_ns, high_ns, "no margin covers that");
         (0..100_000).for_each(|_| spin.woke(MS, MS));
