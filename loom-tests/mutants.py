@@ -49,6 +49,7 @@ TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
+SPIN = "src/reaper/spin.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
@@ -258,9 +259,15 @@ MUTANTS = {
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
             (THREAD, [("        if report.busy || report.collects {", "        shard.doorbell().retract();\n        if report.busy || report.collects {"),
-                      ("        let until = due_ns", "        shard.doorbell().retract();\n        let until = due_ns")]),
+                      ("        let until = ends_ns", "        shard.doorbell().retract();\n        let until = ends_ns")]),
         ],
     ),
+    "a reaper in user space looks for no notices": (
+        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.wants_sweep() ||")])]),
+    "a reaper in user space looks for no sweep": (
+        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.has_notices() ||")])]),
+    "a reaper in user space looks for no stop": (
+        "spin", [(SPIN, [("self.shard.wants_sweep() || self.is_stopping()", "self.shard.wants_sweep()")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
         [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
@@ -780,11 +787,11 @@ MUTANTS = {
     "the limit is looked at before it is counted": (
         "crowd",
         [(SHARED, [(
-            "        limit\n            .pending\n"
-            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
-            "                (n < limit.max).then_some(n + 1)\n            })\n            .is_ok()\n",
-            "        let admits = limit.pending.load(Ordering::Relaxed) < limit.max;\n"
-            "        limit.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
+            "        self.pending\n"
+            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))\n"
+            "            .is_ok()\n",
+            "        let admits = self.pending.load(Ordering::Relaxed) < max;\n"
+            "        self.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
         )])],
     ),
     "a cancel gives no room back": (

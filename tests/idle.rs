@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::scaled;
 use random::Random;
-use tickless::{Batch, Builder, Engine, ManualClock};
+use tickless::{Batch, Builder, Engine, ManualClock, When};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -106,6 +106,20 @@ fn an_engine_with_nothing_in_it_sleeps_whatever_its_tick() {
         let engine = Engine::builder().tick(tick).thread_name("rpr-empty").build().unwrap();
         assert_nothing_stirs(&engine, "rpr-empty");
     }
+}
+
+/// A reaper that waits in user space does so only shortly before something is due.
+#[test]
+fn an_engine_with_precise_timers_and_waits_in_user_space_sleeps_while_all_are_far() {
+    let builder = Engine::builder().shards(1).thread_name("rpr-spin").precise(1.0);
+    let engine = builder.spin_before(MS * 50).spin_share(1.0).build().unwrap();
+    assert_nothing_stirs(&engine, "rpr-spin");
+    for n in 0..200 {
+        engine.schedule_detached(When::after(HOUR + MS * n).precise(), || ()).unwrap();
+        engine.schedule_detached(HOUR + MS * n, || ()).unwrap();
+    }
+    assert_nothing_stirs(&engine, "rpr-spin");
+    assert_eq!(engine.stop().unwrap().len(), 400);
 }
 
 #[test]

@@ -94,6 +94,8 @@ mod order;
 mod periodic;
 mod periodic_oracle;
 mod periodic_panics;
+mod precise;
+mod precise_driven;
 mod purgatory;
 mod purgatory_ends;
 mod purgatory_keys;

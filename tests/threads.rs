@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::Engine;
+use tickless::{Engine, When};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,6 +42,35 @@ fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> 
 fn reapers_have_the_name_that_was_asked_for_and_the_number_of_their_shard() {
     let names: Vec<_> = reapers(3, false).into_iter().map(|(name, _)| name.unwrap()).collect();
     assert_eq!(names, ["producer-0", "producer-1", "producer-2"]);
+}
+
+/// The names of this process's threads that begin with `name`.
+fn threads_of(name: &str) -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // A thread of another test may end meanwhile.
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let mut names: Vec<_> = names.filter(|it| it.starts_with(name)).collect();
+    names.iter_mut().for_each(|name| _ = name.pop());
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
+    let builder = Engine::builder().shards(2).thread_name("exactly");
+    let engine = builder.clone().build().unwrap();
+    engine.schedule_detached(When::after(Duration::ZERO).precise(), || ()).unwrap();
+    assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1"]);
+    drop(engine);
+    let engine = builder.precise(0.1).build().unwrap();
+    assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1", "exactly-2"]);
+    let (sender, receiver) = mpsc::channel();
+    let tell = move || sender.send(thread::current().name().map(String::from)).unwrap();
+    engine.schedule_detached(When::after(Duration::ZERO).precise(), tell).unwrap();
+    let name = receiver.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(name.as_deref(), Some("exactly-2"));
+    drop(engine);
+    assert!(threads_of("exactly").is_empty(), "they end with the engine");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
-use tickless::reaper::{Ending, Observer, Reaper, Report, Turns, run};
+use tickless::reaper::{Ending, Observer, Reaper, Report, Spin, Turns, run};
 use tickless::shard::Shard;
 use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
@@ -183,6 +183,11 @@ impl World {
     /// Serves the shard as the engine's threads do: until the world is stopped, or, if any deadline
     /// is `wanted`, until for each of those a payload of that deadline has run.
     pub fn serve(&self, wanted: &[u64]) {
+        self.serve_with(wanted, Spin::NEVER);
+    }
+
+    /// The same, by a reaper that waits in user space as `spin` says.
+    fn serve_with(&self, wanted: &[u64], spin: Spin) {
         let missing = Counter::new((1 << wanted.len()) - 1);
         let done = AtomicBool::new(false);
         let handler = |batch: Batch<'_, Payload>| {
@@ -202,16 +207,26 @@ impl World {
         let Some(mut role) = self.ending.take(0) else { return };
         let queue = self.queue(&mut role);
         match wanted {
-            [] => run(&self.reaper(&handler), queue),
-            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, queue),
+            [] => run(&self.reaper(&handler), queue, spin),
+            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, queue, spin),
         }
     }
 
     /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
     /// earlier: the bell has to know the thread.
     pub fn serve_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
+        self.serve_in_thread_with(wanted, Spin::NEVER)
+    }
+
+    /// A thread that serves, and waits in user space for whatever is due at all.
+    pub fn spin_in_thread(self: &Arc<World>, wanted: Vec<u64>) -> JoinHandle<()> {
+        // Less than the credit to begin with.
+        self.serve_in_thread_with(wanted, Spin::before(TICK * 50, 1.0))
+    }
+
+    fn serve_in_thread_with(self: &Arc<World>, wanted: Vec<u64>, spin: Spin) -> JoinHandle<()> {
         let world = self.clone();
-        let reaper = thread::spawn(move || world.serve(&wanted));
+        let reaper = thread::spawn(move || world.serve_with(&wanted, spin));
         self.shard.doorbell().answered_by(reaper.thread().clone());
         reaper
     }

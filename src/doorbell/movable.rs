@@ -33,23 +33,26 @@ pub struct SystemAlarm {
     /// What the system's clock shows at tick zero, or a little later.
     zero: Duration,
     scale: Scale,
+    /// How long before a time its sleep ends.
+    margin: Duration,
 }
 
 // === impl SystemAlarm ===
 
 impl SystemAlarm {
     /// An alarm for an engine whose ticks are those of `scale`; the system's clock shows `zero` at
-    /// the first of them, or a little later. It takes two file descriptors. `None`: the system
+    /// the first of them, or a little later. A sleep ends `margin` before the time that it is set
+    /// to: the reaper waits for the rest. It takes two file descriptors. `None`: the system
     /// refuses.
-    pub fn new(zero: Duration, scale: Scale) -> Option<SystemAlarm> {
-        Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale })
+    pub fn new(zero: Duration, scale: Scale, margin: Duration) -> Option<SystemAlarm> {
+        Some(SystemAlarm { alarm: Alarm::monotonic().ok()?, zero, scale, margin })
     }
 }
 
 impl Movable for SystemAlarm {
     fn set(&self, at: Tick) {
-        let at =
-            self.scale.start_ns(at).map(|ns| self.zero.saturating_add(Duration::from_nanos(ns)));
+        let after_zero = self.scale.start_ns(at).map(Duration::from_nanos);
+        let at = after_zero.map(|at| self.zero.saturating_add(at).saturating_sub(self.margin));
         if self.alarm.set(at).is_err() {
             self.alarm.ring();
         }

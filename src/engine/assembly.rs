@@ -7,12 +7,13 @@ use crate::doorbell::{Bell, Doorbell, Hook, SystemAlarm};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{self, Alarm};
-use crate::reaper::{self, Ending, Observer};
+use crate::reaper::{self, Ending, Observer, Spin};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, JoinHandle, OnceLock, mpsc, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::{Core, Owned};
+use super::precise::{self, Both};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
 use super::{Builder, Driver, Engine};
@@ -20,6 +21,27 @@ use super::{Builder, Driver, Engine};
 /// An engine of more shards than this takes no file descriptors for its reapers' sleeps: programs
 /// may have few.
 const ALARMS: usize = 64;
+
+/// The thread of a shard.
+struct Thread {
+    /// The number of the shard, among all of the engine.
+    shard: usize,
+    pinned: bool,
+    spin: Spin,
+}
+
+/// What a core is made of: that of an engine, or that of its precise timers.
+struct Part {
+    /// The engine's number.
+    party: u32,
+    /// The number of its first shard.
+    first: usize,
+    shards: usize,
+    geometry: Geometry,
+    scale: Scale,
+    clock: Clock,
+    has_threads: bool,
+}
 
 // === impl Builder: building ===
 
@@ -80,39 +102,81 @@ impl Builder {
         if self.thread_name.contains('\0') {
             return Err(BuildError::ThreadName { name: self.thread_name });
         }
+        self.check_shares()?;
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
-        let now = scale.floor(clock.now_ns());
-        // SAFETY: only this engine's parts use this `Shared`, and the core closes the shards before
-        // it is dropped.
+        // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
+        // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
-        let takes_files = has_threads && shards <= ALARMS;
+        let part = Part { party: number, first: 0, shards, geometry, scale, clock, has_threads };
+        let core = match self.precise {
+            None => self.core(part, shared, handler, None)?,
+            Some(_) => {
+                let [handler, other] = Both::share(handler);
+                let precise = self.precise_core(&part, &shared, other)?;
+                self.core(part, shared, handler, Some(Arc::new(precise)))?
+            }
+        };
+        let core = Arc::new(core);
+        ENGINES.enter(number, &core);
+        core.precise.iter().for_each(|precise| ENGINES.enter(precise.id(), precise));
+        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads)) };
+        if has_threads {
+            self.start_all(&engine)?;
+        }
+        Ok(engine)
+    }
+
+    /// The core of an engine, or that of its precise timers.
+    fn core<T: Send + 'static>(
+        &self,
+        part: Part,
+        shared: Shared<T>,
+        handler: impl Handler<T> + 'static,
+        precise: Option<Arc<Core<T>>>,
+    ) -> Result<Core<T>, BuildError> {
+        let Part { party, first, shards, geometry, scale, ref clock, has_threads } = part;
+        let now = scale.floor(clock.now_ns());
+        let takes_files = has_threads && shards <= ALARMS && party == shared.engine;
         let zero = if takes_files { clock.monotonic_start() } else { None };
-        let alarm = || SystemAlarm::new(zero?, scale);
+        let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
         let shards = (0..shards)
             .map(|i| {
-                let doorbell = self.doorbell(i, has_threads, alarm)?;
+                let doorbell = self.doorbell(first + i, has_threads, alarm)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
             .collect::<Result<Box<[_]>, BuildError>>()?;
         let observation = self.observation_named();
-        let observers = (0..shards.len()).map(|i| Observer::new(i, &observation)).collect();
+        let observers = (0..shards.len()).map(|i| Observer::new(first + i, &observation)).collect();
         let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
-        let handler = Owned { party: Party::Engine(number), handler };
+        let handler = Owned { party: Party::Engine(party), handler };
         let ending = Ending::new(shards.len(), handler);
-        let routed = AtomicUsize::new(0);
-        let core = Core { shards, shared, observers, clock, scale, ending, routed };
-        let core = Arc::new(core);
-        ENGINES.enter(number, &core);
-        let reapers = if has_threads { core.shards.len() } else { 0 };
-        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads)) };
-        for index in 0..reapers {
-            // On an error, the engine is dropped, which stops the reapers that were started.
-            let thread = self.start(engine.core(), index).map_err(BuildError::Thread)?;
-            engine.inner.threads().push(thread);
-        }
-        Ok(engine)
+        let (clock, routed) = (part.clock, AtomicUsize::new(0));
+        Ok(Core { shards, shared, observers, clock, scale, ending, routed, party, precise })
+    }
+
+    /// The core of an engine's precise timers, beside the part that has all others.
+    fn precise_core<T: Send + 'static>(
+        &self,
+        beside: &Part,
+        others: &Shared<T>,
+        handler: impl Handler<T> + 'static,
+    ) -> Result<Core<T>, BuildError> {
+        let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
+        // SAFETY: as for the engine's own core.
+        let shared = unsafe { Shared::new(number, 1, None) };
+        let shared = shared.with_few(precise::FEW).with_limit_of(others);
+        let tick = self.precise_tick();
+        let part = Part {
+            first: beside.shards,
+            shards: 1,
+            geometry: precise::geometry(),
+            scale: Scale::new(tick).ok_or(BuildError::Tick { tick })?,
+            clock: beside.clock.without_cycles(),
+            ..*beside
+        };
+        self.core(part, shared, handler, None)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -158,14 +222,34 @@ impl Builder {
         }))
     }
 
-    /// Starts the reaper of a shard.
+    /// Starts the reapers of all shards. After an error, the engine stops those that were started
+    /// when it is dropped.
+    fn start_all<T: Send + 'static>(&self, engine: &Engine<T>) -> Result<(), BuildError> {
+        let core = engine.core();
+        let start = |core, index, thread| {
+            let thread = self.start(core, index, thread).map_err(BuildError::Thread)?;
+            engine.inner.threads().push(thread);
+            Ok(())
+        };
+        for shard in 0..core.shards.len() {
+            start(core, shard, Thread { shard, pinned: self.pinned, spin: self.spin() })?;
+        }
+        if let (Some(precise), Some(share)) = (&core.precise, self.precise) {
+            let (shard, spin) = (core.shards.len(), Spin::adapting(share));
+            start(precise, 0, Thread { shard, pinned: false, spin })?;
+        }
+        Ok(())
+    }
+
+    /// Starts the reaper of a core's shard.
     fn start<T: Send + 'static>(
         &self,
         core: &Arc<Core<T>>,
         index: usize,
+        Thread { shard, pinned, spin }: Thread,
     ) -> io::Result<JoinHandle<()>> {
-        let name = format!("{}-{index}", self.thread_name);
-        let (pinned, core_of_thread) = (self.pinned, core.clone());
+        let name = format!("{}-{shard}", self.thread_name);
+        let core_of_thread = core.clone();
         let (report, pinning) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let core = core_of_thread;
@@ -177,7 +261,7 @@ impl Builder {
                 // If a stop comes before the thread has begun, the stopper ends the role itself.
                 if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
                     let (reaper, queue) = core.reaper(index, &mut role);
-                    reaper::run(&reaper, queue);
+                    reaper::run(&reaper, queue, spin);
                 }
             });
         })?;

@@ -7,6 +7,8 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
+use super::precise::SPIN_SHARE;
+
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
 /// settings.
 ///
@@ -37,6 +39,10 @@ pub struct Builder {
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
+    pub(super) spin_before: Duration,
+    pub(super) spin_share: f64,
+    /// The share of a core for precise timers.
+    pub(super) precise: Option<f64>,
     /// Without a name, the engine is named as its threads are.
     name: Option<Arc<str>>,
     observation: Observation,
@@ -82,6 +88,9 @@ impl Builder {
             clock: None,
             driver: None,
             hook: None,
+            spin_before: Duration::ZERO,
+            spin_share: SPIN_SHARE,
+            precise: None,
             name: None,
             observation: Observation::of(""),
         }
@@ -162,7 +171,8 @@ impl Builder {
     }
 
     /// Sets whether the thread of the *n*th shard is pinned to the *n*th CPU that the process may
-    /// use. Default: no. Linux only: on other systems the build fails.
+    /// use. Default: no. Linux only: on other systems the build fails. The thread for
+    /// [precise](Builder::precise) timers is never pinned.
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -373,6 +383,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, clock, driver, name,
-    observation,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, clock, driver,
+    spin_before, spin_share, precise, name, observation,
 } }

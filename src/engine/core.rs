@@ -3,6 +3,7 @@
 //! *Owner*: shared by reference count: the engine's clones, its reapers' threads, and each thread
 //! that uses it (one count per thread, not per handle).
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
@@ -36,6 +37,10 @@ pub(super) struct Core<T> {
     pub(super) ending: Ending<T, Owned<T>>,
     /// How many threads began to use the engine.
     pub(super) routed: AtomicUsize,
+    /// The engine's number: that of `shared`, but for the core of precise timers.
+    pub(super) party: u32,
+    /// The core of the engine's precise timers, if it has one. See `precise`.
+    pub(super) precise: Option<Arc<Core<T>>>,
 }
 
 // === impl Owned ===
@@ -50,15 +55,20 @@ impl<T> Drop for Owned<T> {
 // === impl Core ===
 
 impl<T> Core<T> {
-    /// The engine's number.
+    /// The core's number, by which its entries and thread caches know it.
     #[inline]
     pub(super) fn id(&self) -> u32 {
         self.shared.engine
     }
 
+    /// This core, and that of the engine's precise timers.
+    pub(super) fn both(&self) -> impl Iterator<Item = &Core<T>> {
+        iter::once(self).chain(self.precise.as_deref())
+    }
+
     /// The engine, as a party whose end waits for threads.
     pub(super) fn party(&self) -> Party {
-        Party::Engine(self.id())
+        Party::Engine(self.party)
     }
 
     /// Whether the engine belongs to a process that this one was forked from.
@@ -104,11 +114,19 @@ impl<T> Core<T> {
 
     /// Stops without waiting, and returns the payloads that were pending: see [`Ending::stop`].
     pub(super) fn stop(&self) -> Vec<T> {
-        let pending = self.ending.stop(&self.shards, &self.shared);
+        // Both flags come first: no task begins on one side while the other is being closed.
+        let begun: Vec<(&Core<T>, bool)> =
+            self.both().map(|core| (core, core.ending.begin())).collect();
+        let mut pending = Vec::new();
+        for (core, is_first) in begun {
+            pending.append(&mut core.ending.close(is_first, &core.shards, &core.shared));
+        }
         thread_cache::count_stop();
-        for observer in &*self.observers {
-            // Nothing that is still due will be handed over.
-            observer.caught_up(self.clock.now_ns());
+        for core in self.both() {
+            for observer in &*core.observers {
+                // Nothing that is still due will be handed over.
+                observer.caught_up(core.clock.now_ns());
+            }
         }
         pending
     }
@@ -119,15 +137,17 @@ impl<T> Core<T> {
     /// # Safety
     /// The last `Engine` is gone, and the engine was stopped.
     pub(super) unsafe fn dismantle(&self) {
-        ENGINES.leave(self.id());
-        for shard in &self.shards {
-            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-            // SAFETY: a thread without an `Engine` files by the engine's number, as a reader, or
-            // not at all. A thread that still has a role finds the shard closed, under this lock,
-            // and looks no further.
-            unsafe { shard.dismantle(&mut owner) };
+        for core in self.both() {
+            ENGINES.leave(core.id());
+            for shard in &core.shards {
+                let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+                // SAFETY: a thread without an `Engine` files by the core's number, as a reader, or
+                // not at all. A thread that still has a role finds the shard closed, under this
+                // lock, and looks no further.
+                unsafe { shard.dismantle(&mut owner) };
+            }
+            core.shared.dismantle();
         }
-        self.shared.dismantle();
     }
 
     /// Returns the reaper of shard `index`, for the holder of its role, and the role's queue.

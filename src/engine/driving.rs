@@ -123,9 +123,19 @@ impl<T: Send + 'static> Engine<T> {
         let core = self.core();
         self.may_turn()?;
         if shard >= core.shards.len() {
-            return Err(TurnError::NoSuchShard { shard, shards: core.shards.len() });
+            return self.turn_precise(shard, max_fired);
         }
         core.turn(shard, max_fired)
+    }
+
+    /// A turn of a shard beyond those of `core`: that of the precise timers, if there is one.
+    #[cold]
+    fn turn_precise(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
+        let core = self.core();
+        match &core.precise {
+            Some(precise) if shard == core.shards.len() => precise.turn(0, max_fired),
+            _ => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
+        }
     }
 
     /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
@@ -172,14 +182,15 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Runs turns of all shards until no timer is due and no work is left. Returns how many fired.
     fn settle(&self) -> Result<usize, TurnError> {
-        let core = self.core();
         let mut all_fired = 0;
         loop {
             let mut again = false;
-            for shard in 0..core.shards.len() {
-                let turn = core.turn(shard, usize::MAX)?;
-                all_fired += turn.fired;
-                again |= turn.more || turn.fired > 0;
+            for core in self.core().both() {
+                for shard in 0..core.shards.len() {
+                    let turn = core.turn(shard, usize::MAX)?;
+                    all_fired += turn.fired;
+                    again |= turn.more || turn.fired > 0;
+                }
             }
             if !again {
                 return Ok(all_fired);
@@ -189,17 +200,20 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Returns when the first bucket of any shard opens.
     fn next_expiration_ns(&self) -> Result<Option<u64>, TurnError> {
-        let core = self.core();
-        let mut next = Tick::NEVER;
-        for shard in &core.shards {
-            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-            if owner.is_closed() {
-                return Err(TurnError::Stopped);
+        let mut next_ns = None;
+        for core in self.core().both() {
+            let mut next = Tick::NEVER;
+            for shard in &core.shards {
+                let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+                if owner.is_closed() {
+                    return Err(TurnError::Stopped);
+                }
+                shard.read_notices(&mut owner);
+                next = next.min(owner.next_opening());
             }
-            shard.read_notices(&mut owner);
-            next = next.min(owner.next_opening());
+            next_ns = next_ns.into_iter().chain(core.scale.start_ns(next)).min();
         }
-        Ok(core.scale.start_ns(next))
+        Ok(next_ns)
     }
 
     fn may_turn(&self) -> Result<(), TurnError> {

@@ -313,9 +313,9 @@ impl<T: Send + 'static> Engine<T> {
         self.file(when.into(), payload.into_payload(), false).map(drop)
     }
 
-    /// Binds the calling thread to `shard`: from now on, its timers go there. This is for threads
-    /// that each drive one shard. Other threads are spread over the shards, and their timers may
-    /// also take the seats of cancelled timers on any of them.
+    /// Binds the calling thread to `shard`: from now on, its timers go there, except for precise
+    /// ones. This is for threads that each drive one shard. Other threads are spread over the
+    /// shards, and their timers may also take the seats of cancelled timers on any of them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -335,8 +335,9 @@ impl<T: Send + 'static> Engine<T> {
     /// There is no such shard; the engine belongs to the parent process; or the thread is ending,
     /// so that its thread-local values are being dropped and it cannot remember the shard.
     pub fn bind_thread(&self, shard: usize) -> Result<(), BindError> {
-        if shard >= self.shards() {
-            return Err(BindError::NoSuchShard { shard, shards: self.shards() });
+        let shards = self.core().shards.len();
+        if shard >= shards {
+            return Err(BindError::NoSuchShard { shard, shards });
         }
         let mut cache = self.cache().ok_or(BindError::Forked)?;
         if cache.is_spare() {
@@ -358,7 +359,7 @@ impl<T: Send + 'static> Engine<T> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
         let payload = ManuallyDrop::new(payload);
-        let Some(mut cache) = self.cache() else {
+        let Some(mut cache) = thread_cache::of(self.number_for(when)) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };
         let now_ns = cache.now_ns();

@@ -4,6 +4,7 @@
 //!   state that its threads share.
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
+//! - `precise` has the settings for waiting in user space, and the core of precise timers.
 //! - `handle` is the caller's end of a timer.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
 //! - `remote` is a weak engine id.
@@ -18,6 +19,7 @@ mod driving;
 mod facade;
 mod handle;
 mod observe;
+mod precise;
 mod remote;
 mod stopping;
 mod thread_cache;

@@ -35,6 +35,12 @@ impl EngineRef {
         EngineRef(engine.number())
     }
 
+    /// The engine, or the side of it that has its precise timers, whichever a timer for `when`
+    /// belongs to.
+    pub(crate) fn for_when(engine: &Engine<Task>, when: When) -> EngineRef {
+        EngineRef(engine.number_for(when))
+    }
+
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         Some(self.lent()?.core.instant_now())
@@ -50,9 +56,11 @@ impl EngineRef {
     #[inline]
     pub(crate) fn time_of(self, when: When) -> Option<Instant> {
         match when {
-            When { start: Start::At(deadline), slack: Duration::ZERO } => return Some(deadline),
+            When { start: Start::At(deadline), slack: Duration::ZERO, .. } => {
+                return Some(deadline);
+            }
             // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
-            When { start: Start::After(Duration::ZERO), slack: Duration::ZERO } => {
+            When { start: Start::After(Duration::ZERO), slack: Duration::ZERO, .. } => {
                 return self.now();
             }
             _ => {}

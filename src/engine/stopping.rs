@@ -147,8 +147,10 @@ impl<T: Send + 'static> Inner<T> {
         let _waiting = wait_for(self.core.party()).ok_or(StopError::Circular)?;
         let mut returned = self.core.stop();
         let is_over = self.wait(deadline);
-        returned.append(&mut self.core.ending.claim());
-        let running = if is_over { 0 } else { self.core.ending.roles_left() };
+        let both = || self.core.both();
+        both().for_each(|core| returned.append(&mut core.ending.claim()));
+        let roles_left = || both().map(|core| core.ending.roles_left()).sum();
+        let running = if is_over { 0 } else { roles_left() };
         Ok(Stopped { returned, running })
     }
 
@@ -156,7 +158,7 @@ impl<T: Send + 'static> Inner<T> {
     /// that was done by `deadline`.
     fn wait(&self, deadline: Option<Instant>) -> bool {
         yield_while(|| {
-            let is_over = self.core.ending.wait(deadline);
+            let is_over = self.core.both().all(|core| core.ending.wait(deadline));
             if !is_over {
                 // ORDER: Relaxed - the last clone is dropped after all that was done with the
                 // engine.
@@ -200,7 +202,7 @@ impl<T: Send + 'static> Drop for Inner<T> {
         }
         // If this did not wait, the threads that still run a task drop the payloads that they
         // leave.
-        pending.append(&mut self.core.ending.abandon());
+        self.core.both().for_each(|core| pending.append(&mut core.ending.abandon()));
         drop_each(pending);
         // SAFETY: this was the last clone of the engine, and the engine is stopped.
         unsafe { self.core.dismantle() };

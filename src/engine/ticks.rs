@@ -1,5 +1,6 @@
-//! Deadlines in ticks, and moves that touch only the timer's word: for doors that move a timer
-//! while they hold a lock, when no foreign code may run and no thread may be waited for.
+//! Deadlines in ticks of the engine or of its precise timers, and moves that touch only the timer's
+//! word: for doors that move a timer while they hold a lock, when no foreign code may run and no
+//! thread may be waited for.
 
 #[cfg(feature = "keyed")]
 use std::time::Instant;
@@ -13,21 +14,36 @@ use super::Handle;
 #[cfg(feature = "keyed")]
 use super::{Engine, When};
 
+/// The tick at which a timer is due, and the number of the core whose ticks these are.
+#[cfg(feature = "keyed")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    tick: Tick,
+    core: u32,
+}
+
 // === impl Engine ===
 
 #[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
-    /// Returns the tick of a timer that is due `when`, as `schedule` computes it.
-    pub(crate) fn tick_of(&self, when: When) -> Tick {
+    /// Returns when a timer that is not precise is due `when`, as `schedule` computes it.
+    pub(crate) fn due_of(&self, when: When) -> Due {
+        let core = self.number();
         // If the engine is another process's, `schedule` returns the error.
-        let Some(mut cache) = self.cache() else { return Tick::NEVER };
+        let Some(mut cache) = self.cache() else { return Due { tick: Tick::NEVER, core } };
         let now_ns = cache.now_ns();
-        when.tick(&cache.core, now_ns)
+        Due { tick: when.tick(&cache.core, now_ns), core }
     }
 
-    /// Returns when a tick begins. `None`: never.
-    pub(crate) fn instant_of(&self, tick: Tick) -> Option<Instant> {
-        self.core().instant_of(tick)
+    /// Returns when a timer of this engine is due. `None`: never.
+    pub(crate) fn instant_of(&self, due: Due) -> Option<Instant> {
+        let core = self.core().both().find(|core| core.id() == due.core)?;
+        core.instant_of(due.tick)
+    }
+
+    /// Whether a timer of this engine is precise.
+    pub(crate) fn has_precise(&self, handle: &Handle<T>) -> bool {
+        handle.as_entry().engine() != self.number()
     }
 
     /// Counts a timer that [`Handle::postpone`] has moved.
@@ -49,6 +65,12 @@ impl<T: Send + 'static> Handle<T> {
         matches!(unsafe { self.as_entry().reset(deadline) }, Reset::Moved)
     }
 
+    /// The same, if the timer's core is the one whose ticks `due` has.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn postpone_to(&mut self, due: Due) -> bool {
+        self.as_entry().engine() == due.core && self.postpone(due.tick)
+    }
+
     /// Starts to load the timer's entry into the processor's cache.
     #[cfg(feature = "keyed")]
     #[inline]
@@ -56,9 +78,9 @@ impl<T: Send + 'static> Handle<T> {
         prefetch(self.entry().as_ptr());
     }
 
-    /// The tick at which the timer is due, or was.
+    /// When the timer is due, or was.
     #[cfg(feature = "keyed")]
-    pub(crate) fn tick(&self) -> Tick {
-        self.as_entry().word().deadline()
+    pub(crate) fn due(&self) -> Due {
+        Due { tick: self.as_entry().word().deadline(), core: self.as_entry().engine() }
     }
 }

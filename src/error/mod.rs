@@ -39,6 +39,11 @@ pub enum BuildError {
     },
     /// A limit of zero pending timers, with which nothing could be scheduled.
     MaxPending,
+    /// A share of a core that is not between 0 and 1.
+    Share {
+        /// The share that was asked for.
+        share: f64,
+    },
     /// The name of the reapers' threads contains a NUL, where systems end names.
     ThreadName {
         /// The name that was asked for.
@@ -185,6 +190,7 @@ display! { BuildError {
     Geometry(error) => "{error}",
     Shards { shards } => "shards must be between 1 and {MAX_SHARDS}, got {shards}",
     MaxPending => "max_pending must be above zero",
+    Share { share } => "a share of a core must be between 0 and 1, got {share}",
     ThreadName { name } => "a thread's name must be without NUL, got {name:?}",
     ManualClockWithThreads => "an engine with a manual clock is driven by its caller",
     HookWithThreads => "only an engine that its caller drives takes a hook",

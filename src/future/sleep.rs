@@ -153,10 +153,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 // === impl Engine: sleeps ===
 
 impl Engine {
-    /// As [`sleep`](crate::sleep), on this engine.
-    pub fn sleep(&self, delay: Duration) -> Sleep {
-        let engine = EngineRef::new(self);
-        Sleep::until(engine, engine.time_of(When::after(delay)))
+    /// As [`sleep`](crate::sleep), on this engine: for a [`Duration`] from this call, until an
+    /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
+    pub fn sleep(&self, when: impl Into<When>) -> Sleep {
+        let when = when.into();
+        let engine = EngineRef::for_when(self, when);
+        Sleep::until(engine, engine.time_of(when))
     }
 
     /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.

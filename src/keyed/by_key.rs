@@ -107,13 +107,16 @@ where
     {
         let (when, engine) = (when.into(), &self.door.engine);
         // Not under the lock: this may create the thread's cache of the engine.
-        let deadline = engine.tick_of(when);
+        let due = engine.due_of(when);
         loop {
-            let postpone = |waiting: &mut Waiting<K>| match waiting.handle.postpone(deadline) {
+            let postpone = |waiting: &mut Waiting<K>| match waiting.handle.postpone_to(due) {
                 true => None,
-                false => Some((waiting.node.clone(), waiting.generations.issue())),
+                false => {
+                    let is_precise = engine.has_precise(&waiting.handle);
+                    Some((waiting.node.clone(), waiting.generations.issue(), is_precise))
+                }
             };
-            let (node, generation) = match self.find(key, postpone) {
+            let (node, generation, is_precise) = match self.find(key, postpone) {
                 None => return Err(ResetError::Absent),
                 Some(None) => {
                     engine.count_reset();
@@ -122,8 +125,9 @@ where
                 Some(Some(anew)) => anew,
             };
             // The new time is earlier, or the engine has taken the timer out and its task has not
-            // started. Schedule another timer, whose ticket then counts instead.
+            // started, or it is precise. Schedule another timer, whose ticket then counts instead.
             let ticket = Ticket::new(node.clone(), generation);
+            let when = when.of_class(is_precise);
             let mut handle = match engine.schedule(when, move || ticket.fire()) {
                 Ok(handle) => handle,
                 Err(error) if error.is_full() => return Err(ResetError::Full),
@@ -162,8 +166,8 @@ where
     where
         K: Borrow<Q>,
     {
-        let tick = self.find(key, |waiting| waiting.handle.tick())?;
-        self.door.engine.instant_of(tick)
+        let due = self.find(key, |waiting| waiting.handle.due())?;
+        self.door.engine.instant_of(due)
     }
 
     /// Calls `look` with the timer that waits under `key`, under its lock.

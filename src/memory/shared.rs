@@ -36,7 +36,9 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
-    limit: Option<Limit>,
+    /// The most timers that may be pending; and how many are, if there is a limit.
+    max_pending: Option<u64>,
+    pending: Arc<CachePadded<AtomicU64>>,
 }
 
 /// Memory of an entry that nobody else holds.
@@ -59,12 +61,6 @@ pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
 
 debug! { impl[T] Memory[T] {} }
 
-/// The most timers that may be pending, and how many are.
-struct Limit {
-    max: u64,
-    pending: CachePadded<AtomicU64>,
-}
-
 // === impl Shared ===
 
 impl<T> Shared<T> {
@@ -85,8 +81,8 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
-            limit: max_pending
-                .map(|max| Limit { max, pending: CachePadded::new(AtomicU64::new(0)) }),
+            max_pending,
+            pending: Arc::default(),
         }
     }
 
@@ -94,6 +90,13 @@ impl<T> Shared<T> {
     pub fn with_few(mut self, few: u64) -> Shared<T> {
         self.few = few;
         self.has_few = AtomicBool::new(few > 0);
+        self
+    }
+
+    /// Makes the limit on pending timers that of `other`: both count together. Before the first
+    /// use.
+    pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
+        (self.max_pending, self.pending) = (other.max_pending, other.pending.clone());
         self
     }
 
@@ -167,23 +170,20 @@ impl<T> Shared<T> {
     /// Makes room for a timer, if the limit allows.
     #[inline]
     pub(crate) fn admit(&self) -> bool {
-        let Some(limit) = &self.limit else { return true };
+        let Some(max) = self.max_pending else { return true };
         // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
         // only pending timers cause a refusal.
-        limit
-            .pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                (n < limit.max).then_some(n + 1)
-            })
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))
             .is_ok()
     }
 
     /// Releases the room of `n` timers that ended.
     #[inline]
     pub fn discharge(&self, n: u64) {
-        if let Some(limit) = &self.limit {
+        if self.max_pending.is_some() {
             // ORDER: Relaxed - as in `admit`.
-            limit.pending.fetch_sub(n, Ordering::Relaxed);
+            self.pending.fetch_sub(n, Ordering::Relaxed);
         }
     }
 }

@@ -106,9 +106,11 @@ unsafe impl<B: Body> Sync for Armed<B> {}
 // === impl Armed ===
 
 impl<B: Body> Armed<B> {
-    /// Arms a new thing for a time on the engine's clock. The error returns the body.
+    /// Arms a new thing for a time on the engine's clock, with timers of `id`, which is the engine
+    /// or its precise side. The error returns the body.
     pub(super) fn start(
         engine: &Engine,
+        id: EngineRef,
         at_ns: u64,
         body: B,
         shared: B::Shared,
@@ -117,7 +119,7 @@ impl<B: Body> Armed<B> {
             word: HoldWord::new_held(),
             tally: AtomicU64::new(0),
             due_ns: AtomicU64::new(at_ns),
-            engine: EngineRef::new(engine),
+            engine: id,
             clock: engine.clock().clone(),
         };
         let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });

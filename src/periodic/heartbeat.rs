@@ -108,9 +108,10 @@ impl Heartbeat {
         let first_ns = now_ns.saturating_add(timeout_ns);
         let body = HeartbeatBody { on_silence: Some(on_silence) };
         let uncalled = |body: HeartbeatBody<F>| body.on_silence.expect("it has not been called");
-        let armed = Armed::start(engine, first_ns, body, beats);
+        let id = EngineRef::new(engine);
+        let armed = Armed::start(engine, id, first_ns, body, beats);
         let armed = armed.map_err(|refused| refused.map(uncalled))?;
-        Ok(Heartbeat { armed, engine: EngineRef::new(engine) })
+        Ok(Heartbeat { armed, engine: id })
     }
 
     /// Records a beat, now. `true`: it was in time, and the closure is not called before the

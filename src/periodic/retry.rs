@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{Cancel, CancelOnDrop, Engine};
+use crate::engine::{Cancel, CancelOnDrop, Engine, EngineRef};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
@@ -274,7 +274,7 @@ where
             is_asking: false,
             outcome: None,
         };
-        let armed = Armed::start(engine, now_ns, body, Answers::new());
+        let armed = Armed::start(engine, EngineRef::new(engine), now_ns, body, Answers::new());
         let armed = armed.map_err(|refused| refused.map(|body| (body.attempt, body.done)))?;
         Ok(Retrying { armed })
     }

@@ -172,8 +172,9 @@ impl Schedule {
     /// Sets the time of the first run: a [`Duration`] from the start or an [`Instant`]. The other
     /// runs follow from there as the schedule says. With a [slack](When::slack), the first run is
     /// due at the time within the slack that costs the engine least, and the others count from that
-    /// time. If the time has passed, or the delay is zero, the run is due at once, on the engine's
-    /// thread. Default: as if there had been a run at the start.
+    /// time. If `when` is [precise](When::precise), all runs are. If the time has passed, or the
+    /// delay is zero, the run is due at once, on the engine's thread. Default: as if there had been
+    /// a run at the start.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -230,14 +231,15 @@ impl Schedule {
         if let Plan::Rate { period_ns: 0, .. } | Plan::Delay { delay_ns: 0 } = plan {
             return Err(Refused::new(StartReason::ZeroPeriod, task));
         }
-        let (id, clock) = (EngineRef::new(engine), engine.clock());
+        let clock = engine.clock();
+        let id = first.map_or(EngineRef::new(engine), |when| EngineRef::for_when(engine, when));
         let first_ns = match first {
             None => plan.next(clock.now_ns(), clock).map(|(next_ns, _)| next_ns),
             Some(when) => Some(id.due_ns(when)),
         };
         plan.fit(id.tick());
         let Some(first_ns) = first_ns else { return Err(Refused::new(StartReason::NoRun, task)) };
-        let armed = Armed::start(engine, first_ns, PeriodicBody { plan, task }, ());
+        let armed = Armed::start(engine, id, first_ns, PeriodicBody { plan, task }, ());
         Ok(Periodic { armed: armed.map_err(|refused| refused.map(|body| body.task))? })
     }
 

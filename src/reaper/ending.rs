@@ -109,6 +109,11 @@ impl<T, H> Ending<T, H> {
     /// The holders of roles end them soon; [`Ending::wait`] waits for that.
     pub fn stop(&self, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let is_first = self.begin();
+        self.close(is_first, shards, shared)
+    }
+
+    /// The rest of [`Ending::stop`], after [`Ending::begin`] has returned `is_first`.
+    pub fn close(&self, is_first: bool, shards: &[Shard<T>], shared: &Shared<T>) -> Vec<T> {
         let mut pending = Vec::new();
         for shard in shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");

@@ -1,4 +1,5 @@
-//! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it.
+//! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it, and `spin`
+//! decides how that loop waits.
 //!
 //! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
 //! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
@@ -11,6 +12,7 @@ mod lateness;
 mod observer;
 mod panics;
 mod role;
+mod spin;
 mod thread;
 mod turn;
 
@@ -18,5 +20,6 @@ pub use ending::{Ending, Turns};
 pub use lateness::{Lateness, Latenesses, Seen};
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};
+pub use spin::Spin;
 pub use thread::run;
 pub use turn::{Reaper, Report};

@@ -1,4 +1,5 @@
-//! The reaper's thread: turns, and exact sleeps between them.
+//! The reaper's thread: turns, and exact sleeps between them. With a [`Spin`], it does not sleep
+//! through the last stretch before a wake-up.
 //!
 //! *Orderings*: DOORBELL. The thread publishes its wake-up time, then looks at the notices once
 //! more, and only then sleeps. STOP: the stopper closes the shard, ends its role, and rings.
@@ -10,16 +11,22 @@ use crate::dispatch::Queue;
 use crate::memory::Count;
 use crate::os;
 
-use super::Reaper;
+use super::spin::Wait;
+use super::{Reaper, Spin};
 
 /// Serves the shard until the engine stops. The caller holds the shard's role and passes its queue.
 /// There is no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
-pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
+/// `spin` says how long before that it waits in user space instead.
+pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>, mut spin: Spin) {
     os::ask_for_exact_wakeups();
     let shard = reaper.shard;
-    let mut woken = 0;
+    let (mut woken, mut slept_until) = (0, None);
     while !reaper.is_stopping() {
-        let now = reaper.scale.floor(reaper.clock.now_ns());
+        let now_ns = reaper.clock.now_ns();
+        if let Some(ends_ns) = slept_until.take() {
+            spin.woke(ends_ns, now_ns);
+        }
+        let now = reaper.scale.floor(now_ns);
         let owner = reaper.lock();
         owner.count(Count::WokeUp, mem::take(&mut woken));
         let Some(report) = reaper.turn_of(owner, queue, now, usize::MAX) else { return };
@@ -27,8 +34,16 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
             continue;
         }
         let due_ns = reaper.scale.start_ns(report.next);
-        let timeout =
-            due_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(reaper.clock.now_ns())));
+        let now_ns = due_ns.map_or(0, |_| reaper.clock.now_ns());
+        let ends_ns = match due_ns.map(|due_ns| spin.plan(now_ns, due_ns)) {
+            Some(Wait::Spin(until_ns)) => {
+                reaper.spin(&mut spin, now_ns, until_ns);
+                continue;
+            }
+            Some(Wait::Sleep(until_ns)) => Some(until_ns),
+            None => None,
+        };
+        let timeout = ends_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(now_ns)));
         shard.doorbell().publish_sleep(report.next, timeout);
         let is_called = shard.has_notices()
             || shard.wants_sweep()
@@ -38,8 +53,8 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>) {
             shard.doorbell().retract();
             continue;
         }
-        let until = due_ns.and_then(|ns| reaper.clock.boottime_at(ns));
+        let until = ends_ns.and_then(|ns| reaper.clock.boottime_at(ns));
         shard.doorbell().sleep(timeout, until);
-        woken = 1;
+        (woken, slept_until) = (1, ends_ns);
     }
 }

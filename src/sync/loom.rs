@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 
 pub use loom::cell::UnsafeCell;
+pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };

@@ -5,6 +5,7 @@
 //! here. It takes all threads for one, under whose guards nothing is freed. That is safe, and
 //! checks nothing about reclamation.
 
+pub use shuttle::hint::spin_loop;
 pub use shuttle::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };

@@ -1,5 +1,6 @@
 //! The primitives of a real program: the standard library's.
 
+pub use std::hint::spin_loop;
 #[cfg(not(tsan))]
 pub use std::sync::Mutex;
 pub use std::sync::atomic::{

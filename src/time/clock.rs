@@ -148,6 +148,12 @@ impl Clock {
         self.manual.as_ref()
     }
 
+    /// The same clock, read from the system each time: see [`Clock::instant`].
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines have precise timers"))]
+    pub(crate) fn without_cycles(&self) -> Clock {
+        Clock { start_cycles: None, ..self.clone() }
+    }
+
     /// Nanoseconds since the clock was made.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {

@@ -64,8 +64,8 @@ pub(crate) struct Request {
     /// Shrink counts and lengths of time: a number above 0 and at most 1
     #[arg(long, value_name = "X", default_value = "1", value_parser = scale)]
     pub(crate) scale: f64,
-    /// The tick of contenders that have one to set, in microseconds (`single` always has 100);
-    /// with another than the default, the others are left out
+    /// The tick of contenders that have one to set, in microseconds (default for `single` and
+    /// `precise`: 100); with another than the default, the others are left out
     #[arg(long, value_name = "N", default_value_t = registry::DEFAULT_TICK_US,
         value_parser = whole(1, 1_000_000_u64))]
     pub(crate) tick_us: u64,

@@ -27,6 +27,8 @@ pub(crate) struct Entry {
 pub(crate) const ALL: &[Entry] = &[
     Entry::of::<contender::tickless_closures::Closures>(),
     Entry::of::<contender::tickless_typed::Typed>(),
+    Entry::of::<contender::tickless_waiting::Precise>(),
+    Entry::of::<contender::tickless_waiting::Spinning>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Tasks>>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Threads>>(),
     Entry::of::<tokio_sleep::Tokio<tokio_sleep::Alternative>>(),

@@ -241,7 +241,7 @@ fn each_workload_has_a_line_that_tells_what_happens() {
     let list = rivals(&["--list"]);
     let lines = list.lines().skip(1).take_while(|line| !line.is_empty());
     let told: Vec<_> = lines.map(|line| line.split_whitespace().count()).collect();
-    assert_eq!(told.len(), 17);
+    assert_eq!(told.len(), 18);
     assert!(told.iter().all(|&words| words > 5), "{list}");
 }
 

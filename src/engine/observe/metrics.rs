@@ -62,7 +62,8 @@ use super::Stats;
 /// ```
 pub struct Metrics {
     stats: Monitor<Stats>,
-    observers: Arc<[Observer]>,
+    /// One for each shard.
+    observers: Vec<Watched>,
     counters: [Counter; COUNTERS.len()],
     gauges: [Gauge; GAUGES.len()],
     lateness: Vec<(Histogram, Seen)>,
@@ -88,7 +89,10 @@ pub struct MetricsPublisher {
 }
 
 type ReadCounter = fn(&Stats) -> u64;
-type ReadGauge = fn(&Stats, &[Observer]) -> f64;
+type ReadGauge = fn(&Stats, &[Watched]) -> f64;
+
+/// The observer of a shard: one of those that a core has.
+struct Watched(Arc<[Observer]>, usize);
 
 /// Each counter's name, its description, and how to read it.
 const COUNTERS: [(&str, &str, ReadCounter); 11] = [
@@ -125,8 +129,8 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 impl Metrics {
     /// Describes and registers an engine's metrics with the installed recorder, or with the calling
     /// thread's own. Without a recorder, nothing is ever published.
-    fn of(stats: Monitor<Stats>, observers: Arc<[Observer]>) -> Metrics {
-        let engine = observers[0].name().to_string();
+    fn of(stats: Monitor<Stats>, observers: Vec<Watched>) -> Metrics {
+        let engine = observers[0].get().name().to_string();
         let counters = COUNTERS.map(|(name, text, _)| {
             ::metrics::describe_counter!(name, Unit::Count, text);
             ::metrics::counter!(name, "engine" => engine.clone())
@@ -157,7 +161,7 @@ impl Metrics {
     /// Publishes what the engine has counted so far. Takes no lock of the engine. O(threads that
     /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
-        let (stats, observers) = (self.stats.stats(), &*self.observers);
+        let (stats, observers) = (self.stats.stats(), &self.observers);
         for (counter, (_, _, read)) in self.counters.iter().zip(COUNTERS) {
             counter.absolute(read(&stats));
         }
@@ -165,7 +169,7 @@ impl Metrics {
             gauge.set(read(&stats, observers));
         }
         for ((histogram, seen), observer) in self.lateness.iter_mut().zip(observers) {
-            observer.lateness().tell_new(seen, |late, count| {
+            observer.get().lateness().tell_new(seen, |late, count| {
                 histogram.record_many(late, count as usize);
             });
         }
@@ -191,7 +195,15 @@ impl Metrics {
     }
 }
 
-debug! { impl[] Metrics[] { engine = |this| this.observers[0].name() } }
+debug! { impl[] Metrics[] { engine = |this| this.observers[0].get().name() } }
+
+// === impl Watched ===
+
+impl Watched {
+    fn get(&self) -> &Observer {
+        &self.0[self.1]
+    }
+}
 
 // === impl MetricsPublisher ===
 
@@ -220,7 +232,9 @@ impl<T: Send + 'static> Engine<T> {
     /// installed now. Make one and keep it: if there are several, each records every lateness.
     pub fn metrics(&self) -> Metrics {
         let core = self.core().clone();
-        let observers = core.observers.clone();
+        let all = core.both().map(|core| &core.observers);
+        let each = all.flat_map(|all| (0..all.len()).map(|i| Watched(all.clone(), i)));
+        let observers = each.collect();
         Metrics::of(Monitor::new(move || Stats::of(&core)), observers)
     }
 }

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use crate::dispatch::works_for;
 use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::entry;
 use crate::shard::{Counted, Violation};
 
@@ -31,7 +32,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Returns how many timers are pending: the sum of what each thread has counted, which is exact
     /// when no thread is inside a call. O(threads that use the engine at a time).
     pub fn len(&self) -> usize {
-        self.core().shared.all_counters.pending() as usize
+        self.core().both().map(|core| core.shared.all_counters.pending() as usize).sum()
     }
 
     /// Whether no timer is pending: as exact as [`len`](Engine::len), at the same cost.
@@ -44,9 +45,11 @@ impl<T: Send + 'static> Engine<T> {
         self.core().instant_now()
     }
 
-    /// Returns the number of shards. Shards are numbered from zero.
+    /// Returns the number of shards. Shards are numbered from zero. With
+    /// [`Builder::precise`](crate::Builder::precise) there is one more, the last, which has the
+    /// precise timers.
     pub fn shards(&self) -> usize {
-        self.core().shards.len()
+        self.core().both().map(|core| core.shards.len()).sum()
     }
 
     /// Returns what the engine has counted so far. Takes no lock and delays no thread. O(threads
@@ -94,6 +97,13 @@ impl<T: Send + 'static> Engine<T> {
         let core = self.core();
         assert!(!works_for(core.party()), "a task cannot check its own engine");
         assert!(!self.is_inherited(), "a child process cannot check its parent's engine");
+        core.both().try_for_each(Core::check)
+    }
+}
+
+impl<T: Send + 'static> Core<T> {
+    fn check(&self) -> Result<(), Violation> {
+        let core = self;
         let mut sum = Counted::default();
         let mut is_closed = false;
         for shard in &core.shards {
@@ -110,7 +120,8 @@ impl<T: Send + 'static> Engine<T> {
             sum.dead += counted.dead;
         }
         if !is_closed {
-            Violation::unless_equal("pending timers", sum.pending, self.len() as u64)?;
+            let counted = core.shared.all_counters.pending();
+            Violation::unless_equal("pending timers", sum.pending, counted)?;
             Violation::unless_equal("dead entries", sum.dead, core.shared.all_counters.dead())?;
             Violation::unless_equal("living timers", sum.pending, core.shared.balanced_living())?;
         }

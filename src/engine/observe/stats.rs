@@ -6,7 +6,7 @@ use std::array;
 use std::fmt;
 
 use crate::engine::core::Core;
-use crate::memory::Count;
+use crate::memory::{Count, Sums};
 use crate::reaper::{Lateness, Observer};
 
 /// What an engine has counted since it was built.
@@ -73,7 +73,9 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
-        let sums = core.shared.all_counters.sums();
+        let sums = core.both().map(|core| core.shared.all_counters.sums());
+        let sums = sums.reduce(Sums::plus).expect("there is one core at least");
+        let observers = || core.both().flat_map(|core| &*core.observers);
         Stats {
             scheduled: sums.scheduled(),
             seated: sums.get(Count::Seated),
@@ -87,9 +89,9 @@ impl Stats {
             panicked: sums.get(Count::Panicked),
             slow: sums.get(Count::Slow),
             saturations: sums.get(Count::Saturated),
-            saturated: core.observers.iter().filter(|observer| observer.is_saturated()).count(),
+            saturated: observers().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
-            lateness: Lateness::of(core.observers.iter().map(Observer::lateness)),
+            lateness: Lateness::of(observers().map(Observer::lateness)),
         }
     }
 }

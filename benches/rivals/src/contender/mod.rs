@@ -15,6 +15,7 @@ pub(crate) mod pingora;
 pub(crate) mod shared_inbox;
 pub(crate) mod tickless_closures;
 pub(crate) mod tickless_typed;
+pub(crate) mod tickless_waiting;
 pub(crate) mod tokio_sleep;
 
 use std::pin::Pin;

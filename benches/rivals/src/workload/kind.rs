@@ -22,6 +22,7 @@ pub(crate) enum Workload {
     Idle,
     Wakeups,
     Single,
+    Precise,
     Stall,
     Wheel,
     PurgatoryShort,
@@ -77,7 +78,7 @@ impl Kind {
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 17] = [
+    pub(crate) const ALL: [Workload; 18] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
@@ -91,6 +92,7 @@ impl Workload {
         Workload::Idle,
         Workload::Wakeups,
         Workload::Single,
+        Workload::Precise,
         Workload::Stall,
         Workload::Wheel,
         Workload::PurgatoryShort,
@@ -113,6 +115,7 @@ impl Workload {
             Workload::Idle => "idle",
             Workload::Wakeups => "wakeups",
             Workload::Single => "single",
+            Workload::Precise => "precise",
             Workload::Stall => "stall",
             Workload::Wheel => "wheel",
             Workload::PurgatoryShort => "purgatory-short",
@@ -147,6 +150,7 @@ impl Workload {
             Workload::Idle => "1,000,000 timers pending for an hour, nothing happens for 5 s",
             Workload::Wakeups => "1,000,000 timeouts per second, none of which comes to pass",
             Workload::Single => "one timer at a time, nothing else",
+            Workload::Precise => "1,000 timers per second, nothing else; how late are they?",
             Workload::Stall => "4,000,000 timers in one bucket come down; how long is a call?",
             Workload::Wheel => "a wheel for one thread, in simulated time",
             Workload::PurgatoryShort => {
@@ -237,6 +241,13 @@ impl Workload {
                 ("p99 us", "late_us.p99"),
                 ("p99.9 us", "late_us.p999"),
                 ("max us", "late_us.max"),
+                ("early", "early"),
+            ],
+            Workload::Precise => &[
+                ("cores", "cores"),
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("p99.9 us", "late_us.p999"),
                 ("early", "early"),
             ],
             Workload::Scale => &[("bytes/timer", "bytes_per_timer"), ("fill ns", "fill_ns")],

@@ -10,6 +10,7 @@ mod kind;
 mod outcome;
 mod pace;
 mod paced;
+mod precise;
 mod purgatory;
 mod reset;
 mod service;
@@ -45,6 +46,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
         Workload::Idle => idle::run::<C>(plan),
         Workload::Wakeups => wakeups::run::<C>(plan),
         Workload::Single => single::run::<C>(plan),
+        Workload::Precise => precise::run::<C>(plan),
         Workload::Stall => stall::run::<C>(plan),
         Workload::Wheel | Workload::PurgatoryShort | Workload::PurgatoryLong => {
             Err(plan.wrong(Kind::Engine.limit()))

@@ -22,12 +22,17 @@ const MOST: Duration = Duration::from_millis(10);
 /// The tick of those that have one to set, unless another is asked for.
 const TICK: Duration = Duration::from_micros(100);
 
+/// The tick for few timers.
+pub(super) fn tick(plan: &Plan) -> Duration {
+    if plan.tick_us == DEFAULT_TICK_US { TICK } else { plan.tick() }
+}
+
 /// Measures a contender. A schedule includes what it costs to wake up whoever waits; the CPU time
 /// is that of all threads but the one that schedules.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let timers = plan.count(TIMERS, 10);
     sink::stamp(timers);
-    let tick = if plan.tick_us == DEFAULT_TICK_US { TICK } else { plan.tick() };
+    let tick = tick(plan);
     let contender = C::start(Setup { tick })?;
     let mut lateness = Lateness::new(clock::now_ns(), Vec::new());
     let mut slots = Slots::<C::Timer>::new(timers as usize);
