@@ -982,6 +982,12 @@ MUTANTS = {
         "twin", [(TWIN, [("        if is_alone || owners.fetch_sub(1, Ordering::AcqRel) == 1 {\n",
                            "        if !is_alone {\n            owners.fetch_sub(1, Ordering::AcqRel);\n        }\n        if is_alone {\n")])],
     ),
+    "two that go at once do not see the others go": (
+        "twin", [(TWIN, [("owners.load(Ordering::Acquire) == 2", "owners.load(Ordering::Relaxed) == 2")])],
+    ),
+    "two that go at once drop a value that a third owns": (
+        "twin", [(TWIN, [("owners.load(Ordering::Acquire) == 2", "owners.load(Ordering::Acquire) >= 2")])],
+    ),
     "an owner is made without being counted": (
         "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
     ),

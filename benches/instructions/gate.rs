@@ -55,7 +55,7 @@ const HASHED_EXPIRE: (u64, u64) = (407, 0);
 
 /// The same for timers under keys, and for a sleep that is made, polled once and dropped. (A table
 /// grows now and then, which depends on how its keys are hashed.)
-const KEYED_PAIR: (u64, u64) = (1_250, 1_100);
+const KEYED_PAIR: (u64, u64) = (1_140, 1_100);
 const SLEEP_PAIR: (u64, u64) = (497, 0);
 
 /// Columns of the table.

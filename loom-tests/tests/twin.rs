@@ -1,13 +1,14 @@
 //! TWIN: owners of one value let go of it.
 //!
-//! Who races: two owners, or three, each on a thread of its own; one of them makes another first.
-//! Asserted: the value is dropped once, after all that its owners did to it, and no memory is
+//! Who races: two owners, or three, each on a thread of its own; one of them makes another first,
+//! or two of them go at once, or one is the main owner and has a value of its own.
+//! Asserted: each value is dropped once, after all that its owners did to it, and no memory is
 //! touched after that (the checker's cell and life see to these).
 
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::protocol::twin::Twin;
+use tickless::protocol::twin::{Main, Twin};
 use tickless::sync::{Counter, Life, Ordering::Relaxed, UnsafeCell, thread};
 
 /// A value that each owner but one reads, and that its drop writes.
@@ -23,11 +24,20 @@ unsafe impl Sync for Value {}
 unsafe impl Send for Value {}
 
 impl Value {
+    fn new(dropped: &Arc<Counter>) -> Value {
+        Value { read: UnsafeCell::new(7), dropped: dropped.clone(), life: Life::begin() }
+    }
+
     fn pair() -> ([Twin<Value>; 2], Arc<Counter>) {
         let dropped = Arc::new(Counter::new(0));
-        let value =
-            Value { read: UnsafeCell::new(7), dropped: dropped.clone(), life: Life::begin() };
-        (Twin::pair(value), dropped)
+        (Twin::pair(Value::new(&dropped)), dropped)
+    }
+
+    /// As `pair`; the first owner is the main one, whose own value counts too.
+    fn main_pair() -> (Main<Value, Value>, Twin<Value, Value>, Arc<Counter>) {
+        let dropped = Arc::new(Counter::new(0));
+        let (main, twin) = Main::pair(Value::new(&dropped), Value::new(&dropped));
+        (main, twin, dropped)
     }
 
     fn look(&self) {
@@ -46,7 +56,7 @@ impl Drop for Value {
     }
 }
 
-fn on_thread(owner: Twin<Value>) -> thread::JoinHandle<()> {
+fn on_thread<O: 'static>(owner: Twin<Value, O>) -> thread::JoinHandle<()> {
     thread::spawn(move || owner.look())
 }
 
@@ -85,5 +95,50 @@ fn an_owner_that_is_made_meanwhile_keeps_the_value() {
         drop(another);
         other.join().unwrap();
         assert_eq!(dropped.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn two_that_go_at_once_leave_the_value_to_a_third() {
+    check(3, || {
+        let ([one, two], dropped) = Value::pair();
+        let third = two.clone();
+        let other = thread::spawn(move || {
+            one.look();
+            Twin::drop_both(one, two);
+        });
+        third.look();
+        drop(third);
+        other.join().unwrap();
+        assert_eq!(dropped.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn the_own_value_goes_with_the_main_owner_and_the_shared_one_with_the_last() {
+    check(3, || {
+        let (mut main, twin, dropped) = Value::main_pair();
+        let other = on_thread(twin);
+        main.own().look();
+        main.look();
+        drop(main);
+        assert!(dropped.load(Relaxed) >= 1, "its own");
+        other.join().unwrap();
+        assert_eq!(dropped.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn what_the_main_owner_takes_out_outlives_it() {
+    check(3, || {
+        let (main, twin, dropped) = Value::main_pair();
+        let other = on_thread(main.twin().clone());
+        let (own, main) = main.split();
+        Twin::drop_both(main, twin);
+        own.look();
+        other.join().unwrap();
+        assert_eq!(dropped.load(Relaxed), 1);
+        drop(own);
+        assert_eq!(dropped.load(Relaxed), 2);
     });
 }

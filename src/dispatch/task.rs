@@ -88,7 +88,7 @@ impl Task {
     /// The task was made of it: `of::<R>`.
     #[cfg(not(any(loom, shuttle)))]
     #[inline]
-    pub(crate) unsafe fn into_value<R: Runs>(self) -> R {
+    pub(crate) unsafe fn into_value<R>(self) -> R {
         let this = ManuallyDrop::new(self);
         // SAFETY: as the caller promises; `ManuallyDrop` keeps it from being dropped here.
         unsafe { this.data.as_ptr().cast::<R>().read() }

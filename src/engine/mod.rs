@@ -37,4 +37,6 @@ pub use observe::{Metrics, MetricsPublisher};
 pub(crate) use remote::EngineRef;
 pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
+#[cfg(feature = "keyed")]
+pub(crate) use ticks::DueTick;
 pub use when::When;

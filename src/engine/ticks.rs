@@ -17,7 +17,7 @@ use super::{Engine, When};
 /// The tick at which a timer is due, and the number of the core whose ticks these are.
 #[cfg(feature = "keyed")]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueTick {
     tick: Tick,
     core: u32,
 }
@@ -27,16 +27,16 @@ pub(crate) struct Due {
 #[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
     /// Returns when a timer that is not precise is due `when`, as `schedule` computes it.
-    pub(crate) fn due_of(&self, when: When) -> Due {
+    pub(crate) fn due_of(&self, when: When) -> DueTick {
         let core = self.number();
         // If the engine is another process's, `schedule` returns the error.
-        let Some(mut cache) = self.cache() else { return Due { tick: Tick::NEVER, core } };
+        let Some(mut cache) = self.cache() else { return DueTick { tick: Tick::NEVER, core } };
         let now_ns = cache.now_ns();
-        Due { tick: when.tick(&cache.core, now_ns), core }
+        DueTick { tick: when.tick(&cache.core, now_ns), core }
     }
 
     /// Returns when a timer of this engine is due. `None`: never.
-    pub(crate) fn instant_of(&self, due: Due) -> Option<Instant> {
+    pub(crate) fn instant_of(&self, due: DueTick) -> Option<Instant> {
         let core = self.core().both().find(|core| core.id() == due.core)?;
         core.instant_of(due.tick)
     }
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Handle<T> {
 
     /// The same, if the timer's core is the one whose ticks `due` has.
     #[cfg(feature = "keyed")]
-    pub(crate) fn postpone_to(&mut self, due: Due) -> bool {
+    pub(crate) fn postpone_to(&mut self, due: DueTick) -> bool {
         self.as_entry().engine() == due.core && self.postpone(due.tick)
     }
 
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Handle<T> {
 
     /// When the timer is due, or was.
     #[cfg(feature = "keyed")]
-    pub(crate) fn due(&self) -> Due {
-        Due { tick: self.as_entry().word().deadline(), core: self.as_entry().engine() }
+    pub(crate) fn due(&self) -> DueTick {
+        DueTick { tick: self.as_entry().word().deadline(), core: self.as_entry().engine() }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::mem::needs_drop;
 use std::time::Instant;
 
 use crate::dispatch::{Panics, Task};
-use crate::engine::{Engine, When};
+use crate::engine::{Cancel, Engine, When};
 use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
 
-use super::node::{Node, Ticket};
-use super::table::Waiting;
+use super::node::{MainNode, Ticket};
+use super::table::{KeyHash, Waiting, drop_ends};
 use super::{KeyedTimers, ResetError};
 
 // === impl KeyedTimers ===
@@ -64,10 +65,16 @@ where
     where
         K: Borrow<Q>,
     {
-        let is_it = |node: &Twin<Node<K>>| *node.key.borrow() == *key;
-        let (task, node) = self.door.table.take(self.hash(key), is_it, |_| true)?.call_off();
+        let is_it = |node: &MainNode<K>| *node.key.borrow() == *key;
+        let hash = self.hash(key);
+        self.door.table.prefetch(hash);
+        let (task, node, other) = self.door.table.take(hash, is_it, |_| true)?.call_off();
+        if !needs_drop::<K>() {
+            drop_ends(node, other);
+            return Some(task);
+        }
         let (mut task, mut panics) = (Some(task), Panics::none());
-        if panics.run(|| drop(node)).is_none() {
+        if panics.run(|| drop_ends(node, other)).is_none() {
             panics.drop(task.take());
         }
         panics.go_on();
@@ -106,17 +113,21 @@ where
         K: Borrow<Q>,
     {
         let (when, engine) = (when.into(), &self.door.engine);
+        let hash = self.hash(key);
+        // Fetched while the clock is read.
+        self.door.table.prefetch(hash);
         // Not under the lock: this may create the thread's cache of the engine.
         let due = engine.due_of(when);
         loop {
-            let postpone = |waiting: &mut Waiting<K>| match waiting.handle.postpone_to(due) {
+            let postpone = |waiting: &mut Waiting<K>| match waiting.timer.postpone_to(due) {
                 true => None,
                 false => {
-                    let is_precise = engine.has_precise(&waiting.handle);
-                    Some((waiting.node.clone(), waiting.generations.issue(), is_precise))
+                    let is_precise = waiting.timer.is_precise(engine);
+                    let generation = waiting.node.own().generations.issue();
+                    Some((waiting.node.twin().clone(), generation, is_precise))
                 }
             };
-            let (node, generation, is_precise) = match self.find(key, postpone) {
+            let (node, generation, is_precise) = match self.find_by(hash, key, postpone) {
                 None => return Err(ResetError::Absent),
                 Some(None) => {
                     engine.count_reset();
@@ -126,18 +137,17 @@ where
             };
             // The new time is earlier, or the engine has taken the timer out and its task has not
             // started, or it is precise. Schedule another timer, whose ticket then counts instead.
-            let ticket = Ticket::new(node.clone(), generation);
-            let when = when.of_class(is_precise);
-            let mut handle = match engine.schedule(when, move || ticket.fire()) {
-                Ok(handle) => handle,
+            let ticket = Ticket::new(node.clone(), generation, self.door.count(node.hash));
+            let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
+                Ok(timer) => timer.into_handle(),
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
             };
-            let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, &node);
-            let rearm = |waiting: &mut Waiting<K>| waiting.rearm(generation, &mut handle);
+            let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), &node);
+            let rearm = |waiting: &mut Waiting<K>| waiting.rearm(generation, &mut timer);
             let armed = self.door.table.find(node.hash, is_it, rearm);
             // The timer that is not needed: the old one, or the new one.
-            handle.cancel();
+            timer.cancel();
             if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
                 return Ok(());
             }
@@ -166,7 +176,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let due = self.find(key, |waiting| waiting.handle.due())?;
+        let due = self.find(key, |waiting| waiting.timer.due())?;
         self.door.engine.instant_of(due)
     }
 
@@ -176,13 +186,27 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.door.table.find(self.hash(key), |node| *node.key.borrow() == *key, look)
+        self.find_by(self.hash(key), key, look)
+    }
+
+    /// As `find`, for a key whose hash is known.
+    fn find_by<Q, R>(
+        &self,
+        hash: KeyHash,
+        key: &Q,
+        look: impl FnOnce(&mut Waiting<K>) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.door.table.find(hash, |node| *node.key.borrow() == *key, look)
     }
 }
 
 impl<K, S> KeyedTimers<K, S> {
     /// Returns the number of waiting timers. It is exact if no timer is being added or removed.
-    /// O(1), but not cheap: adds up 256 parts, each under its lock.
+    /// O(1), but not cheap: adds up 64 to 256 parts, each under its lock.
     pub fn len(&self) -> usize {
         self.door.table.len()
     }

@@ -1,13 +1,13 @@
-//! The node of a keyed timer (its key, the key's hash, its gate, a reference to the table), and its
-//! tickets: the engine's payload, without the closure.
+//! The node of a keyed timer (its key, the key's hash, its gate, its closure), and its tickets: the
+//! engine's payload, without the closure.
 //!
 //! The thread that runs a ticket checks in the table whether the ticket still counts for its node.
 //! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
 //! timer out already, or if the ticket waits in a queue to be run.
 //!
 //! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that
-//! the engine holds. The closure is not in the node, so that a reference to a node keeps no closure
-//! alive.
+//! the engine holds. The table's end is the main one, which alone has the closure, so that another
+//! end keeps no closure alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.
@@ -18,47 +18,118 @@
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_keys.rs`, `tests/keyed_ends.rs`,
 //! `tests/keyed_races.rs`.
 
-use crate::dispatch::Panics;
+use std::marker::PhantomData;
+
+use crate::dispatch::{Panics, Runs, Task};
+use crate::engine::{Cancel, CancelOnDrop, DueTick, Engine, Handle, When};
+use crate::error::ScheduleError;
 use crate::protocol::gate::Gate;
-use crate::protocol::twin::Twin;
+use crate::protocol::generations::Generations;
+use crate::protocol::twin::{Main, Twin};
 use crate::sync::{Arc, CountShard, thread};
 
-use super::table::{Table, Waiting};
+use super::table::{KeyHash, Table, Waiting};
 
 /// A key and the state that belongs to it.
 pub(super) struct Node<K> {
     pub(super) key: K,
-    pub(super) hash: u64,
+    pub(super) hash: KeyHash,
     pub(super) gate: Gate,
-    table: CountShard<Arc<Table<K>>>,
 }
+
+/// The part of a node that the table alone has: it is changed only under the lock of the key, so
+/// none of it is atomic.
+pub(super) struct Kept {
+    pub(super) task: Task,
+    pub(super) generations: Generations,
+}
+
+/// The table's end of a node.
+pub(super) type MainNode<K> = Main<Node<K>, Kept>;
+
+/// Another end of a node.
+pub(super) type SharedNode<K> = Twin<Node<K>, Kept>;
 
 /// The engine's end of a keyed timer. There is one for each time it was scheduled there.
 pub(super) struct Ticket<K> {
     /// `None` after it was handed in.
-    node: Option<Twin<Node<K>>>,
+    node: Option<SharedNode<K>>,
     /// The number of this ticket among the node's.
     generation: u64,
+    table: CountShard<Arc<Table<K>>>,
+}
+
+/// The handle of the engine's timer that has a ticket.
+pub(super) struct Timer<K> {
+    /// *Invariant*: its task is a `Ticket<K>`.
+    handle: Handle,
+    ticket: PhantomData<SharedNode<K>>,
 }
 
 // === impl Node ===
 
 impl<K> Node<K> {
-    /// A new node, for the maker and for its first ticket.
-    pub(super) fn pair(key: K, hash: u64, table: CountShard<Arc<Table<K>>>) -> [Twin<Node<K>>; 2] {
-        Twin::pair(Node { key, hash, gate: Gate::new(), table })
+    /// A new node, for the table and for its first ticket.
+    #[inline]
+    pub(super) fn pair(key: K, hash: KeyHash, task: Task) -> (MainNode<K>, SharedNode<K>) {
+        let kept = Kept { task, generations: Generations::default() };
+        Main::pair(Node { key, hash, gate: Gate::new() }, kept)
     }
 }
 
 // === impl Ticket ===
 
 impl<K> Ticket<K> {
-    pub(super) fn new(node: Twin<Node<K>>, generation: u64) -> Ticket<K> {
-        Ticket { node: Some(node), generation }
+    #[inline]
+    pub(super) fn new(
+        node: SharedNode<K>,
+        generation: u64,
+        table: CountShard<Arc<Table<K>>>,
+    ) -> Ticket<K> {
+        Ticket { node: Some(node), generation, table }
     }
 
+    /// Takes the timer out of the table, if this ticket counts.
+    fn hand_in(&mut self) -> Option<Waiting<K>> {
+        let node = self.node.take()?;
+        // The timer was cancelled too late for the engine.
+        if node.gate.is_over() {
+            return None;
+        }
+        self.table.hand_in(&node, self.generation)
+    }
+
+    /// The ticket is dropped without firing: frees its key, if the ticket counts.
+    #[inline(never)]
+    fn give_up(&mut self) {
+        let Some(waiting) = self.hand_in() else { return };
+        let mut panics = Panics::none();
+        waiting.discard(&mut panics);
+        // Not while another panic unwinds: a second would abort the process.
+        if !thread::panicking() {
+            panics.go_on();
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Ticket<K> {
+    /// Gives the ticket to an engine. If the engine refuses it, this drops it.
+    #[inline]
+    pub(super) fn schedule(
+        self,
+        engine: &Engine,
+        when: When,
+    ) -> Result<CancelOnDrop<Timer<K>>, ScheduleError<()>> {
+        match engine.schedule(when, Task::of(self)) {
+            Ok(handle) => Ok(CancelOnDrop::new(Timer { handle, ticket: PhantomData })),
+            Err(error) => Err(error.map(drop)),
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Runs for Ticket<K> {
     /// The timer is due: runs its closure, if this ticket counts.
-    pub(super) fn fire(mut self) {
+    fn run(mut self) {
         let Some(waiting) = self.hand_in() else { return };
         let (task, node) = waiting.expire();
         let mut panics = Panics::none();
@@ -68,26 +139,56 @@ impl<K> Ticket<K> {
         panics.drop(node);
         panics.go_on();
     }
-
-    /// Takes the timer out of the table, if this ticket counts.
-    fn hand_in(&mut self) -> Option<Waiting<K>> {
-        let node = self.node.take()?;
-        // The usual case when a ticket is dropped: its timer was cancelled.
-        if node.gate.is_over() {
-            return None;
-        }
-        node.table.hand_in(&node, self.generation)
-    }
 }
 
 impl<K> Drop for Ticket<K> {
+    #[inline]
     fn drop(&mut self) {
-        let Some(waiting) = self.hand_in() else { return };
-        let mut panics = Panics::none();
-        waiting.discard(&mut panics);
-        // Not while another panic unwinds: a second would abort the process.
-        if !thread::panicking() {
-            panics.go_on();
+        // Usually it was handed in, or taken back by a cancel.
+        if self.node.is_some() {
+            self.give_up();
         }
+    }
+}
+
+// === impl Timer ===
+
+impl<K> Timer<K> {
+    /// As [`Handle::postpone_to`].
+    #[inline]
+    pub(super) fn postpone_to(&mut self, due: DueTick) -> bool {
+        self.handle.postpone_to(due)
+    }
+
+    /// When it is due.
+    pub(super) fn due(&self) -> DueTick {
+        self.handle.due()
+    }
+
+    /// Whether it is one of the engine's precise timers.
+    pub(super) fn is_precise(&self, engine: &Engine) -> bool {
+        engine.has_precise(&self.handle)
+    }
+
+    /// Starts to load the engine's entry.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        self.handle.prefetch();
+    }
+
+    /// Cancels the timer, whose node is over. Returns the ticket's end of the node, if it is not
+    /// too late.
+    #[inline]
+    pub(super) fn take(self) -> Option<SharedNode<K>> {
+        let task = self.handle.take()?;
+        // SAFETY: the task is a ticket (see the field).
+        let mut ticket = unsafe { task.into_value::<Ticket<K>>() };
+        ticket.node.take()
+    }
+}
+
+impl<K> Cancel for Timer<K> {
+    fn cancel(self) {
+        drop(self.take());
     }
 }

@@ -17,6 +17,8 @@
 //!   the user's own. Nothing is scheduled, cancelled or dropped there. A ticket finds its timer
 //!   again by the address of its node, so `Eq` never runs on a reaper.
 //! - A ticket arrives at the gate of its node under the lock under which the gate was opened.
+//! - A node is in the table by its main end, which alone reaches what only the lock protects: the
+//!   closure and the numbers of the tickets.
 //! - The thread that took a timer out calls `expire`, `call_off` or `discard`, which end everything
 //!   but the closure.
 //!
@@ -24,40 +26,57 @@
 //! `tests/keyed_foreign.rs`.
 
 use std::mem;
+use std::ptr::{self, without_provenance};
 
 use hashbrown::HashTable;
 
 use crate::dispatch::{Panics, Task};
-use crate::engine::{CancelOnDrop, Handle};
-use crate::protocol::generations::{Armed, Generations};
+use crate::engine::CancelOnDrop;
+use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
-use crate::sync::{CachePadded, Mutex, MutexGuard};
+use crate::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
-use super::node::Node;
+use super::node::{MainNode, SharedNode, Timer};
 
-/// The number of parts.
-const PARTS: usize = 256;
+/// The number of parts for each CPU, so that threads rarely meet; and the limits of their number.
+/// Many parts are many locks, which the processor's nearest cache does not hold.
+const PARTS_PER_CPU: usize = 32;
+const PARTS_MIN: usize = 64;
+const PARTS_MAX: usize = 256;
 
-/// A table with at most this capacity is not shrunk.
-const KEPT: usize = 16;
+const _: () = assert!(PARTS_MIN.is_power_of_two() && PARTS_MAX.is_power_of_two());
+
+/// A table with at most this capacity, which takes a kilobyte, is not shrunk.
+const KEPT: usize = 56;
 
 /// The waiting timers.
 pub(super) struct Table<K> {
-    parts: Box<[Part<K>]>,
+    /// A power of two.
+    parts: Box<[CachePadded<Part<K>>]>,
+    /// The bits of a hash below those that choose the part.
+    other_bits: u32,
 }
 
 /// The timers under some of the keys: those whose hashes share some bits.
-type Part<K> = CachePadded<Mutex<HashTable<Waiting<K>>>>;
+struct Part<K> {
+    waiting: Mutex<HashTable<Waiting<K>>>,
+    /// Where the table lies in memory, or zero. With it, a timer's place is fetched before the lock
+    /// is taken, while the engine works.
+    middle: Hint,
+    /// The number of the table's places, less one.
+    mask: Hint,
+}
+
+/// The hash of a key, as nodes keep it. So many bits tell the timers of a program apart; where they
+/// do not, the keys do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHash(u32);
 
 /// A timer that waits under its key. It is changed only under the lock of the key, so none of it is
-/// atomic.
+/// atomic. It is two words, so that the tables are small: all else lies in the node.
 pub(super) struct Waiting<K> {
-    /// That of the node, so that a table that grows reads no node.
-    hash: u64,
-    pub(super) node: Twin<Node<K>>,
-    pub(super) handle: Handle,
-    task: Task,
-    pub(super) generations: Generations,
+    pub(super) node: MainNode<K>,
+    pub(super) timer: Timer<K>,
 }
 
 /// What a new timer does if another waits under its key.
@@ -73,18 +92,50 @@ pub(super) enum Rule {
 pub(super) enum Entered<K> {
     /// It waits, in place of another if there was one, which the caller must discard.
     Waits(Option<Waiting<K>>),
-    /// It was refused, because another waits. Contains the closure.
-    Occupied(Task),
+    /// It was refused, because another waits.
+    Occupied(MainNode<K>),
     /// It was due already, and the caller must schedule it again.
-    Early(Twin<Node<K>>, Task),
+    Early(MainNode<K>),
 }
 
 // === impl Table ===
 
 impl<K> Table<K> {
     pub(super) fn new() -> Table<K> {
-        let part = || CachePadded::new(Mutex::new(HashTable::new()));
-        Table { parts: (0..PARTS).map(|_| part()).collect() }
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let parts = cpus.saturating_mul(PARTS_PER_CPU).clamp(PARTS_MIN, PARTS_MAX);
+        Table::of(parts.next_power_of_two())
+    }
+
+    /// A table of so many parts, a power of two.
+    fn of(parts: usize) -> Table<K> {
+        let part = || Part {
+            waiting: Mutex::new(HashTable::new()),
+            middle: Hint::new(0),
+            mask: Hint::new(0),
+        };
+        Table {
+            parts: (0..parts).map(|_| CachePadded::new(part())).collect(),
+            other_bits: KeyHash::BITS - parts.ilog2(),
+        }
+    }
+
+    /// Starts to load the memory in which a timer of this hash waits or will be entered. This
+    /// relies on how `hashbrown` lays out a table, but only as a guess: a prefetch touches nothing.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: KeyHash) {
+        let part = self.part(hash);
+        // ORDER: Relaxed - these are hints, and may belong to different tables.
+        let (middle, mask) =
+            (part.middle.load(Ordering::Relaxed), part.mask.load(Ordering::Relaxed));
+        if middle == 0 {
+            return;
+        }
+        let place = hash.for_table() as usize & mask;
+        // The tags of timers lie upwards from the middle of a table, and timers downwards.
+        prefetch(without_provenance::<u8>(middle.wrapping_add(place)));
+        let timer = middle.wrapping_sub((place + 1).wrapping_mul(size_of::<Waiting<K>>()));
+        prefetch(without_provenance::<u8>(timer));
     }
 
     /// Enters a timer that is scheduled on the engine.
@@ -93,9 +144,8 @@ impl<K> Table<K> {
     /// If `Eq` of the keys panics. The timer is cancelled then.
     pub(super) fn enter(
         &self,
-        node: Twin<Node<K>>,
-        timer: CancelOnDrop,
-        task: Task,
+        node: MainNode<K>,
+        timer: CancelOnDrop<Timer<K>>,
         rule: Rule,
     ) -> Entered<K>
     where
@@ -103,21 +153,21 @@ impl<K> Table<K> {
     {
         // The arguments that are not used are dropped after the lock is released.
         let hash = node.hash;
-        let mut part = lock(self.part(hash));
+        let part = self.part(hash);
+        let mut waiting = part.lock();
         let is_it = |other: &Waiting<K>| other.has(hash) && other.node.key == node.key;
-        let other = part.find_mut(hash, is_it);
+        let other = waiting.find_mut(hash.for_table(), is_it);
         if other.is_some() && rule == Rule::IfAbsent {
-            return Entered::Occupied(task);
+            return Entered::Occupied(node);
         }
         if !node.gate.open() {
-            return Entered::Early(node, task);
+            return Entered::Early(node);
         }
-        let (handle, generations) = (timer.into_handle(), Generations::default());
-        let waiting = Waiting { hash, node, handle, task, generations };
+        let new = Waiting { node, timer: timer.into_handle() };
         Entered::Waits(match other {
-            Some(other) => Some(mem::replace(other, waiting)),
+            Some(other) => Some(mem::replace(other, new)),
             None => {
-                part.insert_unique(hash, waiting, |waiting| waiting.hash);
+                part.insert(&mut waiting, hash, new);
                 None
             }
         })
@@ -127,82 +177,139 @@ impl<K> Table<K> {
     /// waits.
     pub(super) fn find<R>(
         &self,
-        hash: u64,
-        is_it: impl Fn(&Twin<Node<K>>) -> bool,
+        hash: KeyHash,
+        is_it: impl Fn(&MainNode<K>) -> bool,
         look: impl FnOnce(&mut Waiting<K>) -> R,
     ) -> Option<R> {
-        let mut part = lock(self.part(hash));
-        part.find_mut(hash, |other| other.has(hash) && is_it(&other.node)).map(look)
+        let mut waiting = self.part(hash).lock();
+        let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
+        waiting.find_mut(hash.for_table(), is_it).map(look)
     }
 
     /// Takes out the timer of this hash whose node fits `is_it`, if `may` allows it.
     pub(super) fn take(
         &self,
-        hash: u64,
-        is_it: impl Fn(&Twin<Node<K>>) -> bool,
+        hash: KeyHash,
+        is_it: impl Fn(&MainNode<K>) -> bool,
         may: impl FnOnce(&mut Waiting<K>) -> bool,
     ) -> Option<Waiting<K>> {
-        take_from(&mut lock(self.part(hash)), hash, is_it, may)
+        let part = self.part(hash);
+        part.take(&mut part.lock(), hash, is_it, may)
     }
 
     /// Takes out the timer of a ticket that has come, if the ticket counts. If the timer is not yet
     /// under its key, its maker will find out.
-    pub(super) fn hand_in(&self, node: &Twin<Node<K>>, generation: u64) -> Option<Waiting<K>> {
-        let mut part = lock(self.part(node.hash));
+    pub(super) fn hand_in(&self, node: &SharedNode<K>, generation: u64) -> Option<Waiting<K>> {
+        let part = self.part(node.hash);
+        let mut waiting = part.lock();
         if !node.gate.arrive() {
             return None;
         }
-        let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, node);
-        let is_due = |waiting: &mut Waiting<K>| waiting.generations.is_due(generation);
-        take_from(&mut part, node.hash, is_it, is_due)
+        let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), node);
+        let is_due = |waiting: &mut Waiting<K>| waiting.node.own().generations.is_due(generation);
+        part.take(&mut waiting, node.hash, is_it, is_due)
     }
 
     /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
     /// included.
-    pub(super) fn nodes(&self) -> Vec<Twin<Node<K>>> {
+    pub(super) fn nodes(&self) -> Vec<SharedNode<K>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
-            nodes.extend(lock(part).iter().map(|waiting| waiting.node.clone()));
+            nodes.extend(part.lock().iter().map(|waiting| waiting.node.twin().clone()));
         }
         nodes
     }
 
     /// Returns the number of waiting timers.
     pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(|part| lock(part).len()).sum()
+        self.parts.iter().map(|part| part.lock().len()).sum()
     }
 
-    fn part(&self, hash: u64) -> &Part<K> {
-        // A part's table uses the lowest and the highest bits, so the part is chosen by others.
-        &self.parts[(hash >> 32) as usize % PARTS]
+    fn part(&self, hash: KeyHash) -> &Part<K> {
+        &self.parts[hash.0 as usize >> self.other_bits]
     }
 }
 
-/// Takes the timer of this hash whose node fits `is_it` out of its part, if `may` allows it.
-#[inline]
-fn take_from<K>(
-    part: &mut HashTable<Waiting<K>>,
-    hash: u64,
-    is_it: impl Fn(&Twin<Node<K>>) -> bool,
-    may: impl FnOnce(&mut Waiting<K>) -> bool,
-) -> Option<Waiting<K>> {
-    let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
-    let mut place = part.find_entry(hash, is_it).ok()?;
-    if !may(place.get_mut()) {
-        return None;
+// === impl Part ===
+
+impl<K> Part<K> {
+    /// Locks the part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
+    fn lock(&self) -> MutexGuard<'_, HashTable<Waiting<K>>> {
+        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-    let (waiting, _) = place.remove();
-    // Release memory after a burst.
-    let (len, capacity) = (part.len(), part.capacity());
-    if capacity > KEPT && len < capacity / 8 {
-        part.shrink_to(2 * len, |waiting| waiting.hash);
+
+    /// Enters a timer under a key that is free.
+    #[inline]
+    fn insert(&self, waiting: &mut HashTable<Waiting<K>>, hash: KeyHash, new: Waiting<K>) {
+        let before = waiting.num_buckets();
+        waiting.insert_unique(hash.for_table(), new, |other| other.node.hash.for_table());
+        if waiting.num_buckets() != before {
+            self.tell(waiting);
+        }
     }
-    Some(waiting)
+
+    /// Takes the timer of this hash whose node fits `is_it` out, if `may` allows it.
+    #[inline]
+    fn take(
+        &self,
+        waiting: &mut HashTable<Waiting<K>>,
+        hash: KeyHash,
+        is_it: impl Fn(&MainNode<K>) -> bool,
+        may: impl FnOnce(&mut Waiting<K>) -> bool,
+    ) -> Option<Waiting<K>> {
+        let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
+        let mut place = waiting.find_entry(hash.for_table(), is_it).ok()?;
+        if !may(place.get_mut()) {
+            return None;
+        }
+        let (taken, _) = place.remove();
+        // Release memory after a burst.
+        let (len, capacity) = (waiting.len(), waiting.capacity());
+        if capacity > KEPT && len < capacity / 8 {
+            waiting.shrink_to(2 * len, |other| other.node.hash.for_table());
+            self.tell(waiting);
+        }
+        Some(taken)
+    }
+
+    /// Notes where the table lies now.
+    #[cold]
+    fn tell(&self, waiting: &HashTable<Waiting<K>>) {
+        let any = waiting.iter_buckets().next().and_then(|place| {
+            let at = ptr::from_ref(waiting.get_bucket(place)?).addr();
+            Some(at + (place + 1) * size_of::<Waiting<K>>())
+        });
+        let middle = any.unwrap_or(0);
+        // ORDER: Relaxed - hints: any value will do.
+        self.middle.store(middle, Ordering::Relaxed);
+        // ORDER: Relaxed - as above.
+        self.mask.store(waiting.num_buckets().wrapping_sub(1), Ordering::Relaxed);
+    }
 }
 
-/// Locks a part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
-fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
-    part.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+// === impl KeyHash ===
+
+impl KeyHash {
+    const BITS: u32 = u32::BITS;
+
+    /// From a hash whose upper bits are good.
+    #[inline]
+    pub(super) fn new(hash: u64) -> KeyHash {
+        KeyHash((hash >> 32) as u32)
+    }
+
+    /// The hash as a number.
+    #[inline]
+    pub(super) fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The hash as the table of a part wants it, with bits for the place at the bottom and bits for
+    /// the tag on top.
+    #[inline]
+    fn for_table(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 // === impl Waiting ===
@@ -210,44 +317,54 @@ fn lock<K>(part: &Part<K>) -> MutexGuard<'_, HashTable<Waiting<K>>> {
 impl<K> Waiting<K> {
     /// Whether its key has this hash, so that it is nearly certainly the timer that is looked for.
     #[inline]
-    fn has(&self, hash: u64) -> bool {
-        let has = self.hash == hash;
-        if has {
-            // The entry is fetched while the node is, which has the key.
-            self.handle.prefetch();
-        }
-        has
+    fn has(&self, hash: KeyHash) -> bool {
+        // The entry is fetched while the node is, which has the hash and the key.
+        self.timer.prefetch();
+        self.node.prefetch();
+        self.node.hash == hash
     }
 
-    /// Lets ticket `generation` count from now on, with `handle` of its timer, unless it comes too
-    /// late or too early for that. Leaves the handle of the timer that is not needed in `handle`.
-    pub(super) fn rearm(&mut self, generation: u64, handle: &mut Handle) -> Armed {
-        let armed = self.generations.arm(generation);
+    /// Lets ticket `generation` count from now on, with its timer, unless it comes too late or too
+    /// early for that. Leaves the timer that is not needed in `timer`.
+    pub(super) fn rearm(&mut self, generation: u64, timer: &mut Timer<K>) -> Armed {
+        let armed = self.node.own().generations.arm(generation);
         if armed == Armed::Counts {
-            mem::swap(&mut self.handle, handle);
+            mem::swap(&mut self.timer, timer);
         }
         armed
     }
 
     /// The timer is due: returns its closure.
-    pub(super) fn expire(self) -> (Task, Twin<Node<K>>) {
+    pub(super) fn expire(self) -> (Task, SharedNode<K>) {
         self.node.gate.end();
-        (self.task, self.node)
+        let (kept, node) = self.node.split();
+        (kept.task, node)
     }
 
-    /// Cancels the timer and returns its closure. The caller drops the node, which may drop the key
-    /// and so is code of the user.
-    pub(super) fn call_off(self) -> (Task, Twin<Node<K>>) {
+    /// Cancels the timer and returns its closure. The caller drops the two ends of the node, which
+    /// may drop the key and so is code of the user.
+    #[inline]
+    pub(super) fn call_off(self) -> (Task, SharedNode<K>, Option<SharedNode<K>>) {
         self.node.gate.end();
         // If it is too late for this, the thread that runs the ticket finds that it does not count.
-        self.handle.cancel();
-        (self.task, self.node)
+        let other = self.timer.take();
+        let (kept, node) = self.node.split();
+        (kept.task, node, other)
     }
 
     /// Cancels the timer, and drops its closure and its key.
     pub(super) fn discard(self, panics: &mut Panics) {
-        let (task, node) = self.call_off();
+        let (task, node, other) = self.call_off();
         panics.drop(task);
-        panics.drop(node);
+        panics.run(|| drop_ends(node, other));
+    }
+}
+
+/// Drops ends of a node, with the key if they are the last.
+#[inline]
+pub(super) fn drop_ends<K>(node: SharedNode<K>, other: Option<SharedNode<K>>) {
+    match other {
+        Some(other) => Twin::drop_both(node, other),
+        None => drop(node),
     }
 }

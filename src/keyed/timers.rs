@@ -17,10 +17,10 @@ use crate::dispatch::{IntoPayload, Panics, Task};
 use crate::engine::{Engine, When};
 use crate::error::{BuildError, Refused, ScheduleError};
 use crate::protocol::twin::Twin;
-use crate::sync::{Arc, ShardedCount, spread};
+use crate::sync::{Arc, CountShard, ShardedCount, spread};
 
-use super::node::{Node, Ticket};
-use super::table::{Entered, Rule, Table, Waiting};
+use super::node::{MainNode, Node, Ticket};
+use super::table::{Entered, KeyHash, Rule, Table, Waiting};
 use super::{IfAbsentError, IfAbsentReason, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).
@@ -36,13 +36,14 @@ use super::{IfAbsentError, IfAbsentReason, Scheduled};
 /// other operations on a key, only a reset to an earlier time allocates. Each operation searches
 /// the map, O(1), and costs in the engine as much as with a plain [`Handle`](crate::Handle).
 ///
-/// The map has 256 parts with a lock each. A lock is held for one search, or while a part that has
-/// grown moves to a table of twice the size. Threads wait for each other only at these locks, and
-/// no timer is scheduled or cancelled on the engine under one.
+/// The map has 32 parts per CPU (but at least 64, and at most 256) with a lock each. A lock is held
+/// for one search, or while a part that has grown moves to a table of twice the size. Threads wait
+/// for each other only at these locks, and no timer is scheduled or cancelled on the engine under
+/// one.
 ///
-/// An empty `KeyedTimers` takes 49 KiB. A waiting timer takes about 220 bytes besides its key and
-/// its entry in the engine (280 when the parts have just grown). The tables shrink when keys are
-/// removed.
+/// An empty `KeyedTimers` takes 25 to 49 KiB. A waiting timer takes about 100 bytes besides its key
+/// and its entry in the engine (110 when the parts have just grown). The tables shrink when keys
+/// are removed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +64,7 @@ pub struct KeyedTimers<K, S = RandomState> {
 /// The state that clones of the timers share.
 pub(super) struct Door<K, S> {
     pub(super) table: Arc<Table<K>>,
-    /// Each node owns the table through one of these counts.
+    /// Each ticket owns the table through one of these counts.
     counts: ShardedCount<Arc<Table<K>>>,
     pub(super) engine: Engine,
     hasher: S,
@@ -228,43 +229,41 @@ where
         &self,
         key: K,
         mut when: When,
-        mut task: Task,
+        task: Task,
         rule: Rule,
     ) -> Result<Option<Waiting<K>>, IfAbsentError> {
-        let Door { table, counts, engine, .. } = &*self.door;
+        let Door { table, engine, .. } = &*self.door;
         let hash = self.hash(&key);
         // Without this check, a refusal would cost scheduling and cancelling a timer.
-        let is_it = |node: &Twin<Node<K>>| node.key == key;
+        let is_it = |node: &MainNode<K>| node.key == key;
         if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
             return Err(Refused::new(IfAbsentReason::Occupied, task));
         }
-        let [mut node, mut other] = Node::pair(key, hash, counts.of(hash).clone());
-        loop {
-            let ticket = Ticket::new(other, 0);
-            let timer = match engine.schedule(when, move || ticket.fire()) {
-                Ok(handle) => handle.cancel_on_drop(),
-                Err(error) if error.is_full() => {
-                    return Err(Refused::new(IfAbsentReason::Full, task));
-                }
-                Err(_) => return Err(Refused::new(IfAbsentReason::Stopped, task)),
+        table.prefetch(hash);
+        let (mut node, mut other) = Node::pair(key, hash, task);
+        let (reason, node) = loop {
+            let ticket = Ticket::new(other, 0, self.door.count(hash));
+            let timer = match ticket.schedule(engine, when) {
+                Ok(timer) => timer,
+                Err(error) if error.is_full() => break (IfAbsentReason::Full, node),
+                Err(_) => break (IfAbsentReason::Stopped, node),
             };
-            (node, task) = match table.enter(node, timer, task, rule) {
+            node = match table.enter(node, timer, rule) {
                 Entered::Waits(replaced) => return Ok(replaced),
-                Entered::Occupied(task) => {
-                    return Err(Refused::new(IfAbsentReason::Occupied, task));
-                }
-                Entered::Early(node, task) => (node, task),
+                Entered::Occupied(node) => break (IfAbsentReason::Occupied, node),
+                Entered::Early(node) => node,
             };
             // It was due before it was entered.
             node.gate.shut();
-            other = node.clone();
+            other = node.twin().clone();
             when = When::NOW;
-        }
+        };
+        Err(Refused::new(reason, node.split().0.task))
     }
 
     /// Returns the hash of a key, as the table uses it.
-    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        spread(self.door.hasher.hash_one(key))
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> KeyHash {
+        KeyHash::new(spread(self.door.hasher.hash_one(key)))
     }
 }
 
@@ -277,13 +276,18 @@ impl<K, S> Clone for KeyedTimers<K, S> {
 // === impl Door ===
 
 impl<K, S> Door<K, S> {
+    /// A reference to the table, for a ticket.
+    pub(super) fn count(&self, hash: KeyHash) -> CountShard<Arc<Table<K>>> {
+        self.counts.of(hash.number()).clone()
+    }
+
     /// Calls off each waiting timer for which `is_meant` is true, and drops it outside all locks.
     /// A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
     pub(super) fn call_off_where(&self, mut is_meant: impl FnMut(&K) -> bool) -> (usize, Panics) {
         let (mut called_off, mut panics) = (0, Panics::none());
         for node in self.table.nodes() {
             if is_meant(&node.key) {
-                let is_it = |other: &Twin<Node<K>>| Twin::ptr_eq(other, &node);
+                let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), &node);
                 if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
                     called_off += 1;
                     waiting.discard(&mut panics);
