@@ -14,7 +14,8 @@ need_nextest
 need_symbolizer
 # The sanitizers work on the stable compiler; only their switches are not stable.
 export RUSTC_BOOTSTRAP=1
-export RUSTFLAGS="-Zsanitizer=address"
+# With a block for each entry, it sees what is done to an entry that is free.
+export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export CARGO_TARGET_DIR=target/asan
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 # A quarter of what they do without: each step costs several times as much.

@@ -487,7 +487,7 @@ MUTANTS = {
     "free entries are taken Relaxed": (
         "block", [(BLOCK, [("this.free.swap(0, Ordering::AcqRel)", "this.free.swap(0, Ordering::Relaxed)")])]),
     "a listed block is found whole Relaxed": (
-        "block", [(BLOCK, [("this.free.load(Ordering::Acquire) == this.all()", "this.free.load(Ordering::Relaxed) == this.all()")])]),
+        "block", [(BLOCK, [("this.free.load(Ordering::Acquire) == all", "this.free.load(Ordering::Relaxed) == all")])]),
     "a block is taken off its list Relaxed": (
         "block", [(BLOCK, [("this.free.fetch_and(!LISTED, Ordering::AcqRel)", "this.free.fetch_and(!LISTED, Ordering::Relaxed)")])]),
     "who gives the last entry of a listed block has it too": (
@@ -495,8 +495,11 @@ MUTANTS = {
             ("                (now, Given::WholeInList)", "                (now, Given::Whole)")])]),
     "a block that is taken stays listed": (
         "block", [(BLOCK, [("this.free.swap(0, Ordering::AcqRel)", "this.free.swap(LISTED, Ordering::AcqRel)")])]),
+    "a block is looked at after it was taken off its list": (
+        "block", [(BLOCK, [("        this.free.fetch_and(!LISTED, Ordering::AcqRel) == all | LISTED",
+                            "        let _ = all;\n        this.free.fetch_and(!LISTED, Ordering::AcqRel) == this.all() | LISTED")])]),
     "a whole block that is taken off its list is left": (
-        "block", [(BLOCK, [("Ordering::AcqRel) == this.all() | LISTED", "Ordering::AcqRel) == 0")])]),
+        "block", [(BLOCK, [("Ordering::AcqRel) == all | LISTED", "Ordering::AcqRel) == 0")])]),
     "a block that is found whole stays in the list": (
         "block", [("src/memory/blocks.rs", [("true => whole.push(block),", "true => { whole.push(block); unsafe { self.list.push(block) } }")])]),
     "the list is given up before what is free of its block is taken": (

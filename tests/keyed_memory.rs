@@ -185,7 +185,7 @@ fn the_table_shrinks_as_keys_go() {
         timers.schedule_keyed(key, MS, || ()).unwrap();
     }
     // Entries of the engine lie in its depot after that, in blocks of their own.
-    let apart_from_entries = |live: counting::Live| live.bytes - 4096 * live.entries / 63;
+    let apart_from_entries = |live: counting::Live| live.bytes - live.entry_bytes;
     let most = apart_from_entries(live()) - apart_from_entries(before);
     engine.advance(MS).unwrap();
     assert!(timers.is_empty());

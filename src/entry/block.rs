@@ -184,7 +184,7 @@ impl<T> Block<T> {
     pub unsafe fn give(self, bits: u64, has_list: bool) -> Given {
         // SAFETY: the header stays while somebody has one of its entries.
         let this = unsafe { self.header.as_ref() };
-        this.life.look();
+        let all = this.all();
         if this.capacity == 1 {
             return Given::Whole;
         }
@@ -193,11 +193,11 @@ impl<T> Block<T> {
         loop {
             debug_assert_eq!(free & bits, 0, "an entry is given back once");
             let (now, is_listed) = (free | bits, free & LISTED != 0);
-            let (next, given) = if is_listed && now == this.all() | LISTED {
+            let (next, given) = if is_listed && now == all | LISTED {
                 (now, Given::WholeInList)
             } else if is_listed {
                 (now, Given::Kept)
-            } else if now == this.all() {
+            } else if now == all {
                 (now, Given::Whole)
             } else if has_list && 2 * now.count_ones() >= u32::from(this.capacity) {
                 (now | LISTED, Given::Listed)
@@ -238,9 +238,9 @@ impl<T> Block<T> {
     pub unsafe fn is_whole(self) -> bool {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };
-        this.life.look();
+        let all = this.all();
         // ORDER(BLOCK): Acquire - pairs with each give: all use of the block is over.
-        this.free.load(Ordering::Acquire) == this.all() | LISTED
+        this.free.load(Ordering::Acquire) == all | LISTED
     }
 
     /// Takes a block off its list for good. Returns whether the caller has the whole of it.
@@ -250,9 +250,10 @@ impl<T> Block<T> {
     pub unsafe fn unlist(self) -> bool {
         // SAFETY: who has the list has the block.
         let this = unsafe { self.header.as_ref() };
-        this.life.look();
+        // Before the block is anybody's.
+        let all = this.all();
         // ORDER(BLOCK): AcqRel - as in `give`, of nothing.
-        this.free.fetch_and(!LISTED, Ordering::AcqRel) == this.all() | LISTED
+        this.free.fetch_and(!LISTED, Ordering::AcqRel) == all | LISTED
     }
 
     /// Gives the memory back to the allocator.
@@ -320,8 +321,10 @@ debug! { impl[T] Block[T] { header = |this| this.header } }
 // === impl Header ===
 
 impl Header {
+    /// The bits of all its entries.
     #[inline]
     fn all(&self) -> u64 {
+        self.life.look();
         (1 << self.capacity) - 1
     }
 }

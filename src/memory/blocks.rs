@@ -49,8 +49,10 @@ struct Listed<T> {
 impl<T> Blocks<T> {
     /// The blocks of engine number `engine`.
     pub fn new(engine: u32) -> Blocks<T> {
-        // Models have a block for each entry, so that each is freed as soon as it can be.
-        Blocks::of(engine, if IS_CHECKED { 1 } else { Block::<T>::CAPACITY })
+        // Models and AddressSanitizer have a block for each entry: so each is freed as soon as it
+        // can be, and they see it.
+        let one_each = IS_CHECKED || cfg!(asan);
+        Blocks::of(engine, if one_each { 1 } else { Block::<T>::CAPACITY })
     }
 
     /// As `new`, with so many entries in a block.

@@ -20,9 +20,10 @@ pub struct ArmedHeap {
     levels: Vec<BinaryHeap<Reverse<(Tick, u32)>>>,
     /// The rounds on it that their bucket does not remember. (The set keeps its capacity.)
     others: HashSet<Place>,
-    /// Everything on it, to find duplicates.
+    /// Everything on it, to find duplicates. It grows at the same time in each run, which tests
+    /// that count allocations rely on: so its hashes are not random.
     #[cfg(debug_assertions)]
-    all: HashSet<Place>,
+    all: HashSet<Place, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>,
 }
 
 // === impl ArmedHeap ===

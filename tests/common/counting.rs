@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tickless::entry::after_readers;
 
 /// Size and alignment of a block of entries, which has a header beside them, and how many it has.
-const ENTRY_BLOCK: (usize, usize) = (4096, 64);
-const PER_BLOCK: i64 = 63;
+const ENTRY_BLOCK: (usize, usize) = if cfg!(asan) { (128, 64) } else { (4096, 64) };
+const PER_BLOCK: i64 = if cfg!(asan) { 1 } else { 63 };
 
 /// The system's allocator, counting.
 pub(crate) struct Counting;
@@ -20,6 +20,8 @@ pub(crate) struct Live {
     pub(crate) bytes: i64,
     /// Entries, which come in blocks: nothing else here is aligned like that and as large.
     pub(crate) entries: i64,
+    /// What these blocks take.
+    pub(crate) entry_bytes: i64,
 }
 
 static BLOCKS: AtomicI64 = AtomicI64::new(0);
@@ -45,7 +47,8 @@ pub(crate) fn bytes_here() -> i64 {
 /// What lives now.
 pub(crate) fn live() -> Live {
     let [blocks, bytes, entries] = [&BLOCKS, &BYTES, &ENTRIES].map(|n| n.load(Ordering::SeqCst));
-    Live { blocks, bytes, entries }
+    let entry_bytes = entries / PER_BLOCK * ENTRY_BLOCK.0 as i64;
+    Live { blocks, bytes, entries, entry_bytes }
 }
 
 /// Lets the epoch move on until it has nothing left to free. (It moves on by at most one step

@@ -1,10 +1,11 @@
 //! Memory that is used when it is gone, beyond its end, freed twice, or never freed.
 
 use std::hint::black_box;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use tickless::Task;
 use tickless::entry::Entry;
 use tickless::inbox::Lanes;
 
@@ -53,13 +54,17 @@ pub(crate) fn out_of_bounds() {
     unsafe { Entry::free(small) };
 }
 
-/// Two holders each think that they were the last to let go.
+/// Two holders of one task each think that it is theirs alone.
 pub(crate) fn double_free() {
-    let entry: NonNull<Entry<u64>> = Entry::allocate(ENGINE);
-    // SAFETY: it is held by nobody.
-    unsafe { Entry::free(entry) };
+    // Too large for the task itself: it is boxed.
+    let ballast = [7_u64; 8];
+    let task = Task::new(move || {
+        black_box(ballast);
+    });
     // SAFETY: none, and that is the bug.
-    unsafe { Entry::free(entry) };
+    let again = unsafe { ptr::read(&task) };
+    drop(task);
+    drop(again);
 }
 
 /// Nobody lets go of an entry.
