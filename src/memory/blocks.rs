@@ -21,11 +21,15 @@ use super::shared::Memory;
 /// Blocks that are looked at in an idle moment.
 const LOOKS: usize = 64;
 
+/// New entries that a thread takes at least, however few a block has.
+const FRESH: usize = if IS_CHECKED { 1 } else { 16 };
+
 /// The blocks of an engine.
 pub struct Blocks<T> {
     engine: u32,
-    /// Entries in a block.
+    /// Entries in a block, and new entries that a thread takes at least.
     capacity: usize,
+    fresh: usize,
     /// Blocks that were made.
     made: Hint,
     listed: Mutex<Listed<T>>,
@@ -52,14 +56,20 @@ impl<T> Blocks<T> {
         // Models and AddressSanitizer have a block for each entry: so each is freed as soon as it
         // can be, and they see it.
         let one_each = IS_CHECKED || cfg!(asan);
-        Blocks::of(engine, if one_each { 1 } else { Block::<T>::CAPACITY })
+        let capacity = if one_each { 1 } else { Block::<T>::CAPACITY };
+        Blocks::with(engine, capacity, FRESH)
     }
 
-    /// As `new`, with so many entries in a block.
+    /// The same with so many entries in a block; a thread takes one new block at a time.
     pub fn of(engine: u32, capacity: usize) -> Blocks<T> {
+        Blocks::with(engine, capacity, capacity)
+    }
+
+    fn with(engine: u32, capacity: usize, fresh: usize) -> Blocks<T> {
         Blocks {
             engine,
             capacity,
+            fresh,
             made: Hint::new(0),
             listed: Mutex::new(Listed { list: List::empty(), unseen: 0 }),
             has_missed: AtomicBool::new(false),
@@ -68,7 +78,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Adds free entries to `entries`: all that are free of one block.
+    /// Adds free entries to `entries`, which is empty: all that are free of one block, or new ones.
     pub fn take(&self, entries: &mut Vec<Memory<T>>) {
         // The block is off the list and not listed any more before another thread has the list.
         let used = self.try_list().and_then(|mut listed| {
@@ -78,10 +88,12 @@ impl<T> Blocks<T> {
         match used {
             Some(free) => entries.extend(free.map(Memory)),
             None => {
-                // ORDER: Relaxed - any number will do.
-                let colour = self.made.fetch_add(1, Ordering::Relaxed);
-                let block = Block::allocate(self.engine, self.capacity, colour);
-                entries.extend(block.entries().map(Memory));
+                while entries.len() < self.fresh {
+                    // ORDER: Relaxed - any number will do.
+                    let colour = self.made.fetch_add(1, Ordering::Relaxed);
+                    let block = Block::allocate(self.engine, self.capacity, colour);
+                    entries.extend(block.entries().map(Memory));
+                }
             }
         }
     }

@@ -141,11 +141,12 @@ fn a_wheel_takes_its_blocks_its_keys_and_its_buckets_and_nothing_else() {
 /// the others of those days fire.
 fn live_on(mut wheel: impl TimingWheel<u64>) {
     const STAY_TICKS: u64 = 300;
-    let steps = scaled(3_000);
+    const BEFORE: u64 = 1_500;
+    let steps = BEFORE + scaled(1_500);
     let mut keys = Vec::with_capacity(steps as usize);
     let mut made = 0;
     for step in 1..steps {
-        if step == 1_500 {
+        if step == BEFORE {
             made = made_here();
         }
         let now = Tick::new(step);
