@@ -492,7 +492,7 @@ MUTANTS = {
         "block", [(BLOCK, [("this.free.fetch_and(!LISTED, Ordering::AcqRel)", "this.free.fetch_and(!LISTED, Ordering::Relaxed)")])]),
     "who gives the last entry of a listed block has it too": (
         "block", [(BLOCK, [
-            ("                (now, Given::WholeInList)", "                (now, Given::Whole)")])]),
+            ("true if now == all => Given::WholeInList,", "true if now == all => Given::Whole,")])]),
     "a block that is taken stays listed": (
         "block", [(BLOCK, [("this.free.swap(0, Ordering::AcqRel)", "this.free.swap(LISTED, Ordering::AcqRel)")])]),
     "a block is looked at after it was taken off its list": (

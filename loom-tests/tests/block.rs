@@ -116,7 +116,7 @@ fn who_has_the_list_sees_that_a_block_is_whole_when_all_use_of_it_is_over() {
         let entries: Vec<_> = block.entries().map(Memory).collect();
         let Ok([one, two]) = <[_; 2]>::try_from(entries) else { panic!("there are two") };
         // SAFETY: it is this thread's, and there are no readers.
-        assert_eq!(unsafe { block.give(Entry::bit(one.0), true) }, Given::Listed);
+        assert_eq!(unsafe { block.give(one.0.as_ref().bit(), true) }, Given::Listed);
         // SAFETY: it has just become listed.
         unsafe { list.push(block) };
         let looker = thread::spawn(move || {
@@ -132,7 +132,7 @@ fn who_has_the_list_sees_that_a_block_is_whole_when_all_use_of_it_is_over() {
         // The writer goes first: see "Which thread goes first" in the README.
         touch(&two);
         // SAFETY: it is this thread's, and there are no readers.
-        assert_eq!(unsafe { block.give(Entry::bit(two.0), false) }, Given::WholeInList);
+        assert_eq!(unsafe { block.give(two.0.as_ref().bit(), false) }, Given::WholeInList);
         if !looker.join().unwrap() {
             // SAFETY: it is whole now, and the thread that had the list has left it.
             unsafe { block.free() };

@@ -37,7 +37,7 @@ pub(super) struct Core<T> {
     pub(super) ending: Ending<T, Owned<T>>,
     /// How many threads began to use the engine.
     pub(super) routed: AtomicUsize,
-    /// The engine's number: that of `shared`, but for the core of precise timers.
+    /// The engine's number: that of `shared`, except in the core of precise timers.
     pub(super) party: u32,
     /// The core of the engine's precise timers, if it has one. See `precise`.
     pub(super) precise: Option<Arc<Core<T>>>,

@@ -192,18 +192,16 @@ impl<T> Block<T> {
         let mut free = this.free.load(Ordering::Relaxed);
         loop {
             debug_assert_eq!(free & bits, 0, "an entry is given back once");
-            let (now, is_listed) = (free | bits, free & LISTED != 0);
-            let (next, given) = if is_listed && now == all | LISTED {
-                (now, Given::WholeInList)
-            } else if is_listed {
-                (now, Given::Kept)
-            } else if now == all {
-                (now, Given::Whole)
-            } else if has_list && 2 * now.count_ones() >= u32::from(this.capacity) {
-                (now | LISTED, Given::Listed)
-            } else {
-                (now, Given::Kept)
+            let now = (free | bits) & !LISTED;
+            let is_half = 2 * now.count_ones() >= u32::from(this.capacity);
+            let given = match free & LISTED != 0 {
+                true if now == all => Given::WholeInList,
+                false if now == all => Given::Whole,
+                false if has_list && is_half => Given::Listed,
+                _ => Given::Kept,
             };
+            let becomes_listed = if given == Given::Listed { LISTED } else { 0 };
+            let next = free | bits | becomes_listed;
             // ORDER(BLOCK): AcqRel - Release: our use of the entries is over before another thread
             // takes them or frees the block; Acquire: if the block is whole, all use of it is over.
             match this.free.compare_exchange(free, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -226,8 +224,10 @@ impl<T> Block<T> {
         let mut left = this.free.swap(0, Ordering::AcqRel) & !LISTED;
         std::iter::from_fn(move || {
             let number = left.trailing_zeros() as usize;
-            left &= left.wrapping_sub(1);
-            (number < MOST + 1).then(|| self.entry(number))
+            (left != 0).then(|| {
+                left &= left - 1;
+                self.entry(number)
+            })
         })
     }
 
@@ -299,20 +299,19 @@ impl<T> Entry<T> {
     /// # Safety
     /// Nobody holds the entry, and no reader can still see it.
     pub unsafe fn free(entry: NonNull<Entry<T>>) {
-        // SAFETY: passed on to the caller.
-        let block = unsafe { Block::of(entry) };
-        // SAFETY: passed on to the caller.
-        if unsafe { block.give(Self::bit(entry), false) } == Given::Whole {
+        // SAFETY: passed on to the caller, here and below.
+        let (block, bit) = unsafe { (Block::of(entry), entry.as_ref().bit()) };
+        // SAFETY: as above.
+        if unsafe { block.give(bit, false) } == Given::Whole {
             // SAFETY: the caller has just got all of it.
             unsafe { block.free() };
         }
     }
 
-    /// The bit of an entry in its block.
+    /// The bit of the entry in its block.
     #[inline]
-    pub fn bit(entry: NonNull<Entry<T>>) -> u64 {
-        // SAFETY: whoever has the pointer holds the entry.
-        1 << unsafe { entry.as_ref() }.position().number
+    pub fn bit(&self) -> u64 {
+        1 << self.position().number
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/block.rs`, `tests/alloc.rs`.
 
-use crate::entry::{Block, Entry, Given, List};
+use crate::entry::{Block, Given, List};
 use crate::sync::{AtomicBool, Hint, IS_CHECKED, Mutex, MutexGuard, Ordering};
 
 use super::shared::Memory;
@@ -182,7 +182,9 @@ unsafe fn give<T>(
     entries.iter().for_each(|memory| block_of(memory).prefetch());
     for run in entries.chunk_by(|one, next| block_of(one) == block_of(next)) {
         let block = block_of(&run[0]);
-        let bits = run.iter().fold(0, |bits, memory| bits | Entry::bit(memory.0));
+        // SAFETY: as above.
+        let bit_of = |memory: &Memory<T>| unsafe { memory.0.as_ref() }.bit();
+        let bits = run.iter().fold(0, |bits, memory| bits | bit_of(memory));
         // SAFETY: they are given up here; the rest is passed on to the caller.
         match (unsafe { block.give(bits, listed.is_some()) }, &mut listed) {
             (Given::Kept, _) => {}
@@ -199,17 +201,6 @@ unsafe fn give<T>(
         }
     }
     is_done
-}
-
-/// Gives entries of an engine that is gone back to their blocks.
-///
-/// # Safety
-/// As [`Blocks::give`].
-pub(super) unsafe fn give_late<T>(entries: Vec<Memory<T>>) {
-    let mut whole = Vec::new();
-    // SAFETY: passed on to the caller.
-    unsafe { give(entries, None, &mut whole) };
-    free(whole);
 }
 
 /// Gives whole blocks back to the allocator.

@@ -7,7 +7,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering}
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
-use super::blocks::{self, Blocks};
+use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
 use super::depot::{Depot, Magazine};
 use super::free_list::MAGAZINE;
@@ -52,11 +52,10 @@ unsafe impl<T: Send> Send for Memory<T> {}
 /// # Safety
 /// The caller alone holds the entry, whose payload is out, and gives it up.
 pub(crate) unsafe fn release_one<T>(entry: NonNull<Entry<T>>) {
-    let memory = vec![Memory(entry)];
     // SAFETY: the closure runs when every reader that could have seen the entry is gone.
-    let give = move || unsafe { blocks::give_late(memory) };
+    let free = move || unsafe { Entry::free(entry) };
     // SAFETY: as in `Shared::release`.
-    unsafe { after_readers(give) };
+    unsafe { after_readers(free) };
 }
 
 debug! { impl[T] Memory[T] {} }

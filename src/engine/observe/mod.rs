@@ -103,16 +103,15 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Core<T> {
     fn check(&self) -> Result<(), Violation> {
-        let core = self;
         let mut sum = Counted::default();
         let mut is_closed = false;
-        for shard in &core.shards {
+        for shard in &self.shards {
             let mut owner = shard.owner().lock().expect("nothing panics under this lock");
             is_closed |= owner.is_closed();
-            let counted = shard.check(&mut owner, core.now())?;
-            shard.publish(&owner, &core.shared);
+            let counted = shard.check(&mut owner, self.now())?;
+            shard.publish(&owner, &self.shared);
             if !is_closed {
-                let published = core.shared.dead_in(shard.index());
+                let published = self.shared.dead_in(shard.index());
                 Violation::unless_equal("dead entries of a shard", counted.dead, published)?;
             }
             sum.pending += counted.pending;
@@ -120,10 +119,10 @@ impl<T: Send + 'static> Core<T> {
             sum.dead += counted.dead;
         }
         if !is_closed {
-            let counted = core.shared.all_counters.pending();
+            let counted = self.shared.all_counters.pending();
             Violation::unless_equal("pending timers", sum.pending, counted)?;
-            Violation::unless_equal("dead entries", sum.dead, core.shared.all_counters.dead())?;
-            Violation::unless_equal("living timers", sum.pending, core.shared.balanced_living())?;
+            Violation::unless_equal("dead entries", sum.dead, self.shared.all_counters.dead())?;
+            Violation::unless_equal("living timers", sum.pending, self.shared.balanced_living())?;
         }
         Ok(())
     }
