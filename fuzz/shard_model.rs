@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tickless::dispatch::Queue;
+use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::Entry;
 use tickless::local::Geometry;
@@ -220,10 +220,11 @@ impl Pair {
             scale: Scale::new(Duration::from_millis(1)).expect("a tick has a width"),
             observer: &self.observer,
             stopping: &AtomicBool::new(false),
+            watch: None,
         };
         let before = self.shard.clock();
         let most = at_most.map_or(usize::MAX, usize::from);
-        let report = reaper.turn(&mut Queue::new(), now, most).expect("the shard is open");
+        let report = reaper.turn(&mut InHand::new(), now, most).expect("the shard is open");
         let fired = log.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(report.fired, fired.len());
         assert!(fired.len() <= most);

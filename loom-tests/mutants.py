@@ -49,7 +49,8 @@ TWIN = "src/protocol/twin.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
-SPIN = "src/reaper/spin.rs"
+SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
+IN_HAND = "src/dispatch/in_hand.rs"
 
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
@@ -477,6 +478,37 @@ MUTANTS = {
     "memory is freed without waiting for readers": (
         "freed", [(SHARED, [("        unsafe { after_readers(give) };\n    }\n\n    /// Gives memory of blocks",
          "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
+    # TAKEOVER
+    "payloads are in hand Relaxed": (
+        "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE), Ordering::Release)",
+                                 "self.line.word.store(before.wrapping_add(ONE), Ordering::Relaxed)")])]),
+    "a takeover is Relaxed": (
+        "takeover", [(IN_HAND, [("seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed",
+                                 "seen | TAKEN_OVER, Ordering::Relaxed, Ordering::Relaxed")])]),
+    "a takeover ignores what was claimed since": (
+        "takeover", [(IN_HAND, [(""".compare_exchange(seen, seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;""", """.fetch_or(TAKEN_OVER, Ordering::Acquire);""")])]),
+    "a claim is a load and a store": (
+        "takeover", [(IN_HAND, [("self.word.fetch_add(1, Ordering::Relaxed) & (ONE - 1)",
+                                 "{ let word = self.word.load(Ordering::Relaxed); "
+                                 "self.word.store(word + 1, Ordering::Relaxed); word & (ONE - 1) }")])]),
+    "who was taken over goes on": (
+        "takeover", [(IN_HAND, [("        if before & TAKEN_OVER != 0 {\n            return Err(TakenOver);\n        }\n", "")])]),
+    "a line closes in two steps": (
+        "takeover", [(IN_HAND, [("self.line.word.fetch_or(CLOSED, Ordering::Relaxed)",
+                                 "{ let word = self.line.word.load(Ordering::Relaxed); "
+                                 "self.line.word.store(word | CLOSED, Ordering::Relaxed); word }")])]),
+    "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
+    "who is left over is counted late": (
+        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen)?;\n        end.roles += 1;\n        drop(end);\n",
+                                "        let in_hand = role.take_over(seen)?;\n        self.lock().roles += 1;\n")])]),
+    "who was taken over gives the role back": (
+        "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
+                                "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
+    "two owners count in one place": ("takeover", [(TURN, [("        self.lock().change_counters(self.shared);\n", "")])]),
+    "what a takeover left is forgotten": (
+        "takeover", [(TURN, [("        if !in_hand.payloads().is_empty() {\n", "        if false {\n")])]),
+
     # BLOCK
     **{
         f"entries are given back {order} only": ("block", [(BLOCK, [
@@ -579,7 +611,7 @@ MUTANTS = {
     ),
     "who waits for a role is woken past the lock": (
         "ending",
-        [(ROLE, [('        drop(self.waiting.lock().expect("nothing panics under this lock"));\n', "")])],
+        [(ROLE, [("        drop(self.lock());\n", "")])],
     ),
     "what was in hand is lost": ("ending", [(ENDING, [("            end.left.append(&mut in_hand);\n", "            std::mem::forget(std::mem::take(&mut in_hand));\n")])]),
     "what nobody claims is kept": ("ending", [(ENDING, [("        end.is_abandoned = true;\n", "")])]),

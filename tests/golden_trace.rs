@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
-use tickless::dispatch::Queue;
+use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry::{Entry, Filed, Linked, Phase};
 use tickless::local::{Geometry, Place};
@@ -66,8 +66,9 @@ impl Bench {
             scale: Scale::new(Duration::from_secs(1)).unwrap(),
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
+            watch: None,
         };
-        let report = reaper.turn(&mut Queue::new(), now, usize::MAX).unwrap();
+        let report = reaper.turn(&mut InHand::new(), now, usize::MAX).unwrap();
         (report, fired.into_inner().unwrap())
     }
 

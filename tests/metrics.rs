@@ -95,11 +95,17 @@ fn every_number_is_published_under_its_name_and_the_engines() {
         assert_eq!(value(&published, name), expected as f64, "{name}");
     }
     assert_eq!(value(&published, "lateness_max_seconds"), stats.lateness.max.as_secs_f64());
-    for name in ["timers_returned_total", "wake_ups_total", "entries_dead", "shards_saturated"] {
+    for name in [
+        "timers_returned_total",
+        "wake_ups_total",
+        "entries_dead",
+        "shards_saturated",
+        "takeovers_total",
+    ] {
         assert_eq!(value(&published, name), 0.0, "{name}");
     }
     // And the histograms of two shards.
-    assert_eq!(published.len(), numbers.len() + 1 + 4 + 2);
+    assert_eq!(published.len(), numbers.len() + 1 + 5 + 2);
 }
 
 #[test]

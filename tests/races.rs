@@ -68,4 +68,5 @@ mod stop_backlog;
 mod stop_cycles;
 mod stop_within;
 mod stress;
+mod takeover;
 mod threads_end;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::dispatch::Queue;
+use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::local::Geometry;
 use tickless::memory::Shared;
@@ -61,8 +61,9 @@ impl Bench {
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
+            watch: None,
         };
-        reaper.turn(&mut Queue::new(), Tick::new(now), usize::MAX).unwrap();
+        reaper.turn(&mut InHand::new(), Tick::new(now), usize::MAX).unwrap();
         fired.into_inner().unwrap()
     }
 

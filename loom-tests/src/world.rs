@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::dispatch::Queue;
+use tickless::dispatch::InHand;
 use tickless::doorbell::{Bell, Doorbell};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
@@ -151,7 +151,21 @@ impl World {
         // ORDER: Relaxed - written and read by the holder of the role.
         self.now.store(now, Ordering::Relaxed);
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
-        self.reaper(&handler).turn(self.queue(&mut role), Tick::new(now), max_fired)
+        self.reaper(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
+    }
+
+    /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
+    /// in its place. Returns whether there was one.
+    pub fn take_over(&self, now: u64) -> bool {
+        let seen = self.ending.progress(0).map(|(seen, _)| seen);
+        let Some(mut role) = seen.and_then(|seen| self.ending.take_over(0, seen)) else {
+            return false;
+        };
+        let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
+        let reaper = self.reaper(&handler);
+        reaper.succeed();
+        reaper.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
+        true
     }
 
     /// Runs one turn at each of these times.
@@ -205,10 +219,10 @@ impl World {
             }
         };
         let Some(mut role) = self.ending.take(0) else { return };
-        let queue = self.queue(&mut role);
+        let in_hand = self.in_hand(&mut role);
         match wanted {
-            [] => run(&self.reaper(&handler), queue, spin),
-            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, queue, spin),
+            [] => run(&self.reaper(&handler), in_hand, spin),
+            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, in_hand, spin),
         }
     }
 
@@ -293,15 +307,16 @@ impl World {
             scale: self.scale,
             observer: &self.observer,
             stopping: self.ending.flag(),
+            watch: None,
         }
     }
 
-    /// The queue of a role; its handler is there as long as that.
-    fn queue<'a>(&self, role: &'a mut Turns<'_, Payload, Handler>) -> &'a mut Queue<Payload> {
-        let (handler, queue) = role.parts();
+    /// What the holder of a role has in hand; its handler is there as long as that.
+    fn in_hand<'a>(&self, role: &'a mut Turns<'_, Payload, Handler>) -> &'a mut InHand<Payload> {
+        let (handler, in_hand) = role.parts();
         // ORDER: Relaxed - no turn is under way when it is dropped.
         assert_eq!(handler.dropped.load(Ordering::Relaxed), 0, "a turn without a handler");
-        queue
+        in_hand
     }
 }
 

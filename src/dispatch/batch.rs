@@ -1,12 +1,11 @@
 //! A batch of payloads on its way from the reaper to the handler.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Sample, Stopwatch};
+use super::{Line, Sample, Stopwatch};
 
 /// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
@@ -37,7 +36,7 @@ use super::{Sample, Stopwatch};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Batch<'a, T> {
-    queue: &'a mut Queue<T>,
+    line: &'a Line<T>,
     clock: &'a Clock,
     scale: Scale,
     /// Present if slow tasks are measured.
@@ -80,22 +79,18 @@ pub struct Due<T> {
     pub deadline: Instant,
 }
 
-/// Payloads with their deadlines, as the reaper collects them.
-#[doc(hidden)]
-pub type Queue<T> = VecDeque<(Tick, T)>;
-
 // === impl Batch ===
 
 impl<'a, T> Batch<'a, T> {
     pub(crate) fn new(
-        queue: &'a mut Queue<T>,
+        line: &'a Line<T>,
         clock: &'a Clock,
         scale: Scale,
         stopwatch: Option<&'a mut Stopwatch>,
         stopping: &'a AtomicBool,
         fired: &'a Counter,
     ) -> Batch<'a, T> {
-        Batch { queue, clock, scale, stopwatch, stopping, is_cut: false, fired }
+        Batch { line, clock, scale, stopwatch, stopping, is_cut: false, fired }
     }
 
     /// Takes the next payload together with its deadline.
@@ -106,7 +101,7 @@ impl<'a, T> Batch<'a, T> {
 
     /// Returns the number of payloads left. Fewer can be taken if the engine is stopped meanwhile.
     pub fn len(&self) -> usize {
-        if self.is_cut { 0 } else { self.queue.len() }
+        if self.is_cut { 0 } else { self.line.left() }
     }
 
     /// Returns `true` if no payload is left.
@@ -117,12 +112,14 @@ impl<'a, T> Batch<'a, T> {
     /// Takes the next payload and its deadline, for a caller that holds a lock: slow tasks are not
     /// reported until [`tell`](Batch::tell).
     pub(super) fn pull_untold(&mut self) -> Option<(Tick, T)> {
+        let waiting = self.line.left();
+        let next = self.take_next();
         // If none is left, the last payload's time ends when the handler returns.
-        if let (Some(stopwatch), Some(&(next, _))) = (&mut self.stopwatch, self.queue.front()) {
-            let sample = Sample { next: Some(next), waiting: self.queue.len(), panicked: false };
+        if let (Some(stopwatch), &Some((deadline, _))) = (&mut self.stopwatch, &next) {
+            let sample = Sample { next: Some(deadline), waiting, panicked: false };
             stopwatch.note(self.clock, self.scale, sample);
         }
-        self.take_next()
+        next
     }
 
     /// Reports the slow tasks that `pull_untold` has noted.
@@ -152,7 +149,7 @@ impl<'a, T> Batch<'a, T> {
             self.is_cut = true;
             return None;
         }
-        let next = self.queue.pop_front()?;
+        let next = self.line.claim()?;
         add_alone(self.fired, 1);
         Some(next)
     }
@@ -184,4 +181,4 @@ impl<T> Iterator for Batch<'_, T> {
 
 impl<T> ExactSizeIterator for Batch<'_, T> {}
 
-debug! { impl[T] Batch['_, T] { len = |this| this.queue.len() } }
+debug! { impl[T] Batch['_, T] { len = |this| this.len() } }

@@ -18,6 +18,7 @@ mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod channel;
 mod handler;
+mod in_hand;
 #[cfg(not(any(loom, shuttle)))]
 mod monitor;
 mod panics;
@@ -40,12 +41,12 @@ pub mod pool {
     pub mod queue;
 }
 
-#[doc(hidden)]
-pub use batch::Queue;
 pub use batch::{Batch, Due};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Channel, ChannelStats, DueChannel};
 pub use handler::{Handler, Inline, IntoPayload};
+#[doc(hidden)]
+pub use in_hand::{InHand, Line, Payloads, Progress, TakenOver};
 #[cfg(not(any(loom, shuttle)))]
 pub use monitor::Monitor;
 #[doc(hidden)]

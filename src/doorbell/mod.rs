@@ -27,6 +27,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/doorbell.rs`, `tests/hooks.rs`.
 
+mod answering;
 mod hook;
 mod movable;
 
@@ -36,6 +37,7 @@ use crate::os::Alarm;
 use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
+pub use answering::{Answering, Threads};
 pub use hook::Hook;
 pub use movable::{Movable, SystemAlarm};
 
@@ -67,13 +69,13 @@ pub struct Doorbell {
 pub enum Bell {
     /// Nothing: the caller drives the shard and asks when to come back.
     None,
-    /// The reaper's thread, once it is known.
-    Thread(crate::sync::OnceLock<Thread>),
+    /// The reaper's thread.
+    Thread(Answering),
     /// The reaper's thread, if its sleep has to count the time that the machine is suspended.
     Alarm(Alarm),
     /// The reaper's thread, which parks for short sleeps. Others can bring forward the end of its
     /// long ones.
-    Movable(crate::sync::OnceLock<Thread>, Box<dyn Movable>),
+    Movable(Answering, Box<dyn Movable>),
     /// The caller's own loop, through its callback.
     Hook(Hook),
 }
@@ -88,8 +90,16 @@ impl Doorbell {
 
     /// Sets the thread to wake. Must be called before anything can be scheduled.
     pub fn answered_by(&self, thread: Thread) {
-        if let Bell::Thread(place) | Bell::Movable(place, _) = &self.bell {
-            place.set(thread).expect("a shard has one reaper");
+        if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
+            answering.set(thread);
+        }
+    }
+
+    /// The calling thread, which is number `number` of the engine's, has taken the shard over: it is
+    /// woken from now on. To be called before it publishes anything.
+    pub fn move_to(&self, number: usize) {
+        if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
+            answering.move_to(number);
         }
     }
 
@@ -100,8 +110,8 @@ impl Doorbell {
     pub fn ring_before(&self, due: Tick) -> bool {
         // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.
         fence(Ordering::SeqCst);
-        // ORDER(DOORBELL): Relaxed - ordered by the fence.
-        let word = self.wakes_at.load(Ordering::Relaxed);
+        // ORDER(DOORBELL): ordered by the fence; Acquire - the thread that published it answers.
+        let word = self.wakes_at.load(Ordering::Acquire);
         if due.get() >= time_of(word) {
             return false;
         }
@@ -149,6 +159,9 @@ impl Doorbell {
     /// short. A hook is called at once; a hook that this thread is already calling is called once
     /// more after that call.
     pub fn ring(&self) {
+        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has
+        // just taken the shard over is rung, or sees what this ring is for.
+        fence(Ordering::SeqCst);
         if let Bell::Movable(_, alarm) = &self.bell {
             // Which sleep it is does not matter then.
             alarm.ring();
@@ -169,11 +182,7 @@ impl Doorbell {
     fn ring_but_hooks(&self) -> bool {
         match &self.bell {
             Bell::None => {}
-            Bell::Thread(place) | Bell::Movable(place, _) => {
-                if let Some(thread) = place.get() {
-                    thread.unpark();
-                }
-            }
+            Bell::Thread(answering) | Bell::Movable(answering, _) => answering.unpark(),
             Bell::Alarm(alarm) => alarm.ring(),
             Bell::Hook(_) => return true,
         }

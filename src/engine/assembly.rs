@@ -1,18 +1,17 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
-use std::io;
-
-use crate::dispatch::{Batch, Handler, Inline, Party, contained, work_for};
-use crate::doorbell::{Bell, Doorbell, Hook, SystemAlarm};
+use crate::dispatch::{Batch, Handler, Inline, Party, contained};
+use crate::doorbell::{Answering, Bell, Doorbell, Hook, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
-use crate::os::{self, Alarm};
-use crate::reaper::{self, Ending, Observer, Spin};
+use crate::os::{Alarm, Cpus};
+use crate::reaper::{Ending, Observer, Spin, Watch};
 use crate::shard::Shard;
-use crate::sync::{Arc, AtomicUsize, JoinHandle, OnceLock, mpsc, thread};
+use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::{Core, Owned};
+use super::crew::Crew;
 use super::precise::{self, Both};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
@@ -21,14 +20,6 @@ use super::{Builder, Driver, Engine};
 /// An engine of more shards than this takes no file descriptors for its reapers' sleeps: programs
 /// may have few.
 const ALARMS: usize = 64;
-
-/// The thread of a shard.
-struct Thread {
-    /// The number of the shard, among all of the engine.
-    shard: usize,
-    pinned: bool,
-    spin: Spin,
-}
 
 /// What a core is made of: that of an engine, or that of its precise timers.
 struct Part {
@@ -40,7 +31,9 @@ struct Part {
     geometry: Geometry,
     scale: Scale,
     clock: Clock,
-    has_threads: bool,
+    /// Whom the doorbells wake, unless the caller drives the engine.
+    threads: Option<Threads>,
+    watch: Option<Arc<Watch>>,
 }
 
 // === impl Builder: building ===
@@ -109,21 +102,34 @@ impl Builder {
         // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
-        let part = Part { party: number, first: 0, shards, geometry, scale, clock, has_threads };
+        let crew = has_threads.then(|| self.crew(shards));
+        let threads = crew.as_ref().map(|crew| crew.threads().clone());
+        // The watch is part of the core, and reaches it when it needs a thread.
+        let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
+        let watch = self.takeover.filter(|_| has_threads).map(|after| {
+            let home = home.clone();
+            let call =
+                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::call_watcher);
+            Arc::new(Watch::new(after, call))
+        });
+        let part = Part { party: number, first: 0, shards, geometry, scale, clock, threads, watch };
         let core = match self.precise {
-            None => self.core(part, shared, handler, None)?,
+            None => self.core(part, shared, handler, None, crew)?,
             Some(_) => {
                 let [handler, other] = Both::share(handler);
                 let precise = self.precise_core(&part, &shared, other)?;
-                self.core(part, shared, handler, Some(Arc::new(precise)))?
+                self.core(part, shared, handler, Some(Arc::new(precise)), crew)?
             }
         };
         let core = Arc::new(core);
+        home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
         core.precise.iter().for_each(|precise| ENGINES.enter(precise.id(), precise));
-        let engine = Engine { inner: Arc::new(Inner::new(core, has_threads)) };
-        if has_threads {
-            self.start_all(&engine)?;
+        let engine = Engine { inner: Arc::new(Inner::new(core)) };
+        if let Some(crew) = &engine.core().crew {
+            for shard in 0..engine.shards() {
+                engine.core().start_reaper(crew, shard).map_err(BuildError::Thread)?;
+            }
         }
         Ok(engine)
     }
@@ -135,15 +141,17 @@ impl Builder {
         shared: Shared<T>,
         handler: impl Handler<T> + 'static,
         precise: Option<Arc<Core<T>>>,
+        crew: Option<Crew>,
     ) -> Result<Core<T>, BuildError> {
-        let Part { party, first, shards, geometry, scale, ref clock, has_threads } = part;
+        let Part { party, first, shards, geometry, scale, clock, threads, watch } = part;
         let now = scale.floor(clock.now_ns());
-        let takes_files = has_threads && shards <= ALARMS && party == shared.engine;
+        let takes_files = threads.is_some() && shards <= ALARMS && party == shared.engine;
         let zero = if takes_files { clock.monotonic_start() } else { None };
         let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
         let shards = (0..shards)
             .map(|i| {
-                let doorbell = self.doorbell(first + i, has_threads, alarm)?;
+                let answering = threads.as_ref().map(|threads| Answering::new(threads, first + i));
+                let doorbell = self.doorbell(first + i, answering, alarm)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
             .collect::<Result<Box<[_]>, BuildError>>()?;
@@ -152,8 +160,30 @@ impl Builder {
         let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
         let handler = Owned { party: Party::Engine(party), handler };
         let ending = Ending::new(shards.len(), handler);
-        let (clock, routed) = (part.clock, AtomicUsize::new(0));
-        Ok(Core { shards, shared, observers, clock, scale, ending, routed, party, precise })
+        let routed = AtomicUsize::new(0);
+        Ok(Core {
+            shards,
+            shared,
+            observers,
+            clock,
+            scale,
+            ending,
+            routed,
+            party,
+            precise,
+            watch,
+            crew,
+        })
+    }
+
+    /// The threads of an engine with so many shards, besides that of precise timers. None is
+    /// started.
+    fn crew(&self, shards: usize) -> Crew {
+        let shards = shards + usize::from(self.precise.is_some());
+        let spares = self.takeover.map_or(0, |_| self.spares);
+        let cpus = self.pinned.then(Cpus::allowed);
+        let spins = [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)];
+        Crew::new(self.thread_name.clone(), shards, spares, cpus, spins)
     }
 
     /// The core of an engine's precise timers, beside the part that has all others.
@@ -174,9 +204,11 @@ impl Builder {
             geometry: precise::geometry(),
             scale: Scale::new(tick).ok_or(BuildError::Tick { tick })?,
             clock: beside.clock.without_cycles(),
+            threads: beside.threads.clone(),
+            watch: beside.watch.clone(),
             ..*beside
         };
-        self.core(part, shared, handler, None)
+        self.core(part, shared, handler, None, None)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -200,73 +232,25 @@ impl Builder {
     fn doorbell(
         &self,
         shard: usize,
-        has_threads: bool,
+        answering: Option<Answering>,
         alarm: impl Fn() -> Option<SystemAlarm>,
     ) -> Result<Doorbell, BuildError> {
         let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
-        Ok(Doorbell::new(match &self.hook {
-            _ if has_threads && counts_suspension => {
+        Ok(Doorbell::new(match (answering, &self.hook) {
+            (Some(_), _) if counts_suspension => {
                 Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
             }
-            _ if has_threads => match alarm() {
-                Some(alarm) => Bell::Movable(OnceLock::new(), Box::new(alarm)),
-                None => Bell::Thread(OnceLock::new()),
+            (Some(answering), _) => match alarm() {
+                Some(alarm) => Bell::Movable(answering, Box::new(alarm)),
+                None => Bell::Thread(answering),
             },
-            Some(hook) => {
+            (None, Some(hook)) => {
                 let hook = hook.clone();
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
                 Bell::Hook(Hook::new(move || _ = contained(|| hook(shard))))
             }
-            None => Bell::None,
+            (None, None) => Bell::None,
         }))
-    }
-
-    /// Starts the reapers of all shards. After an error, the engine stops those that were started
-    /// when it is dropped.
-    fn start_all<T: Send + 'static>(&self, engine: &Engine<T>) -> Result<(), BuildError> {
-        let core = engine.core();
-        let start = |core, index, thread| {
-            let thread = self.start(core, index, thread).map_err(BuildError::Thread)?;
-            engine.inner.threads().push(thread);
-            Ok(())
-        };
-        for shard in 0..core.shards.len() {
-            start(core, shard, Thread { shard, pinned: self.pinned, spin: self.spin() })?;
-        }
-        if let (Some(precise), Some(share)) = (&core.precise, self.precise) {
-            let (shard, spin) = (core.shards.len(), Spin::adapting(share));
-            start(precise, 0, Thread { shard, pinned: false, spin })?;
-        }
-        Ok(())
-    }
-
-    /// Starts the reaper of a core's shard.
-    fn start<T: Send + 'static>(
-        &self,
-        core: &Arc<Core<T>>,
-        index: usize,
-        Thread { shard, pinned, spin }: Thread,
-    ) -> io::Result<JoinHandle<()>> {
-        let name = format!("{}-{shard}", self.thread_name);
-        let core_of_thread = core.clone();
-        let (report, pinning) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name(name).spawn(move || {
-            let core = core_of_thread;
-            let outcome = if pinned { os::pin_to(index) } else { Ok(()) };
-            let may_run = outcome.is_ok();
-            // The builder waits for this message, so there is a receiver.
-            let _ = report.send(outcome);
-            work_for(core.party(), || {
-                // If a stop comes before the thread has begun, the stopper ends the role itself.
-                if let Some(mut role) = core.ending.take(index).filter(|_| may_run) {
-                    let (reaper, queue) = core.reaper(index, &mut role);
-                    reaper::run(&reaper, queue, spin);
-                }
-            });
-        })?;
-        core.shards[index].doorbell().answered_by(thread.thread().clone());
-        pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))?;
-        Ok(thread)
     }
 }

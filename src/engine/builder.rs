@@ -7,6 +7,7 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
+use super::crew::{SPARES, TAKEOVER};
 use super::precise::SPIN_SHARE;
 
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
@@ -43,6 +44,8 @@ pub struct Builder {
     pub(super) spin_share: f64,
     /// The share of a core for precise timers.
     pub(super) precise: Option<f64>,
+    pub(super) takeover: Option<Duration>,
+    pub(super) spares: usize,
     /// Without a name, the engine is named as its threads are.
     name: Option<Arc<str>>,
     observation: Observation,
@@ -91,6 +94,8 @@ impl Builder {
             spin_before: Duration::ZERO,
             spin_share: SPIN_SHARE,
             precise: None,
+            takeover: Some(TAKEOVER),
+            spares: SPARES,
             name: None,
             observation: Observation::of(""),
         }
@@ -384,5 +389,5 @@ impl Default for Builder {
 
 debug! { impl[] Builder[] {
     tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, clock, driver,
-    spin_before, spin_share, precise, name, observation,
+    spin_before, spin_share, precise, takeover, spares, name, observation,
 } }

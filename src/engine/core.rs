@@ -6,13 +6,14 @@
 use std::iter;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Handler, Party, Queue, contained, drop_each, work_for};
+use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
 use crate::memory::Shared;
-use crate::reaper::{Ending, Observer, Reaper, Turns};
+use crate::reaper::{Ending, Observer, Reaper, Turns, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
+use super::crew::Crew;
 use super::thread_cache::{self, ENGINES};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -41,6 +42,11 @@ pub(super) struct Core<T> {
     pub(super) party: u32,
     /// The core of the engine's precise timers, if it has one. See `precise`.
     pub(super) precise: Option<Arc<Core<T>>>,
+    /// The watch over reapers that are busy, unless shards are not taken over.
+    pub(super) watch: Option<Arc<Watch>>,
+    /// The engine's threads, if it has any. (That of precise timers belongs to the crew of the
+    /// engine's core.)
+    pub(super) crew: Option<Crew>,
 }
 
 // === impl Owned ===
@@ -121,6 +127,7 @@ impl<T> Core<T> {
         for (core, is_first) in begun {
             pending.append(&mut core.ending.close(is_first, &core.shards, &core.shared));
         }
+        self.crew.iter().for_each(Crew::end);
         thread_cache::count_stop();
         for core in self.both() {
             for observer in &*core.observers {
@@ -150,13 +157,13 @@ impl<T> Core<T> {
         }
     }
 
-    /// Returns the reaper of shard `index`, for the holder of its role, and the role's queue.
+    /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
     pub(super) fn reaper<'a>(
         &'a self,
         index: usize,
         role: &'a mut Role<'_, T>,
-    ) -> (Reaper<'a, T>, &'a mut Queue<T>) {
-        let (handler, queue) = role.parts();
+    ) -> (Reaper<'a, T>, &'a mut InHand<T>) {
+        let (handler, in_hand) = role.parts();
         let reaper = Reaper {
             shard: &self.shards[index],
             shared: &self.shared,
@@ -165,8 +172,9 @@ impl<T> Core<T> {
             scale: self.scale,
             observer: &self.observers[index],
             stopping: self.ending.flag(),
+            watch: self.watch.as_deref(),
         };
-        (reaper, queue)
+        (reaper, in_hand)
     }
 }
 

@@ -220,7 +220,7 @@ impl<T: Send + 'static> Engine<T> {
         if self.is_inherited() {
             return Err(TurnError::Forked);
         }
-        if self.inner.has_threads {
+        if self.core().crew.is_some() {
             return Err(TurnError::Driven);
         }
         if works_for(self.core().party()) {
@@ -242,8 +242,8 @@ impl<T: Send + 'static> Core<T> {
         let before = doorbell.wakes_at();
         doorbell.retract();
         let report = work_for(self.party(), || {
-            let (reaper, queue) = self.reaper(index, &mut role);
-            reaper.turn(queue, now, max_fired)
+            let (reaper, in_hand) = self.reaper(index, &mut role);
+            reaper.turn(in_hand, now, max_fired)
         });
         let report = report.ok_or(TurnError::Stopped)?;
         doorbell.publish(report.next);

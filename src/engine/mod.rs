@@ -15,6 +15,7 @@
 mod assembly;
 mod builder;
 mod core;
+mod crew;
 mod driving;
 mod facade;
 mod handle;

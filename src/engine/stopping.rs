@@ -12,16 +12,15 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{drop_each, wait_for, works_for, yield_while};
 use crate::error::StopError;
-use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, MutexGuard, Ordering, PoisonError, thread};
+use crate::sync::{Arc, AtomicBool, Ordering, thread};
 
 use super::Engine;
 use super::core::Core;
+use super::crew::Crew;
 
 /// The part that an engine's clones share. Stops the engine when the last clone is dropped.
 pub(super) struct Inner<T: Send + 'static> {
     pub(super) core: Arc<Core<T>>,
-    pub(super) has_threads: bool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether a stopper gave up waiting for the engine's tasks.
     gave_up: AtomicBool,
 }
@@ -128,13 +127,8 @@ impl<T: Send + 'static> Engine<T> {
 // === impl Inner ===
 
 impl<T: Send + 'static> Inner<T> {
-    pub(super) fn new(core: Arc<Core<T>>, has_threads: bool) -> Inner<T> {
-        let (threads, gave_up) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-        Inner { core, has_threads, threads, gave_up }
-    }
-
-    pub(super) fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().expect("nothing panics under this lock")
+    pub(super) fn new(core: Arc<Core<T>>) -> Inner<T> {
+        Inner { core, gave_up: AtomicBool::new(false) }
     }
 
     fn stop(&self, deadline: Option<Instant>) -> Result<Stopped<T>, StopError> {
@@ -175,9 +169,9 @@ impl<T: Send + 'static> Inner<T> {
     /// out. Only one of several stoppers joins, because another may be running on a thread that is
     /// being joined.
     fn join(&self) {
-        let threads = mem::take(&mut *self.threads());
+        let threads = self.core.crew.iter().flat_map(Crew::take_handles);
         let here = thread::current().id();
-        for thread in threads.into_iter().filter(|thread| thread.thread().id() != here) {
+        for thread in threads.filter(|thread| thread.thread().id() != here) {
             thread.join().expect("a reaper does not panic");
         }
     }
@@ -189,8 +183,6 @@ impl<T: Send + 'static> Drop for Inner<T> {
             // The engine belongs to another process. Its threads do not exist here, so they can be
             // neither joined nor detached; its locks may be held, and its lists may be
             // half-changed.
-            let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
-            mem::forget(mem::take(threads));
             return mem::forget(self.core.clone());
         }
         // ORDER: Relaxed - as in `wait`.

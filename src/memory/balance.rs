@@ -102,6 +102,12 @@ impl<T> Shared<T> {
         }
     }
 
+    /// Ends the use of the counters of an owner that is succeeded by another.
+    pub(crate) fn end_counting(&self, counters: &Counters, shard: u32) {
+        self.publish_owner(counters, shard);
+        self.all_counters.hand_back(counters);
+    }
+
     /// Counts `n` entries of `shard` that were let go and are dead.
     pub(crate) fn leave_dead(&self, shard: u32, n: u64) {
         // ORDER: Relaxed - as in `publish`.

@@ -38,9 +38,11 @@ pub enum Count {
     Slow,
     /// Times that the reaper fell too far behind.
     Saturated,
+    /// Times that another reaper took the shard over.
+    TakenOver,
 }
 
-pub(super) const COUNTS: usize = Count::Saturated as usize + 1;
+pub(super) const COUNTS: usize = Count::TakenOver as usize + 1;
 
 impl Count {
     /// All of them, in their order.
@@ -58,6 +60,7 @@ impl Count {
         Count::WokeUp,
         Count::Slow,
         Count::Saturated,
+        Count::TakenOver,
     ];
 
     /// Whether it counts beginnings, which have other counts for the end.

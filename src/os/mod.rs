@@ -20,6 +20,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use core_affinity::CoreId;
 #[cfg(target_os = "linux")]
 use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
 
@@ -33,20 +34,30 @@ pub fn ask_for_exact_wakeups() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Pins the calling thread to one of the CPUs that it may run on: number `index`, modulo their
-/// count.
-///
-/// # Errors
-/// The system refuses, or does not pin threads.
-pub fn pin_to(index: usize) -> io::Result<()> {
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
-    if cpus.is_empty() {
-        return Err(io::Error::from(io::ErrorKind::Unsupported));
+/// The CPUs that a thread may run on.
+#[derive(Clone, Debug)]
+pub struct Cpus(Vec<CoreId>);
+
+impl Cpus {
+    /// Those that the calling thread may run on.
+    pub fn allowed() -> Cpus {
+        Cpus(core_affinity::get_core_ids().unwrap_or_default())
     }
-    if core_affinity::set_for_current(cpus[index % cpus.len()]) {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+
+    /// Pins the calling thread to one of them: number `index`, modulo their count.
+    ///
+    /// # Errors
+    /// The system refuses, or does not pin threads.
+    pub fn pin_to(&self, index: usize) -> io::Result<()> {
+        let Cpus(cpus) = self;
+        if cpus.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        if core_affinity::set_for_current(cpus[index % cpus.len()]) {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 }
 
@@ -108,7 +119,8 @@ mod tests {
         let cpus = allowed();
         for index in 0..=cpus.len() {
             // Each on a thread of its own: a thread that is pinned may run nowhere else.
-            let pinned = move || pin_to(index).map(|()| allowed());
+            let all = Cpus::allowed();
+            let pinned = move || all.pin_to(index).map(|()| allowed());
             let now = thread::spawn(pinned).join().unwrap().unwrap();
             assert_eq!(now, [cpus[index % cpus.len()]], "index {index}");
         }

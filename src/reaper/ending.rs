@@ -6,21 +6,25 @@
 //! that ends the last role drops the handler and wakes all stoppers. So no stopper waits for a lock
 //! that is held while a task runs, and a stopper may give up waiting at any time.
 //!
+//! A holder that is busy with a task may lose its role to another thread (TAKEOVER). It is then
+//! *left over*: it may still look at the handler, and counts as a role that has not ended until it
+//! has returned from its task.
+//!
 //! *Owner*: any thread stops and waits; one thread at a time holds a role.
 //!
-//! *Invariants*: the handler exists until the last role has ended. The payloads left of a batch are
-//! claimed once.
+//! *Invariants*: the handler exists until the last role has ended and nobody is left over. The
+//! payloads left of a batch are claimed once.
 //!
 //! *Orderings*: STOP. The flag is an atomic, because a batch reads it before each payload: once its
 //! holder has seen the flag, no further payload is taken. A role is a word (`role.rs`). All other
 //! state is behind the lock of `end`, which is not held while foreign code runs.
 //!
-//! *Tested by*: `loom-tests/tests/ending.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
+//! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`, `tests/stop.rs`, `tests/stop_backlog.rs`.
 
 use std::mem;
 use std::time::Instant;
 
-use crate::dispatch::{Queue, contained, drop_each};
+use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
 use crate::memory::Shared;
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
@@ -39,7 +43,7 @@ pub struct Ending<T, H> {
 
 /// What the stoppers wait for.
 struct End<T> {
-    /// Roles that have not ended.
+    /// Roles that have not ended, and threads that lost theirs and have not returned.
     roles: usize,
     /// Payloads that were in hand when their role ended, until they are claimed.
     left: Vec<T>,
@@ -50,10 +54,12 @@ struct End<T> {
 }
 
 /// A held role. Dropping it frees the role for the next thread. If the engine is stopping, dropping
-/// it ends the role.
+/// it ends the role. If another thread has taken the role over, dropping it does neither.
 pub struct Turns<'a, T, H> {
     ending: &'a Ending<T, H>,
     role: &'a Role<T>,
+    /// `None` while it is dropped.
+    in_hand: Option<InHand<T>>,
 }
 
 // SAFETY: the handler may be shared and sent if its type may. Only holders of a role look at it,
@@ -99,8 +105,33 @@ impl<T, H> Ending<T, H> {
     /// is stopping.
     pub fn take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
         let role = &self.roles[shard];
-        let is_taken = !self.is_stopping() && role.take();
-        is_taken.then(|| Turns { ending: self, role })
+        if self.is_stopping() {
+            return None;
+        }
+        Some(Turns { ending: self, role, in_hand: Some(role.take()?) })
+    }
+
+    /// How far the hand-over under way in `shard` has come, and when it began, by the engine's
+    /// clock. `None`: none is under way.
+    pub fn progress(&self, shard: usize) -> Option<(Progress, u64)> {
+        self.roles[shard].progress()
+    }
+
+    /// Takes the role of `shard` from a holder whose hand-over has not come any further than
+    /// `seen`, with the payloads that were not claimed. Returns `None` if it has, or if the engine
+    /// is stopping. The next turn has to begin with
+    /// [`Reaper::succeed`](super::Reaper::succeed).
+    pub fn take_over(&self, shard: usize, seen: Progress) -> Option<Turns<'_, T, H>> {
+        let role = &self.roles[shard];
+        if self.is_stopping() {
+            return None;
+        }
+        // Under the lock, so that the old holder does not count itself out before it is counted.
+        let mut end = self.lock();
+        let in_hand = role.take_over(seen)?;
+        end.roles += 1;
+        drop(end);
+        Some(Turns { ending: self, role, in_hand: Some(in_hand) })
     }
 
     /// Stops: from this call on, no payload is taken out of a batch, nothing enters a shard, and no
@@ -145,7 +176,8 @@ impl<T, H> Ending<T, H> {
         true
     }
 
-    /// The number of shards whose role has not ended.
+    /// The number of shards whose role has not ended, and of threads that lost theirs and have not
+    /// returned.
     pub fn roles_left(&self) -> usize {
         self.lock().roles
     }
@@ -163,8 +195,8 @@ impl<T, H> Ending<T, H> {
         mem::take(&mut end.left)
     }
 
-    /// Records that a role has ended with `in_hand` in its queue.
-    fn role_ended(&self, in_hand: Queue<T>) {
+    /// Records that a role has ended with `in_hand`, or that a thread that lost its role returned.
+    fn role_ended(&self, in_hand: Payloads<T>) {
         let mut in_hand: Vec<T> = in_hand.into_iter().map(|(_, payload)| payload).collect();
         let mut end = self.lock();
         if !end.is_abandoned {
@@ -195,22 +227,32 @@ debug! { impl[T, H] Ending[T, H] { is_stopping = |this| this.is_stopping() } }
 // === impl Turns ===
 
 impl<T, H> Turns<'_, T, H> {
-    /// The handler, and the queue of payloads to hand over.
+    /// The handler, and the payloads to hand over.
     #[inline]
-    pub fn parts(&mut self) -> (&H, &mut Queue<T>) {
-        // SAFETY: the handler is taken when no role is left, and this borrows one.
+    pub fn parts(&mut self) -> (&H, &mut InHand<T>) {
+        // SAFETY: the handler is taken when no role is left and nobody is left over, and this
+        // borrows a role, or is left over.
         let handler = self.ending.handler.with(|slot| unsafe { (*slot).as_ref() });
-        // SAFETY: the holder of the role has its queue; it is lent until this borrow ends.
-        let queue = unsafe { &mut *self.role.queue() };
-        (handler.expect("it is taken after the last role has ended"), queue)
+        let in_hand = self.in_hand.as_mut().expect("it is there until the drop");
+        (handler.expect("it is taken after the last role has ended"), in_hand)
+    }
+
+    /// Whether another thread has taken the role over.
+    #[inline]
+    pub fn is_taken_over(&self) -> bool {
+        self.in_hand.as_ref().is_some_and(InHand::is_taken_over)
     }
 }
 
 impl<T, H> Drop for Turns<'_, T, H> {
     #[inline]
     fn drop(&mut self) {
+        let Some(in_hand) = self.in_hand.take() else { return };
+        if in_hand.is_taken_over() {
+            return self.ending.role_ended(Payloads::new());
+        }
         // SAFETY: `self` holds the role, and ends here.
-        if let Some(in_hand) = unsafe { self.role.give_back() } {
+        if let Some(in_hand) = unsafe { self.role.give_back(in_hand) } {
             self.ending.role_ended(in_hand);
         }
     }

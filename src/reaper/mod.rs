@@ -3,7 +3,7 @@
 //!
 //! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
 //! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
-//! and emits `events`.
+//! and emits `events`. `watch` says when somebody looks whether a task takes too long.
 
 mod ending;
 mod events;
@@ -15,6 +15,7 @@ mod role;
 mod spin;
 mod thread;
 mod turn;
+mod watch;
 
 pub use ending::{Ending, Turns};
 pub use lateness::{Lateness, Latenesses, Seen};
@@ -23,3 +24,4 @@ pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use thread::run;
 pub use turn::{Reaper, Report};
+pub use watch::{Found, Look, NEVER_NS, Watch};

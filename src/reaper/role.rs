@@ -7,23 +7,26 @@
 //!   Taken  -- end -------------> Ending  -- give back --> Ended
 //! ```
 //!
-//! *Owner*: the thread that took the role has the queue and reads the handler; any thread may end
-//! the role.
+//! While the holder hands payloads over, another thread may take the role from it: the word of the
+//! payloads in hand decides (`dispatch/in_hand.rs`). The state of the role stays as it is, and the
+//! new holder gives it back. The old one has nothing to give back.
+//!
+//! *Owner*: the thread that took the role has the payloads in hand and reads the handler; any
+//! thread may end the role, or take it over.
 //!
 //! *Invariants*: a role that has ended is never taken again. It ends once: a stopper ends a free
 //! role, the holder ends a taken one.
 //!
 //! *Orderings*: STOP. The CAS that takes the role is Acquire and pairs with the Release of the CAS
-//! that gave it back: the next holder sees the queue as the last one left it. A thread that finds
-//! the role taken sets the word to Awaited under a lock, and the thread that wakes it takes the
-//! same lock first: no wake-up is lost, and nobody takes the lock if nobody waits.
+//! that gave it back: the next holder sees what the last one left in hand. A thread that finds the
+//! role taken sets the word to Awaited under a lock, and the thread that wakes it takes the same
+//! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: the same
+//! lock has the line of the present holder.
 //!
-//! *Tested by*: `loom-tests/tests/ending.rs`.
+//! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`.
 
-use std::mem;
-
-use crate::dispatch::Queue;
-use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, UnsafeCell, wait};
+use crate::dispatch::{InHand, Line, Payloads, Progress};
+use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -33,61 +36,80 @@ const AWAITED: u32 = 2;
 const ENDING: u32 = 3;
 const ENDED: u32 = 4;
 
-/// The right to run turns, and the queue of payloads that they hand over.
+/// The right to run turns, and the payloads that they hand over.
 pub(super) struct Role<T> {
     state: AtomicU32,
-    /// Kept from turn to turn for its memory. A stop may leave payloads in it.
-    queue: UnsafeCell<Queue<T>>,
-    waiting: Mutex<()>,
+    /// `None` while the role is taken: the holder has it. Kept from turn to turn for its memory. A
+    /// stop may leave payloads in it.
+    in_hand: UnsafeCell<Option<InHand<T>>>,
+    /// The other end of what the holder has in hand. Threads that wait for the role wait by the
+    /// same lock.
+    line: Mutex<Arc<Line<T>>>,
     changed: Condvar,
 }
 
-// SAFETY: only the holder of the role touches the queue, which the CASes of the state order;
-// payloads may be sent. Everything else may be shared.
+// SAFETY: only the holder of the role touches what it has in hand, which the CASes of the state
+// order; payloads may be sent. Everything else may be shared.
 unsafe impl<T: Send> Sync for Role<T> {}
 
 impl<T> Role<T> {
     pub(super) fn new() -> Role<T> {
+        let in_hand = InHand::new();
         Role {
             state: AtomicU32::new(FREE),
-            queue: UnsafeCell::new(Queue::new()),
-            waiting: Mutex::new(()),
+            line: Mutex::new(in_hand.line().clone()),
+            in_hand: UnsafeCell::new(Some(in_hand)),
             changed: Condvar::new(),
         }
     }
 
-    /// Takes the role; waits while another thread holds it. Returns `false` if the role has ended,
-    /// or is about to end.
+    /// Takes the role; waits while another thread holds it. Returns `None` if the role has ended, or
+    /// is about to end.
     #[inline]
-    pub(super) fn take(&self) -> bool {
-        self.cas(FREE, TAKEN).is_ok() || self.wait_and_take()
+    pub(super) fn take(&self) -> Option<InHand<T>> {
+        let is_taken = self.cas(FREE, TAKEN).is_ok() || self.wait_and_take();
+        // SAFETY: this is the holder now.
+        is_taken.then(|| unsafe { self.take_in_hand() })
     }
 
     #[cold]
     fn wait_and_take(&self) -> bool {
-        let mut guard = self.waiting.lock().expect("nothing panics under this lock");
+        let mut guard = self.lock();
         loop {
             match self.cas(FREE, TAKEN) {
                 Ok(_) => return true,
                 Err(ENDING | ENDED) => return false,
                 Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
-                Err(_) => guard = wait(&self.changed, &self.waiting, guard),
+                Err(_) => guard = wait(&self.changed, &self.line, guard),
             }
         }
     }
 
-    /// The queue. Only the thread that holds the role may look into it.
-    #[inline]
-    pub(super) fn queue(&self) -> *mut Queue<T> {
-        self.queue.with_mut(|queue| queue)
+    /// How far the hand-over of the present holder has come, and when it began, by the engine's
+    /// clock. `None`: the holder does not hand over, or there is none.
+    pub(super) fn progress(&self) -> Option<(Progress, u64)> {
+        let line = self.lock();
+        Some((line.progress()?, line.since_ns()))
     }
 
-    /// Gives the role back. Returns the queue, with the payloads in hand, if that ended the role.
+    /// Takes the role from its holder, if that one has not come any further than `seen`. Returns
+    /// the payloads that it had still in hand.
+    pub(super) fn take_over(&self, seen: Progress) -> Option<InHand<T>> {
+        let mut line = self.lock();
+        let in_hand = line.take_over(seen)?;
+        *line = in_hand.line().clone();
+        Some(in_hand)
+    }
+
+    /// Gives the role back. Returns the payloads in hand if that ended the role.
     ///
     /// # Safety
-    /// The caller holds the role, and no longer holds it afterwards.
+    /// The caller holds the role, and no longer holds it afterwards. `in_hand` is what it got with
+    /// the role.
     #[inline]
-    pub(super) unsafe fn give_back(&self) -> Option<Queue<T>> {
+    pub(super) unsafe fn give_back(&self, in_hand: InHand<T>) -> Option<Payloads<T>> {
+        // SAFETY: the caller holds the role.
+        self.in_hand.with_mut(|slot| unsafe { *slot = Some(in_hand) });
         if self.cas(TAKEN, FREE).is_ok() {
             return None;
         }
@@ -98,25 +120,25 @@ impl<T> Role<T> {
     /// # Safety
     /// As for `give_back`.
     #[cold]
-    unsafe fn give_back_to_others(&self) -> Option<Queue<T>> {
+    unsafe fn give_back_to_others(&self) -> Option<Payloads<T>> {
         if self.cas(AWAITED, FREE).is_ok() {
             self.wake();
             return None;
         }
         // SAFETY: the caller holds the role. It is ending, so nobody takes it any more.
-        let in_hand = unsafe { self.take_queue() };
+        let mut in_hand = unsafe { self.take_in_hand() };
         let before = self.cas(ENDING, ENDED);
         debug_assert_eq!(before, Ok(ENDING), "a role that is taken ends but by its holder");
-        Some(in_hand)
+        Some(in_hand.take())
     }
 
-    /// Ends the role, or makes its holder end it. Returns the queue, with the payloads in hand, if
-    /// this call ended the role.
-    pub(super) fn end(&self) -> Option<Queue<T>> {
+    /// Ends the role, or makes its holder end it. Returns the payloads in hand if this call ended
+    /// the role.
+    pub(super) fn end(&self) -> Option<Payloads<T>> {
         loop {
             if self.cas(FREE, ENDED).is_ok() {
                 // SAFETY: nobody held the role, and nobody can take it any more.
-                return Some(unsafe { self.take_queue() });
+                return Some(unsafe { self.take_in_hand() }.take());
             }
             if self.cas(TAKEN, ENDING).is_ok() {
                 return None;
@@ -134,10 +156,13 @@ impl<T> Role<T> {
     }
 
     /// # Safety
-    /// Nobody else holds the role, or can take it any more.
-    unsafe fn take_queue(&self) -> Queue<T> {
+    /// The caller holds the role, or nobody does and nobody can take it any more; and what was in
+    /// hand has not been taken since it was given back.
+    #[inline]
+    unsafe fn take_in_hand(&self) -> InHand<T> {
         // SAFETY: as the caller promises.
-        self.queue.with_mut(|queue| mem::take(unsafe { &mut *queue }))
+        let in_hand = self.in_hand.with_mut(|slot| unsafe { (*slot).take() });
+        in_hand.expect("it is there while nobody holds the role")
     }
 
     #[inline]
@@ -151,7 +176,11 @@ impl<T> Role<T> {
     /// Wakes all waiters. Each of them waits already, or looks at the state after this takes the
     /// lock.
     fn wake(&self) {
-        drop(self.waiting.lock().expect("nothing panics under this lock"));
+        drop(self.lock());
         self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Line<T>>> {
+        self.line.lock().expect("nothing panics under this lock")
     }
 }

@@ -271,6 +271,7 @@ mod tests {
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
             observer: &Observer::default(),
             stopping: &stopping,
+            watch: None,
         };
         let mut spin = Spin::before(Duration::from_millis(10), 1.0);
         let mover = thread::spawn(move || {

@@ -7,21 +7,24 @@
 use std::mem;
 use std::time::Duration;
 
-use crate::dispatch::Queue;
+use crate::dispatch::InHand;
 use crate::memory::Count;
 use crate::os;
 
 use super::spin::Wait;
 use super::{Reaper, Spin};
 
-/// Serves the shard until the engine stops. The caller holds the shard's role and passes its queue.
+/// Serves the shard until the engine stops, or until another thread has taken the shard over. The
+/// caller holds the shard's role and passes what it has in hand.
 /// There is no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
 /// `spin` says how long before that it waits in user space instead.
-pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>, mut spin: Spin) {
+pub fn run<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, mut spin: Spin) {
     os::ask_for_exact_wakeups();
     let shard = reaper.shard;
     let (mut woken, mut slept_until) = (0, None);
-    while !reaper.is_stopping() {
+    let mut is_first = true;
+    // The first turn has what a takeover left in hand, whatever happens meanwhile.
+    while mem::take(&mut is_first) || !reaper.is_stopping() {
         let now_ns = reaper.clock.now_ns();
         if let Some(ends_ns) = slept_until.take() {
             spin.woke(ends_ns, now_ns);
@@ -29,7 +32,10 @@ pub fn run<T>(reaper: &Reaper<'_, T>, queue: &mut Queue<T>, mut spin: Spin) {
         let now = reaper.scale.floor(now_ns);
         let owner = reaper.lock();
         owner.count(Count::WokeUp, mem::take(&mut woken));
-        let Some(report) = reaper.turn_of(owner, queue, now, usize::MAX) else { return };
+        let Some(report) = reaper.turn_of(owner, in_hand, now, usize::MAX) else { return };
+        if report.taken_over {
+            return;
+        }
         if report.busy || report.collects {
             continue;
         }

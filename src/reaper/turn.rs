@@ -4,28 +4,27 @@
 //! begin(now)        the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
-//! hand_over         the fired payloads, in batches
+//! hand_over         the fired payloads, in batches; first what a takeover left in hand
 //! run_background    a chunk of an eager cascade or of a sweep; only a share if buckets are due
 //! collect           if there is no background work: free a few batches that no reader sees
 //! next_wake         when to come back
 //! ```
 //!
 //! *Owner*: the thread that holds the role of the shard (`ending`). It holds the shard's own lock
-//! during the steps, and releases it while a batch is handed over; others may then close the shard
-//! or sweep in it.
+//! during the steps, and releases it while a batch is handed over; others may then close the shard,
+//! sweep in it, or take the role over (TAKEOVER). A turn that has lost the role touches nothing of
+//! the shard any more.
 //!
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
-use std::mem;
-
-use crate::dispatch::{Handler, Queue};
+use crate::dispatch::{Handler, InHand};
 use crate::entry;
-use crate::memory::{Count, Shared};
+use crate::memory::{Count, Counters, Shared};
 use crate::shard::{BATCH, Owner, Shard};
-use crate::sync::{AtomicBool, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
-use super::Observer;
+use super::{Observer, Watch, handover};
 
 /// A shard and everything else that its turns need.
 pub struct Reaper<'a, T> {
@@ -43,6 +42,8 @@ pub struct Reaper<'a, T> {
     pub observer: &'a Observer,
     /// Raised when the engine stops: see [`Ending`](super::Ending).
     pub stopping: &'a AtomicBool,
+    /// The watch over its tasks, if there is one.
+    pub watch: Option<&'a Watch>,
 }
 
 /// What a turn did, and when the next one is needed.
@@ -56,56 +57,77 @@ pub struct Report {
     pub collects: bool,
     /// When the shard needs its next turn; [`Tick::NEVER`]: when the doorbell rings.
     pub next: Tick,
+    /// Another thread has taken the shard over, and runs its turns.
+    pub taken_over: bool,
+}
+
+/// Why a turn ends before its time, and how many payloads it has fired.
+enum Cut {
+    Stopped(usize),
+    TakenOver(usize),
 }
 
 // === impl Reaper ===
 
 impl<'a, T> Reaper<'a, T> {
-    /// Runs a turn at `now` that fires at most `max_fired` timers. `queue` must be empty, and stays
-    /// empty unless a stop intervenes: then the payloads in it are left for the stopper, and the
-    /// report counts only those that fired. Returns `None` if the shard is closed, or if a stop
-    /// intervened before anything fired.
+    /// Runs a turn at `now` that fires at most `max_fired` timers. What a takeover left in hand
+    /// comes first. Afterwards nothing is in hand unless a stop intervenes: then it is left for the
+    /// stopper, and the report counts only what fired. Returns `None` if the shard is closed, or if
+    /// a stop intervened before anything fired.
     ///
     /// A timer that the turn's own tasks schedule for the present fires in a later turn, so that a
     /// turn ends. The exception is a bucket of the present that is still to be opened, which
     /// happens once in a turn.
-    pub fn turn(&self, queue: &mut Queue<T>, now: Tick, max_fired: usize) -> Option<Report> {
-        self.turn_of(self.lock(), queue, now, max_fired)
+    pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
+        self.turn_of(self.lock(), in_hand, now, max_fired)
     }
 
     /// As [`Reaper::turn`], for a caller that holds the shard's lock.
     pub(super) fn turn_of(
         &self,
         owner: MutexGuard<'a, Owner<T>>,
-        queue: &mut Queue<T>,
+        in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
     ) -> Option<Report> {
         if owner.is_closed() {
+            // A stop came between a takeover and this turn.
+            owner.count(Count::Returned, in_hand.payloads().len() as u64);
             return None;
         }
         let now = self.shard.begin(now);
-        match self.fire_due(owner, queue, now, max_fired) {
-            Ok((owner, fired)) => Some(self.report(owner, now, fired)),
+        let (fired, taken_over) = match self.fire_due(owner, in_hand, now, max_fired) {
+            Ok((owner, fired)) => return Some(self.report(owner, now, fired)),
             // The next turn finds the shard closed.
-            Err(fired) => {
-                (fired > 0).then_some(Report { fired, busy: true, collects: false, next: now })
-            }
-        }
+            Err(Cut::Stopped(fired)) => (fired, false),
+            Err(Cut::TakenOver(fired)) => (fired, true),
+        };
+        let report = Report { fired, busy: true, collects: false, next: now, taken_over };
+        (fired > 0 || taken_over).then_some(report)
     }
 
-    /// Opens the due buckets and hands their payloads over. Returns how many payloads have fired;
-    /// `Err`: a stop intervened.
+    /// To be called by a thread that has taken the role over, before its first turn: from now on,
+    /// it counts for the shard. (The thread before it still counts what it has begun.)
+    pub fn succeed(&self) {
+        let mut owner = self.lock();
+        owner.change_counters(self.shared);
+        owner.count(Count::TakenOver, 1);
+    }
+
+    /// Opens the due buckets and hands their payloads over. Returns how many payloads have fired.
     #[inline(always)]
     fn fire_due(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
-        queue: &mut Queue<T>,
+        in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), usize> {
-        self.shard.read_notices(&mut owner);
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         let mut fired = 0;
+        if !in_hand.payloads().is_empty() {
+            (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
+        }
+        self.shard.read_notices(&mut owner);
         let mut opened = None;
         while fired + owner.batch().len() < max_fired {
             if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
@@ -116,10 +138,10 @@ impl<'a, T> Reaper<'a, T> {
             }
             self.shard.flush(&mut owner, self.shared, BATCH.min(max_fired - fired));
             if owner.batch().len() >= BATCH {
-                (owner, fired) = self.hand_over(owner, queue, opened, fired)?;
+                (owner, fired) = self.hand_over(owner, in_hand, opened, fired)?;
             }
         }
-        self.hand_over(owner, queue, opened, fired)
+        self.hand_over(owner, in_hand, opened, fired)
     }
 
     /// Whether the engine is stopping, so that no payload is handed over any more.
@@ -153,41 +175,81 @@ impl<'a, T> Reaper<'a, T> {
             self.look_whether_caught_up(next);
         }
         let collects = !busy && (entry::collect() | self.shared.trim());
-        Report { fired, busy, collects, next }
+        Report { fired, busy, collects, next, taken_over: false }
     }
 
     /// Hands over the collected payloads, without the shard's lock. The first of them comes from a
     /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
-    /// Returns how many payloads this turn has fired. `Err`: a stop intervened, and may have left
-    /// some in `queue`.
+    /// Returns how many payloads this turn has fired.
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
-        queue: &mut Queue<T>,
+        in_hand: &mut InHand<T>,
         opened: Option<Tick>,
         before: usize,
-    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), usize> {
-        let fired = owner.batch().len();
-        if fired == 0 {
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+        let due = owner.batch().len();
+        if due == 0 {
             return Ok((owner, before));
         }
-        debug_assert!(queue.is_empty(), "what a stop left in hand is not handed over");
-        mem::swap(owner.batch(), queue);
+        in_hand.fill(owner.batch(), opened);
         let counters = owner.counters().clone();
         drop(owner);
-        self.shared.discharge(fired as u64);
-        super::handover::hand_over(self, queue, &counters, opened);
+        self.shared.discharge(due as u64);
+        let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
         let mut owner = self.lock();
-        if fired == BATCH && !owner.is_closed() {
+        if due == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.shared);
         }
-        if !queue.is_empty() {
-            owner.count(Count::Returned, queue.len() as u64);
+        self.end_hand_over(owner, in_hand, fired)
+    }
+
+    /// Hands over what a takeover left in hand.
+    #[cold]
+    fn hand_over_rest(
+        &self,
+        owner: MutexGuard<'a, Owner<T>>,
+        in_hand: &mut InHand<T>,
+        max_fired: usize,
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+        let counters = owner.counters().clone();
+        drop(owner);
+        let fired = self.pass_on(in_hand, counters, max_fired, 0)?;
+        self.end_hand_over(self.lock(), in_hand, fired)
+    }
+
+    /// Gives at most `at_most` of the payloads in hand to the handler. Returns how many have fired.
+    fn pass_on(
+        &self,
+        in_hand: &mut InHand<T>,
+        counters: Arc<Counters>,
+        at_most: usize,
+        before: usize,
+    ) -> Result<usize, Cut> {
+        let fired = handover::hand_over(self, in_hand, &counters, at_most);
+        if in_hand.close().is_err() {
+            self.shared.end_counting(&counters, self.shard.index());
+            return Err(Cut::TakenOver(before + fired));
         }
-        if owner.is_closed() || !queue.is_empty() {
-            return Err(before + fired - queue.len());
+        Ok(fired)
+    }
+
+    /// The end of a hand-over that was not taken over. Payloads are left in hand if a stop
+    /// intervened, or if there were more than may fire.
+    fn end_hand_over(
+        &self,
+        owner: MutexGuard<'a, Owner<T>>,
+        in_hand: &InHand<T>,
+        fired: usize,
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+        let left = in_hand.payloads().len();
+        if self.is_stopping() && left > 0 {
+            owner.count(Count::Returned, left as u64);
         }
-        Ok((owner, before + fired))
+        if owner.is_closed() || self.is_stopping() && left > 0 {
+            return Err(Cut::Stopped(fired));
+        }
+        Ok((owner, fired))
     }
 
     /// Time has passed during the turn. The shard is on time again only if nothing has become due

@@ -233,7 +233,7 @@ impl<T> Owner<T> {
         deadline: Tick,
         taken: Taken<T>,
     ) {
-        self.batch.push_back((deadline, taken.payload));
+        self.batch.push((deadline, taken.payload));
         if taken.mine {
             // SAFETY: no handle is left, so it is held here alone, and the payload is out.
             unsafe { self.free_list.put(shared, entry) };

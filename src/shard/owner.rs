@@ -5,7 +5,7 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::dispatch::Queue;
+use crate::dispatch::Payloads;
 use crate::entry::Entry;
 use crate::inbox::{At, Hand};
 use crate::memory::depot::Magazine;
@@ -40,7 +40,7 @@ pub struct Owner<T> {
     pub(super) free_list: FreeList<T>,
     pub(super) counters: Arc<Counters>,
     /// Payloads that are due and not yet handed over.
-    pub(super) batch: Queue<T>,
+    pub(super) batch: Payloads<T>,
     pub(super) closed: bool,
     /// Which lane is next.
     turn: usize,
@@ -73,7 +73,7 @@ impl<T> Owner<T> {
             closed: false,
             free_list: FreeList::new(shared),
             counters: shared.all_counters.claim(),
-            batch: Queue::new(),
+            batch: Payloads::new(),
             turn: 0,
             #[cfg(test)]
             visits: 0,
@@ -81,7 +81,7 @@ impl<T> Owner<T> {
     }
 
     /// Payloads that are due and wait to be handed over.
-    pub fn batch(&mut self) -> &mut Queue<T> {
+    pub fn batch(&mut self) -> &mut Payloads<T> {
         &mut self.batch
     }
 
@@ -120,6 +120,11 @@ impl<T> Owner<T> {
     /// The owner's counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Gives the owner new counters. The thread that has the old ones hands them back.
+    pub fn change_counters(&mut self, shared: &Shared<T>) {
+        self.counters = shared.all_counters.claim();
     }
 
     /// Adds to one of the owner's counters.

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 20] = [
+const HANDSHAKES: [&str; 21] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -19,6 +19,7 @@ const HANDSHAKES: [&str; 20] = [
     "PUBLISHED",
     "STOP",
     "SWEEP",
+    "TAKEOVER",
     "TWIN",
     "COUNTERS",
     "DISMANTLE",

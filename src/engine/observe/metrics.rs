@@ -35,6 +35,7 @@ use super::Stats;
 /// | `tickless_tasks_panicked_total` | counter | tasks | [`Stats::panicked`] |
 /// | `tickless_tasks_slow_total` | counter | tasks | [`Stats::slow`] |
 /// | `tickless_saturations_total` | counter | times | [`Stats::saturations`] |
+/// | `tickless_takeovers_total` | counter | times | [`Stats::takeovers`] |
 /// | `tickless_wake_ups_total` | counter | times | [`Stats::wake_ups`] |
 /// | `tickless_timers_pending` | gauge | timers | [`Stats::pending`] |
 /// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
@@ -95,7 +96,7 @@ type ReadGauge = fn(&Stats, &[Watched]) -> f64;
 struct Watched(Arc<[Observer]>, usize);
 
 /// Each counter's name, its description, and how to read it.
-const COUNTERS: [(&str, &str, ReadCounter); 11] = [
+const COUNTERS: [(&str, &str, ReadCounter); 12] = [
     ("tickless_timers_scheduled_total", "Timers scheduled.", |s| s.scheduled),
     ("tickless_timers_seated_total", "Timers scheduled in a cancelled one's seat.", |s| s.seated),
     ("tickless_timers_cancelled_total", "Timers cancelled before they fired.", |s| s.cancelled),
@@ -106,6 +107,7 @@ const COUNTERS: [(&str, &str, ReadCounter); 11] = [
     ("tickless_tasks_panicked_total", "Tasks that panicked.", |s| s.panicked),
     ("tickless_tasks_slow_total", "Tasks slower than the threshold.", |s| s.slow),
     ("tickless_saturations_total", "Times that a shard became saturated.", |s| s.saturations),
+    ("tickless_takeovers_total", "Shards taken over from a stuck task.", |s| s.takeovers),
     ("tickless_wake_ups_total", "Times that a reaper woke up.", |s| s.wake_ups),
 ];
 

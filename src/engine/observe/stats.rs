@@ -61,6 +61,9 @@ pub struct Stats {
     /// Times that a shard became saturated:
     /// [`Builder::saturation`](crate::Builder::saturation).
     pub saturations: u64,
+    /// Times that a shard was taken over from a task that kept it for too long:
+    /// [`Builder::takeover`](crate::Builder::takeover).
+    pub takeovers: u64,
     /// Shards that are saturated now.
     pub saturated: usize,
     /// Times that a reaper's thread woke up.
@@ -89,6 +92,7 @@ impl Stats {
             panicked: sums.get(Count::Panicked),
             slow: sums.get(Count::Slow),
             saturations: sums.get(Count::Saturated),
+            takeovers: sums.get(Count::TakenOver),
             saturated: observers().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(observers().map(Observer::lateness)),
@@ -118,6 +122,7 @@ impl fmt::Display for Stats {
             ("woke up", self.wake_ups),
             ("became saturated", self.saturations),
             ("- and are now", self.saturated as u64),
+            ("taken over", self.takeovers),
         ];
         let reapers = table(["reapers", "count"], reapers.map(row));
         let Lateness { count, p50, p99, p999, max } = self.lateness;

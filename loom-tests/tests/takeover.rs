@@ -1,0 +1,119 @@
+//! TAKEOVER: another thread takes the role of a shard from a thread that is busy with a task.
+//!
+//! Who races: a turn that hands payloads over, one or two threads that take over, stoppers, and a
+//! thread that waits for the role. Asserted: each payload is handed over or returned exactly once
+//! (the ledger's account), whoever has it; the handler is there while anybody may look at it;
+//! counters have one writer at a time; every stopper gets to the end.
+
+use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
+use tickless::reaper::Ending;
+use tickless::sync::{Arc, UnsafeCell, thread};
+
+/// A world with so many timers that are due at 1, of which the reaper knows.
+fn with_due(timers: usize) -> Arc<World> {
+    let world = World::new(wheel(2, 1));
+    let mut hand = Hand::new(&world);
+    (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
+    world.turn(0);
+    world
+}
+
+#[test]
+fn each_payload_runs_once_whoever_hands_it_over() {
+    check(3, || {
+        let world = with_due(3);
+        let taker = on_thread(&world, |world| world.take_over(1));
+        let report = world.turn(1).unwrap();
+        let is_taken_over = taker.join().unwrap();
+        assert_eq!(report.taken_over, is_taken_over);
+        assert!((0..3).all(has_run));
+        // The shard is as it was: others take turns.
+        let mut hand = Hand::new(&world);
+        let id = hand.schedule_detached(2, 1).unwrap();
+        world.turn_until_idle(2);
+        assert!(has_run(id));
+    });
+}
+
+#[test]
+fn of_two_who_take_over_each_gets_what_the_one_before_left() {
+    check(2, || {
+        let world = with_due(3);
+        let takers = [(); 2].map(|()| on_thread(&world, |world| world.take_over(1)));
+        world.turn(1);
+        takers.into_iter().for_each(|taker| _ = taker.join().unwrap());
+        assert!((0..3).all(has_run));
+    });
+}
+
+#[test]
+fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
+    check(2, || {
+        let world = with_due(2);
+        let taker = on_thread(&world, |world| world.take_over(1));
+        let stopper = on_thread(&world, World::stop);
+        world.turn(1);
+        let returned = stopper.join().unwrap();
+        taker.join().unwrap();
+        assert_eq!([0, 1].into_iter().filter(|&id| !has_run(id)).count(), returned);
+    });
+}
+
+#[test]
+fn who_waits_for_the_role_gets_it_from_the_one_that_took_it_over() {
+    check(2, || {
+        let world = with_due(2);
+        let taker = on_thread(&world, |world| world.take_over(1));
+        let waiting = on_thread(&world, |world| world.turn(1).is_some());
+        world.turn(1);
+        taker.join().unwrap();
+        assert!(waiting.join().unwrap());
+        assert!([0, 1].into_iter().all(has_run));
+    });
+}
+
+/// A handler that is looked at while payloads are handed over, and written to when it is dropped.
+struct Watched(UnsafeCell<()>);
+
+// SAFETY: that all looks come before its end is what the model shows.
+unsafe impl Sync for Watched {}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+type Watching = Ending<Payload, Watched>;
+
+/// A hand-over that takes a while: the handler is looked at when it begins and when it ends.
+fn hand_over(ending: &Watching) {
+    let Some(mut role) = ending.take(0) else { return };
+    let (handler, in_hand) = role.parts();
+    in_hand.open(1, 0);
+    handler.0.with(|_| ());
+    let is_taken_over = in_hand.close().is_err();
+    handler.0.with(|_| ());
+    assert_eq!(role.is_taken_over(), is_taken_over);
+}
+
+#[test]
+fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
+    check(3, || {
+        let world = World::new(wheel(2, 1));
+        let ending = Arc::new(Ending::new(1, Watched(UnsafeCell::new(()))));
+        let [holder, taker] = [ending.clone(), ending.clone()];
+        let holder = thread::spawn(move || hand_over(&holder));
+        let taker = thread::spawn(move || {
+            let seen = taker.progress(0).map(|(seen, _)| seen);
+            if let Some(mut role) = seen.and_then(|seen| taker.take_over(0, seen)) {
+                role.parts().0.0.with(|_| ());
+            }
+        });
+        // The role is all that counts here: there is no shard to close.
+        ending.stop(&[], &world.shared);
+        assert!(ending.wait(None) && ending.roles_left() == 0);
+        holder.join().unwrap();
+        taker.join().unwrap();
+    });
+}

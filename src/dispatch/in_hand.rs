@@ -1,0 +1,303 @@
+//! The payloads that a reaper hands over: who takes the next one, and who takes the rest away.
+//!
+//! ```text
+//!            63      34      33        32      31 .. 0
+//!  word    ┌───────────┬───────────┬────────┬──────────┐
+//!          │ hand-over │ taken over│ closed │ claimed  │
+//!          └───────────┴───────────┴────────┴──────────┘
+//! ```
+//!
+//! A handler claims payloads one by one, each by adding one to the word. While a payload runs,
+//! another thread may *take over*: one CAS from the word that it has looked at. It then has the
+//! payloads that were not claimed, and the handler that is still busy with an earlier one gets no
+//! more.
+//!
+//! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
+//! over through the [`Line`].
+//!
+//! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes.
+//! No payload is claimed after the takeover. Only an open line can be taken over, and once.
+//!
+//! *Orderings*: TAKEOVER. `open` publishes the payloads by a Release store. Claims are RMWs of the
+//! same word, so they continue its release sequence, and the Acquire of the CAS that takes over
+//! pairs with the store. A claim and the close need no ordering of their own: what they decide is
+//! decided by the order of the word's changes, and the rest is the same thread's.
+//!
+//! *Tested by*: `loom-tests/tests/takeover.rs`.
+
+use crate::sync::{Arc, AtomicU64, Counter, Ordering, UnsafeCell};
+use crate::time::Tick;
+
+/// Due payloads with their deadlines, as the reaper collects them.
+#[doc(hidden)]
+pub type Payloads<T> = Vec<(Tick, T)>;
+
+const CLAIMED: u64 = CLOSED - 1;
+const CLOSED: u64 = 1 << 32;
+const TAKEN_OVER: u64 = 1 << 33;
+/// One hand-over. (The number returns after 2^30 of them, during one look of a watcher.)
+const ONE: u64 = 1 << 34;
+
+/// The holder's end of the payloads in hand.
+pub struct InHand<T> {
+    line: Arc<Line<T>>,
+}
+
+/// The end of the payloads in hand that other threads see.
+pub struct Line<T> {
+    word: AtomicU64,
+    /// When the hand-over began, by the engine's clock. For watchers.
+    since_ns: Counter,
+    waiting: UnsafeCell<Waiting<T>>,
+}
+
+/// The payloads of a line. While it is open, they are only read, and each by one thread.
+struct Waiting<T> {
+    /// While the line is open, its length is zero, and the payloads are behind it.
+    payloads: Payloads<T>,
+    /// How many payloads there are behind it.
+    hidden: usize,
+    /// How many of them may be claimed.
+    open: usize,
+    /// When the bucket of the first one was due to open.
+    opened: Option<Tick>,
+}
+
+/// How far a hand-over had come when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(u64);
+
+/// Another thread has taken the shard over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenOver;
+
+// SAFETY: a payload that is moved out of a line is moved by one thread, which the word decides, and
+// payloads may be sent. Nothing else of a line is changed while others may read it.
+unsafe impl<T: Send> Sync for Line<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Line<T> {}
+
+// === impl InHand ===
+
+impl<T> InHand<T> {
+    /// No payload.
+    pub fn new() -> InHand<T> {
+        InHand::with(Payloads::new(), None)
+    }
+
+    fn with(payloads: Payloads<T>, opened: Option<Tick>) -> InHand<T> {
+        let waiting = Waiting { payloads, hidden: 0, open: 0, opened };
+        InHand {
+            line: Arc::new(Line {
+                word: AtomicU64::new(CLOSED),
+                since_ns: Counter::new(0),
+                waiting: UnsafeCell::new(waiting),
+            }),
+        }
+    }
+
+    /// The end for other threads.
+    pub fn line(&self) -> &Arc<Line<T>> {
+        &self.line
+    }
+
+    /// Puts the collected payloads in hand, and leaves `batch` empty, with memory from before. The
+    /// first of them comes from a bucket that was due to open at `opened`.
+    #[inline]
+    pub fn fill(&mut self, batch: &mut Payloads<T>, opened: Option<Tick>) {
+        self.change(|waiting| {
+            debug_assert!(waiting.payloads.is_empty(), "what a stop left is not handed over");
+            std::mem::swap(&mut waiting.payloads, batch);
+            waiting.opened = opened;
+        });
+    }
+
+    /// Begins a hand-over at `now_ns`: at most `at_most` payloads can be claimed now.
+    #[inline]
+    pub fn open(&mut self, at_most: usize, now_ns: u64) -> &Line<T> {
+        self.change(|waiting| {
+            waiting.hidden = waiting.payloads.len();
+            waiting.open = waiting.hidden.min(at_most);
+            // SAFETY: the payloads are still there, and `close` shows those that are left.
+            unsafe { waiting.payloads.set_len(0) };
+        });
+        // ORDER: Relaxed - a number for reports.
+        self.line.since_ns.store(now_ns, Ordering::Relaxed);
+        // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
+        let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
+        // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
+        self.line.word.store(before.wrapping_add(ONE), Ordering::Release);
+        &self.line
+    }
+
+    /// Ends the hand-over. What was not claimed is in hand as before.
+    ///
+    /// # Errors
+    /// Another thread has taken over, and has what was not claimed.
+    #[inline]
+    pub fn close(&mut self) -> Result<(), TakenOver> {
+        // ORDER(TAKEOVER): Relaxed - it comes before or after a takeover; see the header.
+        let before = self.line.word.fetch_or(CLOSED, Ordering::Relaxed);
+        if before & TAKEN_OVER != 0 {
+            return Err(TakenOver);
+        }
+        self.change(|waiting| {
+            let claimed = waiting.open.min((before & CLAIMED) as usize);
+            let left = waiting.hidden - claimed;
+            if left > 0 {
+                // SAFETY: the payloads up to `claimed` were moved out, and the rest are moved to
+                // the front; no other thread looks at a closed line.
+                unsafe {
+                    let first = waiting.payloads.as_mut_ptr();
+                    first.copy_from(first.add(claimed), left);
+                }
+            }
+            // SAFETY: so many payloads are at the front.
+            unsafe { waiting.payloads.set_len(left) };
+            waiting.hidden = 0;
+        });
+        Ok(())
+    }
+
+    /// Whether another thread has taken over what was in this hand.
+    #[inline]
+    pub fn is_taken_over(&self) -> bool {
+        // ORDER(TAKEOVER): Relaxed - asked after `close`, which decided it.
+        self.line.word.load(Ordering::Relaxed) & TAKEN_OVER != 0
+    }
+
+    /// The payloads in hand. The line must be closed.
+    #[inline]
+    pub fn payloads(&self) -> &Payloads<T> {
+        // SAFETY: this is the holder, and only the holder changes the payloads of a closed line.
+        self.line.waiting.with(|waiting| unsafe { &(*waiting).payloads })
+    }
+
+    /// When the bucket of the first payload was due to open.
+    pub fn opened(&self) -> Option<Tick> {
+        // SAFETY: as in `payloads`.
+        self.line.waiting.with(|waiting| unsafe { (*waiting).opened })
+    }
+
+    /// Takes all payloads. The line must be closed.
+    pub fn take(&mut self) -> Payloads<T> {
+        self.change(|waiting| std::mem::take(&mut waiting.payloads))
+    }
+
+    /// Changes the payloads of a closed line.
+    #[inline]
+    fn change<R>(&mut self, f: impl FnOnce(&mut Waiting<T>) -> R) -> R {
+        // ORDER(TAKEOVER): Relaxed - only the holder opens and closes the line.
+        debug_assert!(self.line.word.load(Ordering::Relaxed) & CLOSED != 0, "it is open");
+        // SAFETY: this is the only holder, and other threads look at open lines only.
+        self.line.waiting.with_mut(|waiting| f(unsafe { &mut *waiting }))
+    }
+}
+
+impl<T> Default for InHand<T> {
+    fn default() -> InHand<T> {
+        InHand::new()
+    }
+}
+
+debug! { impl[T] InHand[T] { line } }
+
+// === impl Line ===
+
+impl<T> Line<T> {
+    /// Claims the next payload. For the handler of the hand-over under way.
+    #[inline]
+    pub(crate) fn claim(&self) -> Option<(Tick, T)> {
+        // ORDER(TAKEOVER): Relaxed - see the header.
+        let at = self.word.fetch_add(1, Ordering::Relaxed) & (ONE - 1);
+        // SAFETY: the line is open or taken over, so nobody changes this.
+        let open = self.waiting.with(|waiting| unsafe { (*waiting).open });
+        if at >= open as u64 {
+            self.unclaim();
+            return None;
+        }
+        // SAFETY: this number was given out once, and no takeover came before.
+        Some(self.waiting.with(|waiting| unsafe { (*waiting).payload(at as usize) }))
+    }
+
+    /// Takes a claim back that found nothing, so that a handler may ask for ever.
+    #[cold]
+    fn unclaim(&self) {
+        // ORDER(TAKEOVER): Relaxed - as in `claim`.
+        self.word.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many payloads can still be claimed. For the handler of the hand-over under way.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        // ORDER(TAKEOVER): Relaxed - a takeover may come at any time.
+        let claimed = self.word.load(Ordering::Relaxed) & (ONE - 1);
+        // SAFETY: as in `claim`.
+        let open = self.waiting.with(|waiting| unsafe { (*waiting).open });
+        (open as u64).saturating_sub(claimed) as usize
+    }
+
+    /// How many payloads the handler of the last hand-over has claimed.
+    pub(crate) fn claimed(&self) -> usize {
+        // ORDER(TAKEOVER): Relaxed - asked by the thread that claims.
+        let claimed = self.word.load(Ordering::Relaxed) & CLAIMED;
+        // SAFETY: as in `claim`.
+        self.waiting.with(|waiting| unsafe { (*waiting).open }).min(claimed as usize)
+    }
+
+    /// How far the hand-over under way has come. `None`: there is none.
+    #[inline]
+    pub fn progress(&self) -> Option<Progress> {
+        // ORDER(TAKEOVER): Relaxed - `take_over` looks again.
+        let word = self.word.load(Ordering::Relaxed);
+        (word & (CLOSED | TAKEN_OVER) == 0).then_some(Progress(word))
+    }
+
+    /// When the last hand-over began, by the engine's clock.
+    pub fn since_ns(&self) -> u64 {
+        // ORDER: Relaxed - a number for reports.
+        self.since_ns.load(Ordering::Relaxed)
+    }
+
+    /// Takes the payloads over that were not claimed, if the hand-over has not come any further
+    /// than `seen`. The holder has lost the right to hand over. `None`: it has come further.
+    pub(crate) fn take_over(&self, Progress(seen): Progress) -> Option<InHand<T>> {
+        // ORDER(TAKEOVER): Acquire - pairs with the Release in `open`. Relaxed - nothing is read.
+        self.word
+            .compare_exchange(seen, seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        Some(self.waiting.with(|waiting| {
+            // SAFETY: nobody changes the payloads of a line that was taken over.
+            let waiting = unsafe { &*waiting };
+            let claimed = waiting.open.min((seen & CLAIMED) as usize);
+            // SAFETY: nobody else claims these: the CAS came before any further claim.
+            let rest = (claimed..waiting.hidden).map(|at| unsafe { waiting.payload(at) });
+            InHand::with(rest.collect(), waiting.opened)
+        }))
+    }
+}
+
+debug! { impl[T] Line[T] { progress = |this| this.progress() } }
+
+// === impl Waiting ===
+
+impl<T> Waiting<T> {
+    /// Moves a payload of an open line out.
+    ///
+    /// # Safety
+    /// It is there, and is moved out once.
+    #[inline]
+    unsafe fn payload(&self, at: usize) -> (Tick, T) {
+        // SAFETY: as the caller promises; the memory behind the length has the payloads.
+        unsafe { self.payloads.as_ptr().add(at).read() }
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    /// Whether the hand-over has claimed at most one payload: that one has run since the beginning.
+    pub fn is_at_first(self) -> bool {
+        self.0 & CLAIMED <= 1
+    }
+}

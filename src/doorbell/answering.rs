@@ -1,0 +1,60 @@
+//! Which thread answers a doorbell: one of a list, until another one takes the shard over.
+//!
+//! *Owner*: the thread that serves the shard says that it answers; any thread looks.
+//!
+//! *Orderings*: DOORBELL. Who takes a shard over says so first, and then publishes its sleep and
+//! looks for work. A thread that reads the published time (Acquire), or that fences after it has
+//! left its work, either sees the new thread, or its work is seen by it.
+//!
+//! *Tested by*: `loom-tests/tests/takeover.rs`.
+
+use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering, Thread, fence};
+
+/// The threads of an engine that may serve its shards. Each place is filled when its thread starts.
+pub type Threads = Arc<[OnceLock<Thread>]>;
+
+/// The thread that answers a bell, once it is known.
+#[derive(Debug)]
+pub struct Answering {
+    threads: Threads,
+    number: AtomicUsize,
+}
+
+// === impl Answering ===
+
+impl Answering {
+    /// Thread `number` of the list answers.
+    pub fn new(threads: &Threads, number: usize) -> Answering {
+        Answering { threads: threads.clone(), number: AtomicUsize::new(number) }
+    }
+
+    /// Fills the place of the thread that answers.
+    pub(super) fn set(&self, thread: Thread) {
+        // ORDER(DOORBELL): Relaxed - nobody has taken the shard over yet.
+        let place = &self.threads[self.number.load(Ordering::Relaxed)];
+        place.set(thread).expect("a shard has one reaper to begin with");
+    }
+
+    /// Thread `number` answers from now on.
+    pub(super) fn move_to(&self, number: usize) {
+        // ORDER(DOORBELL): Relaxed, Release fence - pairs with the Acquire in `ring_before`: who
+        // reads a time that is published after this sees the thread.
+        self.number.store(number, Ordering::Relaxed);
+        fence(Ordering::Release);
+    }
+
+    /// Ends the present sleep of the thread that answers, or its next one.
+    pub(super) fn unpark(&self) {
+        // ORDER(DOORBELL): Relaxed - see the header.
+        if let Some(thread) = self.threads[self.number.load(Ordering::Relaxed)].get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// A list with one place.
+impl Default for Answering {
+    fn default() -> Answering {
+        Answering::new(&Threads::from([OnceLock::new()]), 0)
+    }
+}

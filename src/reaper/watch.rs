@@ -1,0 +1,143 @@
+//! The watch over reapers that are busy: when somebody looks whether a task takes too long.
+//!
+//! A *watcher* sleeps until a time that it has published. A reaper that begins to hand payloads
+//! over looks at that time, and calls the watcher if it comes too late. So a reaper that never
+//! hands over is not watched, and while reapers are quick the watcher wakes up now and then: at
+//! most once per time that a task may take, and not at all while no timer fires.
+//!
+//! *Owner*: one thread at a time is the watcher; any reaper calls it.
+//!
+//! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
+//! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
+//! lines. Whichever fence comes first, the other side sees: the watcher finds the open line before
+//! it sleeps, or the reaper finds the time.
+//!
+//! *Tested by*: `loom-tests/tests/takeover.rs`.
+
+use std::time::Duration;
+
+use crate::dispatch::Progress;
+use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
+
+/// Until the watcher is called.
+pub const NEVER_NS: u64 = u64::MAX;
+
+/// When the watcher looks next. Times are those of the engine's clock.
+pub struct Watch {
+    /// How long a task may take.
+    after_ns: u64,
+    looks_at_ns: CachePadded<AtomicU64>,
+    /// Ends the watcher's sleep; makes a watcher if there is none.
+    call: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What the watcher remembers of one shard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    seen: Option<Progress>,
+    since_ns: u64,
+}
+
+/// What a look at a shard says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The reaper hands nothing over.
+    Idle,
+    /// It does, and is to be looked at again at this time.
+    Busy(u64),
+    /// It has been in the same place for too long, since this time.
+    Stuck(Progress, u64),
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// A watch over tasks that may take as long as `after`. There is no watcher yet: `call` makes
+    /// one.
+    pub fn new(after: Duration, call: impl Fn() + Send + Sync + 'static) -> Watch {
+        Watch {
+            after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
+            looks_at_ns: CachePadded::new(AtomicU64::new(NEVER_NS)),
+            call: Box::new(call),
+        }
+    }
+
+    /// How long a task may take.
+    pub fn after_ns(&self) -> u64 {
+        self.after_ns
+    }
+
+    /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
+    #[inline]
+    pub(super) fn begun(&self, now_ns: u64) {
+        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
+        fence(Ordering::SeqCst);
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence.
+        if self.looks_at_ns.load(Ordering::Relaxed) > now_ns + self.after_ns + self.after_ns / 2 {
+            self.call_watcher();
+        }
+    }
+
+    #[cold]
+    fn call_watcher(&self) {
+        (self.call)();
+    }
+
+    /// The watcher publishes when it looks next. It looks once more *after* this, and only then
+    /// sleeps.
+    pub fn publish(&self, looks_at_ns: u64) {
+        // ORDER(TAKEOVER): Relaxed, SeqCst fence - pairs with the one in `begun`.
+        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+}
+
+debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
+
+// === impl Look ===
+
+impl Look {
+    /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began. A
+    /// task may take as long as `after_ns`.
+    pub fn at(&mut self, progress: Option<(Progress, u64)>, now_ns: u64, after_ns: u64) -> Found {
+        let Some((seen, begun_ns)) = progress else {
+            self.seen = None;
+            return Found::Idle;
+        };
+        if self.seen != Some(seen) {
+            self.seen = Some(seen);
+            self.since_ns = if seen.is_at_first() { begun_ns.min(now_ns) } else { now_ns };
+        }
+        let due_ns = self.since_ns.saturating_add(after_ns);
+        if now_ns < due_ns { Found::Busy(due_ns) } else { Found::Stuck(seen, self.since_ns) }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::dispatch::InHand;
+    use crate::time::Tick;
+
+    #[test]
+    fn a_reaper_is_stuck_once_it_was_seen_in_one_place_for_as_long_as_a_task_may_take() {
+        let mut in_hand = InHand::new();
+        let line = in_hand.line().clone();
+        let progress = || line.progress().map(|seen| (seen, line.since_ns()));
+        let mut look = Look::default();
+        assert_eq!(look.at(progress(), 0, 10), Found::Idle);
+        in_hand.fill(&mut (0..3).map(|n| (Tick::ZERO, n)).collect(), None);
+        in_hand.open(3, 100);
+        // The first payload has run since the beginning; how long a later one has, nobody knows.
+        assert_eq!(look.at(progress(), 104, 10), Found::Busy(110));
+        line.claim();
+        assert_eq!(look.at(progress(), 106, 10), Found::Busy(110));
+        line.claim();
+        assert_eq!(look.at(progress(), 109, 10), Found::Busy(119));
+        let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
+        assert_eq!(line.take_over(seen).unwrap().take(), [(Tick::ZERO, 2)]);
+        assert_eq!(look.at(progress(), 120, 10), Found::Idle, "nobody takes it twice");
+        assert_eq!(line.claim(), None);
+        assert!(in_hand.close().is_err() && in_hand.is_taken_over());
+    }
+}

@@ -1,0 +1,272 @@
+//! Takeovers: a task that keeps its shard for too long holds nobody up, and nothing is lost or runs
+//! twice.
+
+use std::panic;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickless::sync::Mutex;
+use tickless::{Batch, Builder, Engine};
+
+use crate::planned::{Planned, quietly};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// How long a test waits for what has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn builder(shards: usize) -> Builder {
+    Engine::builder().shards(shards).takeover(MS)
+}
+
+/// Waits until `is_so`.
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it takes too long");
+        thread::sleep(MS / 10);
+    }
+}
+
+/// A task that runs until the sender is dropped; and the receiver of the news that it has begun.
+fn stuck() -> (impl FnOnce() + Send + 'static, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let (release, released) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let task = move || {
+        begin.send(()).unwrap();
+        let _ = released.recv();
+    };
+    (task, release, begun)
+}
+
+#[test]
+fn timers_of_a_shard_fire_while_a_task_is_stuck() {
+    let engine = builder(1).build().unwrap();
+    let (task, release, begun) = stuck();
+    engine.schedule_detached(MS, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let (sender, fired) = mpsc::channel();
+    for delay in 0..50 {
+        let sender = sender.clone();
+        engine.schedule_detached(MS * delay, move || sender.send(delay).unwrap()).unwrap();
+    }
+    let order: Vec<u32> = (0..50).map(|_| fired.recv_timeout(PATIENCE).unwrap()).collect();
+    assert!(order.is_sorted());
+    assert!(engine.stats().takeovers >= 1);
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+    assert_eq!(engine.stats().fired, 51);
+}
+
+#[test]
+fn the_rest_of_a_batch_goes_on_in_order() {
+    let (sender, receiver) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let each = move |n: u32| match n {
+        0 => _ = released.lock().unwrap().recv(),
+        _ => sender.send(n).unwrap(),
+    };
+    let engine = builder(1).build_each(each).unwrap();
+    let at = engine.now() + MS * 20;
+    for n in 0..600 {
+        engine.schedule_detached(at, n).unwrap();
+    }
+    let rest: Vec<u32> = (1..600).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
+    let mut sorted = rest.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (1..600).collect::<Vec<u32>>());
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+}
+
+#[test]
+fn with_a_task_stuck_on_each_shard_all_others_fire() {
+    const SHARDS: usize = 4;
+    let engine = builder(SHARDS).build().unwrap();
+    let begun = Arc::new(Barrier::new(SHARDS + 1));
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let threads: Vec<_> = (0..SHARDS)
+        .map(|shard| {
+            let (engine, begun, released) = (engine.clone(), begun.clone(), released.clone());
+            thread::spawn(move || {
+                engine.bind_thread(shard).unwrap();
+                let task = move || {
+                    begun.wait();
+                    let _ = released.lock().unwrap().recv();
+                };
+                engine.schedule_detached(MS, task).unwrap();
+                let (sender, fired) = mpsc::channel();
+                engine.schedule_detached(MS * 20, move || sender.send(()).unwrap()).unwrap();
+                fired.recv_timeout(PATIENCE).unwrap();
+            })
+        })
+        .collect();
+    begun.wait();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(engine.stats().takeovers >= SHARDS as u64);
+    drop(release);
+    engine.stop().unwrap();
+}
+
+#[test]
+fn tasks_may_wait_for_timers_of_their_own_shard() {
+    let engine = builder(1).build().unwrap();
+    let (sender, fired) = mpsc::channel();
+    for _ in 0..5 {
+        let (of_task, sender) = (engine.clone(), sender.clone());
+        let task = move || {
+            let (inner, waited) = mpsc::channel();
+            of_task.schedule_detached(MS * 2, move || inner.send(()).unwrap()).unwrap();
+            waited.recv_timeout(PATIENCE).unwrap();
+            // It may hold the last clone.
+            drop(of_task);
+            sender.send(()).unwrap();
+        };
+        engine.schedule_detached(MS, task).unwrap();
+    }
+    (0..5).for_each(|_| fired.recv_timeout(PATIENCE).unwrap());
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
+    struct Handler(Arc<AtomicUsize>, Mutex<mpsc::Receiver<()>>, mpsc::Sender<u32>);
+    impl tickless::Handler<u32> for Handler {
+        fn fire(&self, batch: Batch<'_, u32>) {
+            for n in batch {
+                self.2.send(n).unwrap();
+                if n == 0 {
+                    let _ = self.1.lock().unwrap().recv();
+                    assert_eq!(self.0.load(Ordering::Relaxed), 0, "the handler was dropped");
+                }
+            }
+        }
+    }
+    impl Drop for Handler {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (release, released) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
+    let handler = Handler(dropped.clone(), Mutex::new(released), sender);
+    let engine = builder(1).build_with_handler(handler).unwrap();
+    engine.schedule_detached(Duration::ZERO, 0).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
+    until(|| engine.stats().takeovers == 1);
+    engine.schedule_detached(PATIENCE, 9).unwrap();
+    let stopped = engine.stop_within(MS).unwrap();
+    assert_eq!((stopped.returned, stopped.running), (vec![9], 1));
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+    drop(release);
+    assert!(engine.stop().unwrap().is_empty());
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn with_all_spare_threads_stuck_the_rest_waits_until_one_returns() {
+    let engine = builder(1).spares(2).build().unwrap();
+    let stuck: Vec<_> = (0..3)
+        .map(|_| {
+            let (task, release, begun) = stuck();
+            engine.schedule_detached(Duration::ZERO, task).unwrap();
+            begun.recv_timeout(PATIENCE).unwrap();
+            release
+        })
+        .collect();
+    assert_eq!(engine.stats().takeovers, 2);
+    let (sender, fired) = mpsc::channel();
+    engine.schedule_detached(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+    assert!(fired.recv_timeout(MS * 20).is_err(), "nobody is left to take over");
+    // The first to return watches again, and takes the third one's shard over.
+    drop(stuck.into_iter().next());
+    fired.recv_timeout(PATIENCE).unwrap();
+    engine.stop().unwrap();
+}
+
+#[test]
+fn without_takeovers_the_tasks_of_a_shard_do_not_overlap() {
+    let engine = Engine::builder().shards(1).takeover(None).build().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    for _ in 0..5 {
+        let running = running.clone();
+        let task = move || {
+            assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0, "two run at a time");
+            thread::sleep(MS * 8);
+            running.fetch_sub(1, Ordering::Relaxed);
+        };
+        engine.schedule_detached(MS, task).unwrap();
+    }
+    until(|| engine.stats().fired == 5);
+    engine.stop().unwrap();
+    assert_eq!((engine.stats().takeovers, engine.stats().panicked), (0, 0));
+}
+
+#[test]
+fn what_a_task_counts_after_it_lost_its_shard_counts() {
+    quietly();
+    let engine = builder(1).slow_threshold(MS * 2).build().unwrap();
+    let (task, release, begun) = stuck();
+    let task = move || {
+        task();
+        panic::panic_any(Planned);
+    };
+    engine.schedule_detached(Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    until(|| engine.stats().takeovers == 1);
+    thread::sleep(MS * 3);
+    drop(release);
+    until(|| engine.stats().panicked == 1);
+    engine.stop().unwrap();
+    let stats = engine.stats();
+    assert_eq!((stats.fired, stats.slow, stats.pending), (1, 1, 0));
+}
+
+/// Runs tasks of which each tenth is stuck until its shard was taken over, and counts.
+fn many_takeovers(takeovers: u64) {
+    let engine =
+        builder(2).takeover(MS / 10).spares(64).build_each(|task: Task| task.run()).unwrap();
+    let counts: Arc<[AtomicU64]> = (0..10 * takeovers).map(|_| AtomicU64::new(0)).collect();
+    let waits = Arc::new(AtomicU64::new(0));
+    for n in 0..10 * takeovers {
+        let seen = engine.stats().takeovers;
+        let (counts, waits) = (counts.clone(), waits.clone());
+        let task = Task { n, counts, waits };
+        engine.schedule_detached(MS / 10, task).unwrap();
+        if n % 10 == 9 {
+            until(|| engine.stats().takeovers > seen || engine.stats().pending == 0);
+        }
+    }
+    until(|| engine.stats().pending == 0);
+    engine.stop().unwrap();
+    for (n, count) in counts.iter().enumerate() {
+        assert_eq!(count.load(Ordering::Relaxed), 1, "payload {n}");
+    }
+    assert_eq!(engine.stats().fired, 10 * takeovers);
+}
+
+struct Task {
+    n: u64,
+    counts: Arc<[AtomicU64]>,
+    waits: Arc<AtomicU64>,
+}
+
+impl Task {
+    fn run(self) {
+        self.counts[self.n as usize].fetch_add(1, Ordering::Relaxed);
+        if self.n % 10 == 0 {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(MS / 2);
+        }
+    }
+}
+
+#[test]
+fn over_many_takeovers_each_payload_is_handed_over_once() {
+    many_takeovers(crate::common::scaled(400));
+}
