@@ -191,7 +191,7 @@ MUTANTS = {
         [
             (BUCKET, [("self.expiration.store(expiration.get(), Ordering::Release)",
                        "self.expiration.store(expiration.get(), Ordering::Relaxed)")]),
-            (DOORBELL, [("        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
+            (DOORBELL, [("        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Acquire - ordered by the fence",
                          "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")]),
         ],
     ),
@@ -232,7 +232,7 @@ MUTANTS = {
     ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
-        "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
+        "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Acquire - ordered by the fence",
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
         "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
@@ -505,9 +505,23 @@ MUTANTS = {
     "who was taken over gives the role back": (
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),
-    "two owners count in one place": ("takeover", [(TURN, [("        self.lock().change_counters(self.shared);\n", "")])]),
+    "two owners count in one place": ("takeover", [(TURN, [("        owner.change_counters(self.shared);\n", "")])]),
     "what a takeover left is forgotten": (
         "takeover", [(TURN, [("        if !in_hand.payloads().is_empty() {\n", "        if false {\n")])]),
+
+    "a hand-over is not fenced": (
+        "takeover", [("src/reaper/watch.rs", [("        fence(Ordering::SeqCst);\n        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n",
+                                               "        // ORDER(TAKEOVER): Relaxed - ordered by the fence.\n")])]),
+    "a watch is not fenced": (
+        "takeover", [("src/reaper/watch.rs", [("        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
+                                               "        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
+    "who answers is not fenced": (
+        "takeover", [("src/doorbell/answering.rs", [("        fence(Ordering::Release);\n", "")])]),
+    "a time is read Relaxed": (
+        "takeover", [(DOORBELL, [("let word = self.wakes_at.load(Ordering::Acquire);", "let word = self.wakes_at.load(Ordering::Relaxed);")])]),
+    "a ring is not fenced": (
+        "takeover", [(DOORBELL, [("    pub fn ring(&self) {\n        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has\n        // just taken the shard over is rung, or sees what this ring is for.\n        fence(Ordering::SeqCst);\n",
+                                  "    pub fn ring(&self) {\n")])]),
 
     # BLOCK
     **{

@@ -332,7 +332,7 @@ fn as_many_may_be_dead_as_live_and_no_more_while_the_reaper_blocks() {
     const LIVING: u64 = 12_000;
     let _alone = alone();
     let entries_before = live().entries;
-    let engine = build(Engine::builder().shards(1));
+    let engine = build(Engine::builder().shards(1).takeover(None));
     let busy = Busy::new(&engine);
     let far = |n: u64| engine.schedule(30 * HOUR + MS * (n as u32 * 11), || ()).unwrap();
     let living: Vec<Handle> = (0..LIVING).map(far).collect();

@@ -180,7 +180,7 @@ fn every_metric_is_described_and_has_a_unit() {
     let (engine, _clock) = manual(1);
     let _metrics = metrics::with_local_recorder(&recorder, || engine.metrics());
     let all = snapshotter.snapshot().into_vec();
-    assert_eq!(all.len(), 11 + 5 + 1);
+    assert_eq!(all.len(), 12 + 5 + 1);
     for (key, unit, text, _) in all {
         let name = key.key().name();
         let is_time = name.ends_with("_seconds");

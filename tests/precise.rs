@@ -124,7 +124,7 @@ fn a_stop_ends_the_wait_and_returns_what_was_waited_for() {
 
 #[test]
 fn a_precise_timer_is_served_while_an_ordinary_task_blocks() {
-    let engine = Engine::builder().shards(1).precise(0.5).build().unwrap();
+    let engine = Engine::builder().shards(1).precise(0.5).takeover(None).build().unwrap();
     let (sender, fired) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let begun = note(&sender, "blocks");

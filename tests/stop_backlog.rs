@@ -39,6 +39,7 @@ fn threaded(shards: usize, handler: impl Handler<Job> + 'static) -> Engine<Job> 
     Builder::new()
         .tick(Duration::from_micros(10))
         .shards(shards)
+        .takeover(None)
         .build_with_handler(handler)
         .unwrap()
 }

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(1);
 
 fn engine(shards: usize) -> Engine {
-    Engine::builder().shards(shards).build().unwrap()
+    Engine::builder().shards(shards).takeover(None).build().unwrap()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn an_engine_that_somebody_gave_up_waiting_for_is_dropped_without_waiting() {
             drop(payload);
         }
     };
-    let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
+    let engine = Builder::new().shards(1).takeover(None).build_with_handler(handler).unwrap();
     let (told, drops): (Sender<()>, Receiver<()>) = channel();
     for _ in 0..3 {
         engine.schedule_detached(Duration::from_millis(20), Told(told.clone())).unwrap();
@@ -117,7 +117,7 @@ fn a_batch_ends_when_the_engine_is_stopped() {
         let after = (batch.next().is_some(), batch.len(), batch.is_empty());
         report.send((before, after)).unwrap();
     };
-    let engine = Builder::new().shards(1).build_with_handler(handler).unwrap();
+    let engine = Builder::new().shards(1).takeover(None).build_with_handler(handler).unwrap();
     let due = engine.now() + Duration::from_millis(20);
     engine.schedule(due, task).map(drop).unwrap();
     for _ in 0..5 {

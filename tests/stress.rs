@@ -219,7 +219,7 @@ fn while_the_tasks_of_one_shard_block_the_other_goes_on_and_nobody_waits_for_it(
         }
     };
     let builder = Builder::new().shards(2).thread_name("gated").tick(Duration::from_micros(100));
-    let engine = builder.build_with_handler(handler).unwrap();
+    let engine = builder.takeover(None).build_with_handler(handler).unwrap();
     let many = scaled(5000);
     let book = Book::new(1 + 4 * many);
     engine.bind_thread(0).unwrap();

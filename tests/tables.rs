@@ -170,6 +170,7 @@ fn statistics_are_printed_as_tables() {
         "woke up               0",
         "became saturated      1",
         "- and are now         0",
+        "taken over            0",
         "",
         "lateness   at most",
         "of 50 %    1.099s",

@@ -57,7 +57,7 @@ fn threads_of(name: &str) -> Vec<String> {
 
 #[test]
 fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
-    let builder = Engine::builder().shards(2).thread_name("exactly");
+    let builder = Engine::builder().shards(2).thread_name("exactly").takeover(None);
     let engine = builder.clone().build().unwrap();
     engine.schedule_detached(When::after(Duration::ZERO).precise(), || ()).unwrap();
     assert_eq!(threads_of("exactly"), ["exactly-0", "exactly-1"]);

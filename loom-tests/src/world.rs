@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell};
+use tickless::doorbell::{Bell, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
@@ -202,6 +202,34 @@ impl World {
 
     /// The same, by a reaper that waits in user space as `spin` says.
     fn serve_with(&self, wanted: &[u64], spin: Spin) {
+        if let Some(role) = self.ending.take(0) {
+            self.serve_in(role, wanted, spin);
+        }
+    }
+
+    /// Takes the shard over from a hand-over under way, and serves it as [`World::serve`] does, in
+    /// a thread that is number `number` of `threads`.
+    pub fn succeed_in_thread(
+        self: &Arc<World>,
+        threads: &Threads,
+        number: usize,
+        wanted: Vec<u64>,
+    ) -> JoinHandle<()> {
+        let world = self.clone();
+        let reaper = thread::spawn(move || {
+            let (seen, _) = world.ending.progress(0).expect("a hand-over is under way");
+            // Unless a stop came first.
+            let Some(role) = world.ending.take_over(0, seen) else { return };
+            world.shard.doorbell().move_to(number);
+            let handler = |batch: Batch<'_, Payload>| drop(batch);
+            world.reaper(&handler).succeed();
+            world.serve_in(role, &wanted, Spin::NEVER);
+        });
+        threads[number].set(reaper.thread().clone()).expect("each place is filled once");
+        reaper
+    }
+
+    fn serve_in(&self, mut role: Turns<'_, Payload, Handler>, wanted: &[u64], spin: Spin) {
         let missing = Counter::new((1 << wanted.len()) - 1);
         let done = AtomicBool::new(false);
         let handler = |batch: Batch<'_, Payload>| {
@@ -218,7 +246,6 @@ impl World {
                 done.store(true, Ordering::Relaxed);
             }
         };
-        let Some(mut role) = self.ending.take(0) else { return };
         let in_hand = self.in_hand(&mut role);
         match wanted {
             [] => run(&self.reaper(&handler), in_hand, spin),

@@ -3,11 +3,17 @@
 //! Who races: a turn that hands payloads over, one or two threads that take over, stoppers, and a
 //! thread that waits for the role. Asserted: each payload is handed over or returned exactly once
 //! (the ledger's account), whoever has it; the handler is there while anybody may look at it;
-//! counters have one writer at a time; every stopper gets to the end.
+//! counters have one writer at a time; every stopper gets to the end; whoever took a shard over is
+//! woken; and no hand-over goes unwatched.
+
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
-use tickless::reaper::Ending;
-use tickless::sync::{Arc, UnsafeCell, thread};
+use tickless::dispatch::InHand;
+use tickless::doorbell::{Answering, Bell, Threads};
+use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
+use tickless::sync::{Arc, Condvar, Mutex, UnsafeCell, thread, wait};
 
 /// A world with so many timers that are due at 1, of which the reaper knows.
 fn with_due(timers: usize) -> Arc<World> {
@@ -115,5 +121,77 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
         assert!(ending.wait(None) && ending.roles_left() == 0);
         holder.join().unwrap();
         taker.join().unwrap();
+    });
+}
+
+/// A world in whose shard a hand-over begins that never comes further, and the threads that may
+/// serve it. No thread answers the bell but one that takes over.
+fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
+    let threads: Threads = [const { OnceLock::new() }; 2].into();
+    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
+    world.make_levels();
+    let mut role: Turns<'_, _, _> = world.ending.take(0).unwrap();
+    role.parts().1.open(1, 0);
+    end(&world, &threads);
+    let is_taken_over = role.parts().1.close().is_err();
+    assert!(is_taken_over || world.ending.is_stopping());
+}
+
+#[test]
+fn who_took_a_shard_over_is_woken_for_a_timer() {
+    check(3, || {
+        with_a_stuck_task(|world, threads| {
+            let mut hand = Hand::new(world);
+            let reaper = world.succeed_in_thread(threads, 1, vec![0]);
+            hand.schedule_detached(0, 0).unwrap();
+            reaper.join().unwrap();
+            assert!(has_run(0));
+        });
+    });
+}
+
+#[test]
+fn who_took_a_shard_over_is_woken_for_a_stop() {
+    check(3, || {
+        with_a_stuck_task(|world, threads| {
+            let reaper = world.succeed_in_thread(threads, 1, vec![]);
+            world.stop_at_once();
+            reaper.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_hand_over_finds_the_watcher_or_is_found() {
+    check(3, || {
+        let called = Arc::new((Mutex::new(false), Condvar::new()));
+        let watch = {
+            let called = called.clone();
+            Arc::new(Watch::new(Duration::from_nanos(1), move || {
+                *called.0.lock().unwrap() = true;
+                called.1.notify_all();
+            }))
+        };
+        watch.publish(0);
+        let mut in_hand = InHand::<u8>::new();
+        let line = in_hand.line().clone();
+        let watcher = {
+            let (watch, line, called) = (watch.clone(), line.clone(), called.clone());
+            thread::spawn(move || {
+                watch.publish(NEVER_NS);
+                if line.progress().is_none() {
+                    let mut guard = called.0.lock().unwrap();
+                    while !*guard {
+                        guard = wait(&called.1, &called.0, guard);
+                    }
+                    drop(guard);
+                    assert!(line.progress().is_some(), "it is called for nothing");
+                }
+            })
+        };
+        in_hand.open(1, 0);
+        watch.begun(0);
+        watcher.join().unwrap();
+        in_hand.close().unwrap();
     });
 }

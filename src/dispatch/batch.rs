@@ -129,6 +129,12 @@ impl<'a, T> Batch<'a, T> {
         }
     }
 
+    /// The handler waits for others, as it was told to, until this is called with `false`: the
+    /// shard is not taken over meanwhile.
+    pub(super) fn waits(&self, is_waiting: bool) {
+        self.line.waits((!is_waiting).then(|| self.clock.now_ns()));
+    }
+
     #[inline]
     fn pop(&mut self) -> Option<(Tick, T)> {
         if self.stopwatch.is_some() { self.pop_watched() } else { self.take_next() }

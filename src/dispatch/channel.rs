@@ -153,12 +153,17 @@ impl<T> Channel<Due<T>> {
 
 impl<T: Send> Handler<T> for Channel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
+        // No code of the user runs here, so only full channels keep the shard. And two reapers that
+        // send at a time would not keep to the order.
+        batch.waits(true);
         self.send_all(batch);
     }
 }
 
 impl<T: Send> Handler<T> for DueChannel<T> {
     fn fire(&self, mut batch: Batch<'_, T>) {
+        // As above.
+        batch.waits(true);
         self.0.send_all(iter::from_fn(|| batch.next_due()));
     }
 }

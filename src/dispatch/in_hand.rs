@@ -38,6 +38,9 @@ const TAKEN_OVER: u64 = 1 << 33;
 /// One hand-over. (The number returns after 2^30 of them, during one look of a watcher.)
 const ONE: u64 = 1 << 34;
 
+/// In place of the time at which a hand-over began: the handler waits for others.
+const PATIENT: u64 = u64::MAX;
+
 /// The holder's end of the payloads in hand.
 pub struct InHand<T> {
     line: Arc<Line<T>>,
@@ -46,7 +49,7 @@ pub struct InHand<T> {
 /// The end of the payloads in hand that other threads see.
 pub struct Line<T> {
     word: AtomicU64,
-    /// When the hand-over began, by the engine's clock. For watchers.
+    /// When the hand-over began, by the engine's clock, or [`PATIENT`].
     since_ns: Counter,
     waiting: UnsafeCell<Waiting<T>>,
 }
@@ -121,7 +124,7 @@ impl<T> InHand<T> {
             // SAFETY: the payloads are still there, and `close` shows those that are left.
             unsafe { waiting.payloads.set_len(0) };
         });
-        // ORDER: Relaxed - a number for reports.
+        // ORDER: Relaxed - a number for watchers.
         self.line.since_ns.store(now_ns, Ordering::Relaxed);
         // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
@@ -253,10 +256,17 @@ impl<T> Line<T> {
         (word & (CLOSED | TAKEN_OVER) == 0).then_some(Progress(word))
     }
 
-    /// When the last hand-over began, by the engine's clock.
-    pub fn since_ns(&self) -> u64 {
-        // ORDER: Relaxed - a number for reports.
-        self.since_ns.load(Ordering::Relaxed)
+    /// When the last hand-over began, by the engine's clock. `None`: its handler waits for others,
+    /// as it was told to.
+    pub fn since_ns(&self) -> Option<u64> {
+        // ORDER: Relaxed - a number for watchers.
+        Some(self.since_ns.load(Ordering::Relaxed)).filter(|&since_ns| since_ns != PATIENT)
+    }
+
+    /// The handler waits for others, as it was told to, until this is called with the present time.
+    pub(crate) fn waits(&self, until_ns: Option<u64>) {
+        // ORDER: Relaxed - as in `since_ns`.
+        self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further

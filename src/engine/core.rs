@@ -72,6 +72,22 @@ impl<T> Core<T> {
         iter::once(self).chain(self.precise.as_deref())
     }
 
+    /// The core that a shard of the engine belongs to, and the shard's number there: that of precise
+    /// timers is the last. `None`: there is no such shard.
+    #[inline]
+    pub(super) fn find(&self, shard: usize) -> Option<(&Core<T>, usize)> {
+        if shard < self.shards.len() {
+            return Some((self, shard));
+        }
+        let precise = self.precise.as_deref().filter(|_| shard == self.shards.len())?;
+        Some((precise, 0))
+    }
+
+    /// The same for a shard that exists.
+    pub(super) fn part(&self, shard: usize) -> (&Core<T>, usize) {
+        self.find(shard).expect("an engine knows its shards")
+    }
+
     /// The engine, as a party whose end waits for threads.
     pub(super) fn party(&self) -> Party {
         Party::Engine(self.party)

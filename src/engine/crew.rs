@@ -272,14 +272,6 @@ impl<T: Send + 'static> Core<T> {
         }
         Ok(until_ns)
     }
-
-    /// The core that a shard of the engine belongs to, and the shard's number there.
-    fn part(&self, shard: usize) -> (&Core<T>, usize) {
-        match &self.precise {
-            Some(precise) if shard >= self.shards.len() => (precise, shard - self.shards.len()),
-            _ => (self, shard),
-        }
-    }
 }
 
 impl<T> Core<T> {

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{work_for, works_for, yield_while};
 use crate::error::TurnError;
+use crate::reaper::Reaper;
 use crate::time::{Tick, saturating_ns};
 
 use super::Engine;
-use super::core::Core;
+use super::core::{Core, Role};
 
 /// The result of a turn: what it did, and when the next one is needed.
 ///
@@ -120,22 +121,67 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`turn`](Engine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        let core = self.core();
         self.may_turn()?;
-        if shard >= core.shards.len() {
-            return self.turn_precise(shard, max_fired);
+        match self.core().find(shard) {
+            Some((core, index)) => core.turn(index, max_fired),
+            None => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
         }
-        core.turn(shard, max_fired)
     }
 
-    /// A turn of a shard beyond those of `core`: that of the precise timers, if there is one.
-    #[cold]
-    fn turn_precise(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        let core = self.core();
-        match &core.precise {
-            Some(precise) if shard == core.shards.len() => precise.turn(0, max_fired),
-            _ => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
+    /// Takes a shard over from a turn that is busy with a task, on another thread, and runs a turn
+    /// in its place: first it fires what that turn has collected and not begun, in order. Returns
+    /// `None` if no turn of the shard is busy with a task.
+    ///
+    /// With threads of its own, the engine does this by itself ([`takeover`]). If its caller drives
+    /// it, the caller decides when a task has taken too long, and what that promises is the same:
+    /// each payload is handed over once, tasks begin in order, and from here on two tasks of one
+    /// shard may run at the same time. The turn that lost its shard ends with its task, and returns
+    /// with [`more`](Turn::more) set: the shard is as it was, and any thread may run its next turn.
+    /// Turns that wait for the shard go on after this one.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickless::{Driver, Engine};
+    ///
+    /// let engine = Engine::builder().driver(Driver::Caller).shards(1).build()?;
+    /// let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    /// engine.schedule_detached(Duration::ZERO, move || {
+    ///     begin.send(()).unwrap();
+    ///     let _ = released.recv();
+    /// })?;
+    /// thread::scope(|threads| {
+    ///     threads.spawn(|| while engine.turn(0).is_ok_and(|turn| turn.fired == 0) {});
+    ///     begun.recv().unwrap();
+    ///     // It takes too long. Other timers of its shard go on here.
+    ///     engine.schedule_detached(Duration::ZERO, || println!("due")).unwrap();
+    ///     let mut fired = engine.take_over(0).unwrap().map_or(0, |turn| turn.fired);
+    ///     while fired == 0 {
+    ///         fired = engine.turn(0).unwrap().fired;
+    ///     }
+    ///     drop(release);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`turn`](Engine::turn).
+    ///
+    /// [`takeover`]: crate::Builder::takeover
+    pub fn take_over(&self, shard: usize) -> Result<Option<Turn>, TurnError> {
+        self.may_turn()?;
+        let Some((part, index)) = self.core().find(shard) else {
+            return Err(TurnError::NoSuchShard { shard, shards: self.shards() });
+        };
+        if part.is_stopping() {
+            return Err(TurnError::Stopped);
         }
+        let seen = part.ending.progress(index).map(|(seen, _)| seen);
+        let Some(role) = seen.and_then(|seen| part.ending.take_over(index, seen)) else {
+            return Ok(None);
+        };
+        part.turn_in(index, role, usize::MAX, |reaper| reaper.succeed()).map(Some)
     }
 
     /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
@@ -235,17 +281,34 @@ impl<T: Send + 'static> Engine<T> {
 impl<T: Send + 'static> Core<T> {
     /// Runs one turn, and publishes when the shard needs the next.
     fn turn(&self, index: usize, max_fired: usize) -> Result<Turn, TurnError> {
+        let role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
+        self.turn_in(index, role, max_fired, |_| ())
+    }
+
+    /// The same in a role that the caller holds. Calls `begin` first.
+    #[inline]
+    fn turn_in(
+        &self,
+        index: usize,
+        mut role: Role<'_, T>,
+        max_fired: usize,
+        begin: impl FnOnce(&Reaper<'_, T>),
+    ) -> Result<Turn, TurnError> {
         let now = self.now();
-        let mut role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
         let shard = &self.shards[index];
         let doorbell = shard.doorbell();
         let before = doorbell.wakes_at();
         doorbell.retract();
         let report = work_for(self.party(), || {
             let (reaper, in_hand) = self.reaper(index, &mut role);
+            begin(&reaper);
             reaper.turn(in_hand, now, max_fired)
         });
         let report = report.ok_or(TurnError::Stopped)?;
+        if report.taken_over {
+            // What the shard publishes is another thread's business.
+            return Ok(Turn { fired: report.fired, more: true, next: self.instant_of(now) });
+        }
         doorbell.publish(report.next);
         let more = report.busy || shard.has_notices();
         let is_for_others = doorbell.is_for_others(before, report.next);

@@ -112,8 +112,8 @@ impl<T, H> Ending<T, H> {
     }
 
     /// How far the hand-over under way in `shard` has come, and when it began, by the engine's
-    /// clock. `None`: none is under way.
-    pub fn progress(&self, shard: usize) -> Option<(Progress, u64)> {
+    /// clock: see `Line::since_ns`. `None`: none is under way.
+    pub fn progress(&self, shard: usize) -> Option<(Progress, Option<u64>)> {
         self.roles[shard].progress()
     }
 

@@ -86,8 +86,8 @@ impl<T> Role<T> {
     }
 
     /// How far the hand-over of the present holder has come, and when it began, by the engine's
-    /// clock. `None`: the holder does not hand over, or there is none.
-    pub(super) fn progress(&self) -> Option<(Progress, u64)> {
+    /// clock: see [`Line::since_ns`]. `None`: the holder does not hand over, or there is none.
+    pub(super) fn progress(&self) -> Option<(Progress, Option<u64>)> {
         let line = self.lock();
         Some((line.progress()?, line.since_ns()))
     }

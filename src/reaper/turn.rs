@@ -181,6 +181,7 @@ impl<'a, T> Reaper<'a, T> {
     /// Hands over the collected payloads, without the shard's lock. The first of them comes from a
     /// bucket that was due to open at `opened`; `before` payloads of this turn have fired already.
     /// Returns how many payloads this turn has fired.
+    #[inline(always)]
     fn hand_over(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -188,10 +189,20 @@ impl<'a, T> Reaper<'a, T> {
         opened: Option<Tick>,
         before: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
-        let due = owner.batch().len();
-        if due == 0 {
-            return Ok((owner, before));
+        match owner.batch().len() {
+            0 => Ok((owner, before)),
+            due => self.hand_over_due(owner, in_hand, opened, before, due),
         }
+    }
+
+    fn hand_over_due(
+        &self,
+        mut owner: MutexGuard<'a, Owner<T>>,
+        in_hand: &mut InHand<T>,
+        opened: Option<Tick>,
+        before: usize,
+        due: usize,
+    ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         in_hand.fill(owner.batch(), opened);
         let counters = owner.counters().clone();
         drop(owner);

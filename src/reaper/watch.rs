@@ -69,7 +69,7 @@ impl Watch {
 
     /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
     #[inline]
-    pub(super) fn begun(&self, now_ns: u64) {
+    pub fn begun(&self, now_ns: u64) {
         // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `publish`; see the header.
         fence(Ordering::SeqCst);
         // ORDER(TAKEOVER): Relaxed - ordered by the fence.
@@ -97,12 +97,21 @@ debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 // === impl Look ===
 
 impl Look {
-    /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began. A
-    /// task may take as long as `after_ns`.
-    pub fn at(&mut self, progress: Option<(Progress, u64)>, now_ns: u64, after_ns: u64) -> Found {
-        let Some((seen, begun_ns)) = progress else {
-            self.seen = None;
-            return Found::Idle;
+    /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
+    /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`.
+    pub fn at(
+        &mut self,
+        progress: Option<(Progress, Option<u64>)>,
+        now_ns: u64,
+        after_ns: u64,
+    ) -> Found {
+        let (seen, begun_ns) = match progress {
+            Some((seen, Some(begun_ns))) => (seen, begun_ns),
+            None | Some((_, None)) => {
+                self.seen = None;
+                let again_ns = now_ns.saturating_add(after_ns);
+                return if progress.is_some() { Found::Busy(again_ns) } else { Found::Idle };
+            }
         };
         if self.seen != Some(seen) {
             self.seen = Some(seen);
@@ -137,6 +146,18 @@ mod tests {
         let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
         assert_eq!(line.take_over(seen).unwrap().take(), [(Tick::ZERO, 2)]);
         assert_eq!(look.at(progress(), 120, 10), Found::Idle, "nobody takes it twice");
+        // While the handler waits as it was told to, it is not stuck.
+        let mut other = InHand::new();
+        other.fill(&mut vec![(Tick::ZERO, 9)], None);
+        other.open(1, 200);
+        let line = other.line().clone();
+        let progress = || line.progress().map(|seen| (seen, line.since_ns()));
+        line.waits(None);
+        assert_eq!(look.at(progress(), 300, 10), Found::Busy(310));
+        line.waits(Some(305));
+        assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
+        assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
+        other.close().unwrap();
         assert_eq!(line.claim(), None);
         assert!(in_hand.close().is_err() && in_hand.is_taken_over());
     }

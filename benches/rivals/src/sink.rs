@@ -16,6 +16,9 @@ use crate::machine::clock;
 /// A timer that tells that everything before it was dealt with; it is not counted.
 pub(crate) const FLUSH: u64 = u64::MAX;
 
+/// A timer whose task takes long; it is not counted.
+pub(crate) const STUCK: u64 = u64::MAX - 1;
+
 /// Between two looks at what takes seconds, so that looking does not show in the CPU time.
 pub(crate) const SELDOM: Duration = Duration::from_millis(5);
 
@@ -24,6 +27,7 @@ const OFTEN: Duration = Duration::from_micros(300);
 
 static FIRED: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
 static FLUSHED: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
+static STUCK_NS: AtomicU64 = AtomicU64::new(0);
 static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
 
 /// The task of every timer of every contender.
@@ -31,11 +35,24 @@ static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
 pub(crate) fn fire(token: u64) {
     if let Some(stamp) = STAMPS.get().and_then(|stamps| stamps.get(token as usize)) {
         stamp.store(clock::now_ns().max(1), Ordering::Release);
-    } else if token == FLUSH {
-        FLUSHED.store(true, Ordering::Release);
+    } else if token >= STUCK {
+        fire_special(token);
     } else {
         FIRED.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+#[cold]
+fn fire_special(token: u64) {
+    match token {
+        FLUSH => FLUSHED.store(true, Ordering::Release),
+        _ => thread::sleep(Duration::from_nanos(STUCK_NS.load(Ordering::Relaxed))),
+    }
+}
+
+/// How long the task of [`STUCK`] takes.
+pub(crate) fn be_stuck_for(time: Duration) {
+    STUCK_NS.store(clock::ns(time), Ordering::Relaxed);
 }
 
 /// From now on, tokens below `count` are stamped instead of counted.

@@ -261,7 +261,9 @@ impl<T: Send + 'static> Inner<T> {
             let mut pushed = self.crew.queue.push(payloads, Patience::Leaves);
             if pushed == Pushed::Full && self.full == Full::Block && !self.crew.is_inside() {
                 // This may be a worker of another pool, whose reapers wait for it.
+                payloads.waits(true);
                 pushed = yield_while(|| self.crew.queue.push(payloads, Patience::Waits));
+                payloads.waits(false);
             }
             if pushed != Pushed::Full || self.full == Full::Drop {
                 return pushed;
@@ -327,6 +329,10 @@ where
 
     fn settle(&mut self) {
         self.batch.tell();
+    }
+
+    fn waits(&mut self, is_waiting: bool) {
+        self.batch.waits(is_waiting);
     }
 }
 

@@ -59,6 +59,9 @@ pub trait Source {
     /// Finishes the work for payloads that were pulled. The queue calls this after each push, with
     /// no lock held: code of the user may run here, and may use the queue.
     fn settle(&mut self) {}
+
+    /// The caller waits for room, until this is called with `false`.
+    fn waits(&mut self, _is_waiting: bool) {}
 }
 
 /// Whether a producer waits for room.

@@ -24,6 +24,7 @@ pub(crate) enum Workload {
     Single,
     Precise,
     Stall,
+    Stuck,
     Wheel,
     PurgatoryShort,
     PurgatoryLong,
@@ -78,7 +79,7 @@ impl Kind {
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 18] = [
+    pub(crate) const ALL: [Workload; 19] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
@@ -94,6 +95,7 @@ impl Workload {
         Workload::Single,
         Workload::Precise,
         Workload::Stall,
+        Workload::Stuck,
         Workload::Wheel,
         Workload::PurgatoryShort,
         Workload::PurgatoryLong,
@@ -117,6 +119,7 @@ impl Workload {
             Workload::Single => "single",
             Workload::Precise => "precise",
             Workload::Stall => "stall",
+            Workload::Stuck => "stuck",
             Workload::Wheel => "wheel",
             Workload::PurgatoryShort => "purgatory-short",
             Workload::PurgatoryLong => "purgatory-long",
@@ -152,6 +155,9 @@ impl Workload {
             Workload::Single => "one timer at a time, nothing else",
             Workload::Precise => "1,000 timers per second, nothing else; how late are they?",
             Workload::Stall => "4,000,000 timers in one bucket come down; how long is a call?",
+            Workload::Stuck => {
+                "1,000 timers per second; on each thread, one task a second takes 500 ms"
+            }
             Workload::Wheel => "a wheel for one thread, in simulated time",
             Workload::PurgatoryShort => {
                 "operations wait for 20 ms in the median, one in 13 too long"
@@ -178,7 +184,8 @@ impl Workload {
             | Workload::Paced
             | Workload::Reset
             | Workload::ResetEarlier
-            | Workload::Service => Threads::Any,
+            | Workload::Service
+            | Workload::Stuck => Threads::Any,
             Workload::Handoff => Threads::Fixed(2),
             _ => Threads::Fixed(1),
         }

@@ -17,6 +17,7 @@ mod service;
 mod single;
 mod stall;
 mod steady;
+mod stuck;
 mod wakeups;
 mod wheel;
 
@@ -48,6 +49,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
         Workload::Single => single::run::<C>(plan),
         Workload::Precise => precise::run::<C>(plan),
         Workload::Stall => stall::run::<C>(plan),
+        Workload::Stuck => stuck::run::<C>(plan),
         Workload::Wheel | Workload::PurgatoryShort | Workload::PurgatoryLong => {
             Err(plan.wrong(Kind::Engine.limit()))
         }
