@@ -482,22 +482,24 @@ MUTANTS = {
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE), Ordering::Release)",
                                  "self.line.word.store(before.wrapping_add(ONE), Ordering::Relaxed)")])]),
+    "claims are published Relaxed": (
+        "takeover", [(IN_HAND, [("        self.word.store(word, Ordering::Release);\n", "        self.word.store(word, Ordering::Relaxed);\n")])]),
     "a takeover is Relaxed": (
-        "takeover", [(IN_HAND, [("seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed",
-                                 "seen | TAKEN_OVER, Ordering::Relaxed, Ordering::Relaxed")])]),
+        "takeover", [(IN_HAND, [("self.word.load(Ordering::Acquire) != seen", "self.word.load(Ordering::Relaxed) != seen")])]),
     "a takeover ignores what was claimed since": (
-        "takeover", [(IN_HAND, [(""".compare_exchange(seen, seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;""", """.fetch_or(TAKEN_OVER, Ordering::Acquire);""")])]),
-    "a claim is a load and a store": (
-        "takeover", [(IN_HAND, [("self.word.fetch_add(1, Ordering::Relaxed) & (ONE - 1)",
-                                 "{ let word = self.word.load(Ordering::Relaxed); "
-                                 "self.word.store(word + 1, Ordering::Relaxed); word & (ONE - 1) }")])]),
-    "who was taken over goes on": (
-        "takeover", [(IN_HAND, [("        if before & TAKEN_OVER != 0 {\n            return Err(TakenOver);\n        }\n", "")])]),
-    "a line closes in two steps": (
-        "takeover", [(IN_HAND, [("self.line.word.fetch_or(CLOSED, Ordering::Relaxed)",
-                                 "{ let word = self.line.word.load(Ordering::Relaxed); "
-                                 "self.line.word.store(word | CLOSED, Ordering::Relaxed); word }")])]),
+        "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen",
+                                 "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
+    "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
+    "a takeover is not fenced": (
+        "takeover", [("src/protocol/asymmetric.rs", [("    fence(Ordering::SeqCst);\n    if IS_CHECKED {", "    if IS_CHECKED {")])]),
+    "who claims does not look": ("takeover", [(IN_HAND, [("self.is_wanted() && !self.keeps(at, word)", "false && !self.keeps(at, word)")])]),
+    "a claim that does not hold stays": (
+        "takeover", [(IN_HAND, [("            self.word.store(before, Ordering::Relaxed);\n", "")])]),
+    "who closes does not look": (
+        "takeover", [(IN_HAND, [("        if self.line.is_wanted() && self.line.taken_from().is_some() {\n            self.is_lost",
+                                 "        if false {\n            self.is_lost")])]),
+    "nobody notes what was taken over": (
+        "takeover", [(IN_HAND, [("        *taken_from = Some(seen & CLAIMED);\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
         "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen)?;\n        end.roles += 1;\n        drop(end);\n",

@@ -16,7 +16,9 @@ use super::{Line, Sample, Stopwatch};
 /// on.
 ///
 /// When the engine is stopped, the batch ends at once: no more payloads can be taken, and the rest
-/// is returned to the thread that stops the engine. So [`len`](Batch::len) is an upper bound.
+/// is returned to the thread that stops the engine. It also ends if the handler keeps a payload for
+/// longer than [`takeover`](crate::Builder::takeover): another thread then hands over the rest. So
+/// [`len`](Batch::len) is an upper bound.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -99,7 +101,8 @@ impl<'a, T> Batch<'a, T> {
         Some(self.due(next))
     }
 
-    /// Returns the number of payloads left. Fewer can be taken if the engine is stopped meanwhile.
+    /// Returns the number of payloads left. Fewer can be taken if the engine is stopped or the shard
+    /// is taken over meanwhile.
     pub fn len(&self) -> usize {
         if self.is_cut { 0 } else { self.line.left() }
     }

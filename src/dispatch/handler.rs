@@ -38,8 +38,9 @@ pub trait IntoPayload<T> {
 /// Handles batches of due payloads.
 ///
 /// A shard's reaper calls the handler on its own thread. Reapers of several shards call it at the
-/// same time. While it runs, no other timer of the same shard fires; timers of other shards do. It
-/// may schedule, cancel and reset timers. It may not stop the engine or run its turns (both return
+/// same time. If it keeps a payload for longer than [`takeover`](crate::Builder::takeover), another
+/// thread takes the shard over and calls it with the rest of the batch, also at the same time;
+/// otherwise no other timer of the shard fires while it runs. It may schedule, cancel and reset timers. It may not stop the engine or run its turns (both return
 /// an error).
 ///
 /// Every `Fn(Batch<'_, T>)` is a handler:
@@ -125,8 +126,9 @@ impl<T, F: Fn(Batch<'_, T>) + Send + Sync> Handler<T> for F {
     }
 }
 
-/// Runs each closure on the reaper's thread. This is the shortest path, but the reaper waits for
-/// each closure.
+/// Runs each closure on the reaper's thread. This is the shortest path. If a closure takes longer
+/// than [`takeover`](crate::Builder::takeover), another thread goes on with the timers of its
+/// shard.
 ///
 /// ```
 /// use std::time::Duration;

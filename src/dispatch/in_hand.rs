@@ -1,31 +1,35 @@
 //! The payloads that a reaper hands over: who takes the next one, and who takes the rest away.
 //!
 //! ```text
-//!            63      34      33        32      31 .. 0
-//!  word    ┌───────────┬───────────┬────────┬──────────┐
-//!          │ hand-over │ taken over│ closed │ claimed  │
-//!          └───────────┴───────────┴────────┴──────────┘
+//!            63        33     32      31 .. 0
+//!  word    ┌─────────────┬────────┬──────────┐
+//!          │ hand-over   │ closed │ claimed  │
+//!          └─────────────┴────────┴──────────┘
 //! ```
 //!
-//! A handler claims payloads one by one, each by adding one to the word. While a payload runs,
-//! another thread may *take over*: one CAS from the word that it has looked at. It then has the
-//! payloads that were not claimed, and the handler that is still busy with an earlier one gets no
-//! more.
+//! A handler claims payloads one by one: it stores how many it has claimed, and then looks whether
+//! anybody takes over. While a payload runs, another thread may *take over*: it says so, and then
+//! looks how many are claimed. If that is still what it has seen before, it has the rest, and the
+//! handler gets no more when it comes back.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
-//! over through the [`Line`].
+//! over through the [`Line`]; one at a time tries to.
 //!
 //! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes.
 //! No payload is claimed after the takeover. Only an open line can be taken over, and once.
 //!
-//! *Orderings*: TAKEOVER. `open` publishes the payloads by a Release store. Claims are RMWs of the
-//! same word, so they continue its release sequence, and the Acquire of the CAS that takes over
-//! pairs with the store. A claim and the close need no ordering of their own: what they decide is
-//! decided by the order of the word's changes, and the rest is the same thread's.
+//! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence (`protocol/asymmetric.rs`):
+//! the holder's side is light, because a locked instruction for each payload would make each wait for
+//! the stores of the one before. Holder: store the word, light fence, look whether anybody takes
+//! over. Taker: say so, heavy fence, look at the word. So the taker sees a claim, or the claimer sees
+//! the taker. In the second case, the claimer waits for the taker's lock, under which it is decided
+//! who has which payload. The word is stored with Release, and the taker loads it with Acquire: it
+//! sees the payloads.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use crate::sync::{Arc, AtomicU64, Counter, Ordering, UnsafeCell};
+use crate::protocol::asymmetric;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell};
 use crate::time::Tick;
 
 /// Due payloads with their deadlines, as the reaper collects them.
@@ -34,9 +38,8 @@ pub type Payloads<T> = Vec<(Tick, T)>;
 
 const CLAIMED: u64 = CLOSED - 1;
 const CLOSED: u64 = 1 << 32;
-const TAKEN_OVER: u64 = 1 << 33;
-/// One hand-over. (The number returns after 2^30 of them, during one look of a watcher.)
-const ONE: u64 = 1 << 34;
+/// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
+const ONE: u64 = 1 << 33;
 
 /// In place of the time at which a hand-over began: the handler waits for others.
 const PATIENT: u64 = u64::MAX;
@@ -44,11 +47,19 @@ const PATIENT: u64 = u64::MAX;
 /// The holder's end of the payloads in hand.
 pub struct InHand<T> {
     line: Arc<Line<T>>,
+    /// Another thread has what was in this hand.
+    is_lost: bool,
 }
 
 /// The end of the payloads in hand that other threads see.
 pub struct Line<T> {
+    /// Written by the holder.
     word: AtomicU64,
+    /// A thread takes over, or has done so.
+    is_wanted: AtomicBool,
+    /// From which payload on another thread has taken over. The thread that takes over has the lock
+    /// until that is decided.
+    taken_from: Mutex<Option<u64>>,
     /// When the hand-over began, by the engine's clock, or [`PATIENT`].
     since_ns: Counter,
     waiting: UnsafeCell<Waiting<T>>,
@@ -61,7 +72,7 @@ struct Waiting<T> {
     /// How many payloads there are behind it.
     hidden: usize,
     /// How many of them may be claimed.
-    open: usize,
+    open: u64,
     /// When the bucket of the first one was due to open.
     opened: Option<Tick>,
 }
@@ -93,9 +104,12 @@ impl<T> InHand<T> {
         InHand {
             line: Arc::new(Line {
                 word: AtomicU64::new(CLOSED),
+                is_wanted: AtomicBool::new(false),
+                taken_from: Mutex::new(None),
                 since_ns: Counter::new(0),
                 waiting: UnsafeCell::new(waiting),
             }),
+            is_lost: false,
         }
     }
 
@@ -120,7 +134,7 @@ impl<T> InHand<T> {
     pub fn open(&mut self, at_most: usize, now_ns: u64) -> &Line<T> {
         self.change(|waiting| {
             waiting.hidden = waiting.payloads.len();
-            waiting.open = waiting.hidden.min(at_most);
+            waiting.open = waiting.hidden.min(at_most) as u64;
             // SAFETY: the payloads are still there, and `close` shows those that are left.
             unsafe { waiting.payloads.set_len(0) };
         });
@@ -139,13 +153,15 @@ impl<T> InHand<T> {
     /// Another thread has taken over, and has what was not claimed.
     #[inline]
     pub fn close(&mut self) -> Result<(), TakenOver> {
-        // ORDER(TAKEOVER): Relaxed - it comes before or after a takeover; see the header.
-        let before = self.line.word.fetch_or(CLOSED, Ordering::Relaxed);
-        if before & TAKEN_OVER != 0 {
+        // ORDER(TAKEOVER): Relaxed - only the holder writes it.
+        let before = self.line.word.load(Ordering::Relaxed);
+        self.line.publish(before | CLOSED);
+        if self.line.is_wanted() && self.line.taken_from().is_some() {
+            self.is_lost = true;
             return Err(TakenOver);
         }
         self.change(|waiting| {
-            let claimed = waiting.open.min((before & CLAIMED) as usize);
+            let claimed = (before & CLAIMED) as usize;
             let left = waiting.hidden - claimed;
             if left > 0 {
                 // SAFETY: the payloads up to `claimed` were moved out, and the rest are moved to
@@ -165,8 +181,7 @@ impl<T> InHand<T> {
     /// Whether another thread has taken over what was in this hand.
     #[inline]
     pub fn is_taken_over(&self) -> bool {
-        // ORDER(TAKEOVER): Relaxed - asked after `close`, which decided it.
-        self.line.word.load(Ordering::Relaxed) & TAKEN_OVER != 0
+        self.is_lost
     }
 
     /// The payloads in hand. The line must be closed.
@@ -211,41 +226,71 @@ impl<T> Line<T> {
     /// Claims the next payload. For the handler of the hand-over under way.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(Tick, T)> {
-        // ORDER(TAKEOVER): Relaxed - see the header.
-        let at = self.word.fetch_add(1, Ordering::Relaxed) & (ONE - 1);
+        // ORDER(TAKEOVER): Relaxed - only the holder writes it.
+        let word = self.word.load(Ordering::Relaxed);
+        let at = word & CLAIMED;
         // SAFETY: the line is open or taken over, so nobody changes this.
-        let open = self.waiting.with(|waiting| unsafe { (*waiting).open });
-        if at >= open as u64 {
-            self.unclaim();
+        if at >= self.waiting.with(|waiting| unsafe { (*waiting).open }) {
             return None;
         }
-        // SAFETY: this number was given out once, and no takeover came before.
+        self.publish(word + 1);
+        if self.is_wanted() && !self.keeps(at, word) {
+            return None;
+        }
+        // SAFETY: this number is claimed once, and nobody has taken over from it.
         Some(self.waiting.with(|waiting| unsafe { (*waiting).payload(at as usize) }))
     }
 
-    /// Takes a claim back that found nothing, so that a handler may ask for ever.
+    /// Whether the claim of payload `at` holds: `false` if another thread has taken over from there
+    /// or from before. The claim is then taken back, to the word `before`.
     #[cold]
-    fn unclaim(&self) {
-        // ORDER(TAKEOVER): Relaxed - as in `claim`.
-        self.word.fetch_sub(1, Ordering::Relaxed);
+    fn keeps(&self, at: u64, before: u64) -> bool {
+        let keeps = self.taken_from().is_none_or(|from| at < from);
+        if !keeps {
+            // ORDER(TAKEOVER): Relaxed - nobody takes over twice.
+            self.word.store(before, Ordering::Relaxed);
+        }
+        keeps
+    }
+
+    /// Writes the word, before the holder looks whether anybody takes over.
+    #[inline]
+    fn publish(&self, word: u64) {
+        // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads, which
+        // `open` has published before.
+        self.word.store(word, Ordering::Release);
+        asymmetric::light();
+    }
+
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence in `publish`.
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// From which payload on another thread has taken over. Waits until one that tries to has
+    /// decided.
+    #[cold]
+    fn taken_from(&self) -> Option<u64> {
+        *self.taken_from.lock().expect("nothing panics under this lock")
     }
 
     /// How many payloads can still be claimed. For the handler of the hand-over under way.
     #[inline]
     pub(crate) fn left(&self) -> usize {
-        // ORDER(TAKEOVER): Relaxed - a takeover may come at any time.
-        let claimed = self.word.load(Ordering::Relaxed) & (ONE - 1);
+        if self.is_wanted() && self.taken_from().is_some() {
+            return 0;
+        }
         // SAFETY: as in `claim`.
         let open = self.waiting.with(|waiting| unsafe { (*waiting).open });
-        (open as u64).saturating_sub(claimed) as usize
+        (open - self.claimed() as u64) as usize
     }
 
     /// How many payloads the handler of the last hand-over has claimed.
+    #[inline]
     pub(crate) fn claimed(&self) -> usize {
         // ORDER(TAKEOVER): Relaxed - asked by the thread that claims.
-        let claimed = self.word.load(Ordering::Relaxed) & CLAIMED;
-        // SAFETY: as in `claim`.
-        self.waiting.with(|waiting| unsafe { (*waiting).open }).min(claimed as usize)
+        (self.word.load(Ordering::Relaxed) & CLAIMED) as usize
     }
 
     /// How far the hand-over under way has come. `None`: there is none.
@@ -253,7 +298,7 @@ impl<T> Line<T> {
     pub fn progress(&self) -> Option<Progress> {
         // ORDER(TAKEOVER): Relaxed - `take_over` looks again.
         let word = self.word.load(Ordering::Relaxed);
-        (word & (CLOSED | TAKEN_OVER) == 0).then_some(Progress(word))
+        (word & CLOSED == 0).then_some(Progress(word))
     }
 
     /// When the last hand-over began, by the engine's clock. `None`: its handler waits for others,
@@ -270,18 +315,28 @@ impl<T> Line<T> {
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further
-    /// than `seen`. The holder has lost the right to hand over. `None`: it has come further.
+    /// than `seen`. The holder has lost the right to hand over. `None`: it has come further, another
+    /// thread has taken over, or the system does not fence.
     pub(crate) fn take_over(&self, Progress(seen): Progress) -> Option<InHand<T>> {
-        // ORDER(TAKEOVER): Acquire - pairs with the Release in `open`. Relaxed - nothing is read.
-        self.word
-            .compare_exchange(seen, seen | TAKEN_OVER, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
+        let mut taken_from = self.taken_from.lock().expect("nothing panics under this lock");
+        if taken_from.is_some() {
+            return None;
+        }
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence.
+        self.is_wanted.store(true, Ordering::Relaxed);
+        // ORDER(TAKEOVER): Acquire - pairs with the Release in `open` and `publish`.
+        if !asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen {
+            // ORDER(TAKEOVER): Relaxed - a holder that has seen it waits for the lock.
+            self.is_wanted.store(false, Ordering::Relaxed);
+            return None;
+        }
+        *taken_from = Some(seen & CLAIMED);
         Some(self.waiting.with(|waiting| {
-            // SAFETY: nobody changes the payloads of a line that was taken over.
+            // SAFETY: the holder waits for the lock before it changes anything, and finds it taken.
             let waiting = unsafe { &*waiting };
-            let claimed = waiting.open.min((seen & CLAIMED) as usize);
-            // SAFETY: nobody else claims these: the CAS came before any further claim.
-            let rest = (claimed..waiting.hidden).map(|at| unsafe { waiting.payload(at) });
+            // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
+            let rest = ((seen & CLAIMED) as usize..waiting.hidden)
+                .map(|at| unsafe { waiting.payload(at) });
             InHand::with(rest.collect(), waiting.opened)
         }))
     }

@@ -7,12 +7,15 @@
 //!
 //! | handler | where payloads run | what a slow payload delays |
 //! |---|---|---|
-//! | [`Inline`] (the default for closures) | on the reaper | the timers of its shard |
+//! | [`Inline`] (the default for closures) | on the reaper | the timers of its shard, until it is [taken over](crate::Builder::takeover) |
 //! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
 //! | [`Channel`] | wherever the receivers are | no timer; if the channel is full: see [`Channel`] |
 #![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
-//! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | the timers of its shard |
-//! | your own [`Handler`] | on the reaper, or where it sends them | the timers of its shard |
+//! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | as with [`Inline`] |
+//! | your own [`Handler`] | on the reaper, or where it sends them | as with [`Inline`] |
+//!
+//! A pool is right for tasks that are often slow: it bounds how many run at a time, and costs no
+//! takeover for each. For tasks that are slow now and then, none is needed.
 
 mod batch;
 #[cfg(not(any(loom, shuttle)))]

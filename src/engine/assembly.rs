@@ -5,6 +5,7 @@ use crate::doorbell::{Answering, Bell, Doorbell, Hook, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
+use crate::protocol::asymmetric;
 use crate::reaper::{Ending, Observer, Spin, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
@@ -102,6 +103,7 @@ impl Builder {
         // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
+        asymmetric::prepare();
         let crew = has_threads.then(|| self.crew(shards));
         let threads = crew.as_ref().map(|crew| crew.threads().clone());
         // The watch is part of the core, and reaches it when it needs a thread.

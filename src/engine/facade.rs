@@ -24,8 +24,9 @@ use super::{Builder, Handle, When};
 /// A timer engine.
 ///
 /// `Engine` without a type parameter schedules closures; the shard's reaper runs each one when it
-/// is due. Closures run one after another on the reaper's thread, so they should be short (send a
-/// message, wake a task, set a flag), or run [elsewhere](crate::dispatch). A closure that captures
+/// is due. Closures of a shard run one after another on the reaper's thread, so they should be
+/// short (send a message, wake a task, set a flag), or run [elsewhere](crate::dispatch). If one
+/// takes longer than some milliseconds, another thread [takes the shard over](Builder::takeover). A closure that captures
 /// up to three words needs no allocation.
 ///
 /// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it if all timers of a

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use core_affinity::CoreId;
 #[cfg(target_os = "linux")]
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+#[cfg(target_os = "linux")]
 use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
 
 pub use alarm::Alarm;
@@ -59,6 +61,36 @@ impl Cpus {
             Err(io::Error::last_os_error())
         }
     }
+}
+
+/// Whether the system can fence on all processors that run a thread of this process.
+#[cfg(target_os = "linux")]
+pub fn can_fence_all() -> bool {
+    let commands =
+        [MembarrierCommand::PrivateExpedited, MembarrierCommand::RegisterPrivateExpedited];
+    let can = membarrier_query();
+    commands.into_iter().all(|command| can.contains_command(command))
+}
+
+/// This system cannot.
+#[cfg(not(target_os = "linux"))]
+pub fn can_fence_all() -> bool {
+    false
+}
+
+/// Fences on all processors that run a thread of this process. Returns `false` if the system
+/// refuses.
+#[cfg(target_os = "linux")]
+pub fn fence_all() -> bool {
+    let fence = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    // A process says once that it wants to.
+    fence() || membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() && fence()
+}
+
+/// This system cannot.
+#[cfg(not(target_os = "linux"))]
+pub fn fence_all() -> bool {
+    false
 }
 
 /// The time of the system's monotonic clock.
@@ -134,6 +166,12 @@ mod tests {
             slack_ns()
         };
         assert_eq!(thread::spawn(asked).join().unwrap(), 1);
+    }
+
+    #[test]
+    fn it_fences_on_all_processors_if_it_says_so() {
+        assert_eq!(fence_all(), can_fence_all());
+        assert_eq!(fence_all(), can_fence_all(), "also the second time");
     }
 
     #[test]

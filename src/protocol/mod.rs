@@ -7,7 +7,9 @@
 //! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
 //!   that finds it due (KEYED).
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
+//! - [`asymmetric`]: fences for a side that is frequent and a side that is rare (TAKEOVER).
 
+pub mod asymmetric;
 pub mod ends;
 pub mod gate;
 pub mod generations;

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(look.at(progress(), 109, 10), Found::Busy(119));
         let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
         assert_eq!(line.take_over(seen).unwrap().take(), [(Tick::ZERO, 2)]);
-        assert_eq!(look.at(progress(), 120, 10), Found::Idle, "nobody takes it twice");
+        assert!(line.take_over(seen).is_none(), "nobody takes it twice");
         // While the handler waits as it was told to, it is not stuck.
         let mut other = InHand::new();
         other.fill(&mut vec![(Tick::ZERO, 9)], None);
@@ -159,6 +159,7 @@ mod tests {
         assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
         other.close().unwrap();
         assert_eq!(line.claim(), None);
+        assert_eq!((line.left(), line.claimed()), (0, 2));
         assert!(in_hand.close().is_err() && in_hand.is_taken_over());
     }
 }

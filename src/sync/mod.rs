@@ -36,6 +36,9 @@ pub fn add_alone(counter: &Counter, n: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
+/// A fence for the compiler alone.
+pub use ::std::sync::atomic::compiler_fence;
+
 /// Where to look first; every value is valid. Left out of the models, as [`Counter`] is.
 pub use ::std::sync::atomic::AtomicUsize as Hint;
 

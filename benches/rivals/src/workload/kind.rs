@@ -243,7 +243,7 @@ impl Workload {
                 ("per s", "per_s"),
                 ("late rounds", "late_rounds"),
             ],
-            Workload::FireAll | Workload::Clustered | Workload::Single => &[
+            Workload::FireAll | Workload::Clustered | Workload::Single | Workload::Stuck => &[
                 ("p50 us", "late_us.p50"),
                 ("p99 us", "late_us.p99"),
                 ("p99.9 us", "late_us.p999"),

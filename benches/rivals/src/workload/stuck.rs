@@ -1,5 +1,5 @@
-//! `stuck`: a thousand timers per second, and once a second, on each thread, one whose task takes half
-//! a second. How late are all others?
+//! `stuck`: a thousand timers per second, and once a second, on each thread, one whose task takes
+//! half a second. How late are all others?
 //!
 //! The tasks that are stuck begin together. With as many threads as a contender has places where
 //! timers fire, each of its places is stuck.
