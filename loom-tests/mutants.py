@@ -482,10 +482,6 @@ MUTANTS = {
     "payloads are in hand Relaxed": (
         "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE), Ordering::Release)",
                                  "self.line.word.store(before.wrapping_add(ONE), Ordering::Relaxed)")])]),
-    "claims are published Relaxed": (
-        "takeover", [(IN_HAND, [("        self.word.store(word, Ordering::Release);\n", "        self.word.store(word, Ordering::Relaxed);\n")])]),
-    "a takeover is Relaxed": (
-        "takeover", [(IN_HAND, [("self.word.load(Ordering::Acquire) != seen", "self.word.load(Ordering::Relaxed) != seen")])]),
     "a takeover ignores what was claimed since": (
         "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen",
                                  "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
@@ -524,6 +520,13 @@ MUTANTS = {
     "a ring is not fenced": (
         "takeover", [(DOORBELL, [("    pub fn ring(&self) {\n        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has\n        // just taken the shard over is rung, or sees what this ring is for.\n        fence(Ordering::SeqCst);\n",
                                   "    pub fn ring(&self) {\n")])]),
+
+    "a lone task is not fenced": (
+        "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
+    "a lone task does not look for notices": (
+        "takeover", [("src/reaper/watch.rs", [("shard.has_notices() || self", "false || self")])]),
+    "nobody is called for a timer beside a lone task": (
+        "takeover", [("src/doorbell/answering.rs", [("            call();\n", "            let _ = call;\n")])]),
 
     # BLOCK
     **{

@@ -155,17 +155,15 @@ impl World {
     }
 
     /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
-    /// in its place. Returns whether there was one.
-    pub fn take_over(&self, now: u64) -> bool {
+    /// in its place. Returns how many payloads that one fired, if there was one.
+    pub fn take_over(&self, now: u64) -> Option<usize> {
         let seen = self.ending.progress(0).map(|(seen, _)| seen);
-        let Some(mut role) = seen.and_then(|seen| self.ending.take_over(0, seen)) else {
-            return false;
-        };
+        let mut role = self.ending.take_over(0, seen?)?;
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
         let reaper = self.reaper(&handler);
         reaper.succeed();
-        reaper.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
-        true
+        let report = reaper.turn(self.in_hand(&mut role), Tick::new(now), usize::MAX);
+        Some(report.map_or(0, |report| report.fired))
     }
 
     /// Runs one turn at each of these times.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Answering, Bell, Threads};
+use tickless::doorbell::{Answering, Bell, Call, Threads};
 use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
-use tickless::sync::{Arc, Condvar, Mutex, UnsafeCell, thread, wait};
+use tickless::sync::{Arc, UnsafeCell, park, thread};
 
 /// A world with so many timers that are due at 1, of which the reaper knows.
 fn with_due(timers: usize) -> Arc<World> {
@@ -30,8 +30,9 @@ fn each_payload_runs_once_whoever_hands_it_over() {
         let world = with_due(3);
         let taker = on_thread(&world, |world| world.take_over(1));
         let report = world.turn(1).unwrap();
-        let is_taken_over = taker.join().unwrap();
-        assert_eq!(report.taken_over, is_taken_over);
+        let taken_over = taker.join().unwrap();
+        assert_eq!(report.taken_over, taken_over.is_some());
+        assert_eq!(report.fired + taken_over.unwrap_or(0), 3);
         assert!((0..3).all(has_run));
         // The shard is as it was: others take turns.
         let mut hand = Hand::new(&world);
@@ -128,7 +129,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
 /// serve it. No thread answers the bell but one that takes over.
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
     let threads: Threads = [const { OnceLock::new() }; 2].into();
-    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
+    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0, None)), 1);
     world.make_levels();
     let mut role: Turns<'_, _, _> = world.ending.take(0).unwrap();
     role.parts().1.open(1, 0);
@@ -161,37 +162,70 @@ fn who_took_a_shard_over_is_woken_for_a_stop() {
     });
 }
 
+/// A watcher's place, and what the watcher of that place does: it looks, and sleeps until called.
+fn watch_of_one() -> (Arc<Watch>, Threads) {
+    let threads: Threads = [const { OnceLock::new() }; 1].into();
+    let made = || unreachable!("there is a watcher");
+    (Arc::new(Watch::new(Duration::from_nanos(1), threads.clone(), made)), threads)
+}
+
+/// A watcher that sleeps for ever once it has looked in vain, and returns when it has found an open
+/// line.
+fn watcher(
+    watch: &Arc<Watch>,
+    threads: &Threads,
+    is_open: impl Fn() -> bool + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let this = watch.clone();
+    let watcher = thread::spawn(move || {
+        loop {
+            this.publish(NEVER_NS);
+            if is_open() {
+                return;
+            }
+            park(None);
+        }
+    });
+    watch.begin(0);
+    threads[0].set(watcher.thread().clone()).expect("each place is filled once");
+    watcher
+}
+
 #[test]
 fn a_hand_over_finds_the_watcher_or_is_found() {
     check(3, || {
-        let called = Arc::new((Mutex::new(false), Condvar::new()));
-        let watch = {
-            let called = called.clone();
-            Arc::new(Watch::new(Duration::from_nanos(1), move || {
-                *called.0.lock().unwrap() = true;
-                called.1.notify_all();
-            }))
-        };
-        watch.publish(0);
+        let (watch, threads) = watch_of_one();
         let mut in_hand = InHand::<u8>::new();
         let line = in_hand.line().clone();
-        let watcher = {
-            let (watch, line, called) = (watch.clone(), line.clone(), called.clone());
-            thread::spawn(move || {
-                watch.publish(NEVER_NS);
-                if line.progress().is_none() {
-                    let mut guard = called.0.lock().unwrap();
-                    while !*guard {
-                        guard = wait(&called.1, &called.0, guard);
-                    }
-                    drop(guard);
-                    assert!(line.progress().is_some(), "it is called for nothing");
-                }
-            })
-        };
+        let watcher = watcher(&watch, &threads, move || line.progress().is_some());
         in_hand.open(1, 0);
         watch.begun(0);
         watcher.join().unwrap();
         in_hand.close().unwrap();
+    });
+}
+
+#[test]
+fn a_timer_beside_a_lone_task_finds_the_watcher_or_is_found() {
+    check(3, || {
+        let (watch, threads) = watch_of_one();
+        let call = {
+            let watch = watch.clone();
+            Arc::new(move || assert!(watch.call())) as Arc<Call>
+        };
+        let bell = Bell::Thread(Answering::new(&threads, 0, Some(call)));
+        let world = World::with(wheel(2, 1), bell, 1);
+        world.make_levels();
+        let mut role = world.ending.take(0).unwrap();
+        let line = role.parts().1.line().clone();
+        let watcher = watcher(&watch, &threads, move || line.progress().is_some());
+        let mut hand = Hand::new(&world);
+        let producer = thread::spawn(move || (hand.schedule_detached(1, 0), hand));
+        role.parts().1.open(1, 0);
+        watch.begun_alone(0, &world.shard);
+        let _hand = producer.join().unwrap();
+        watcher.join().unwrap();
+        world.shard.doorbell().retract();
+        role.parts().1.close().unwrap();
     });
 }

@@ -101,8 +101,8 @@ impl<'a, T> Batch<'a, T> {
         Some(self.due(next))
     }
 
-    /// Returns the number of payloads left. Fewer can be taken if the engine is stopped or the shard
-    /// is taken over meanwhile.
+    /// Returns the number of payloads left. Fewer can be taken if the engine is stopped or the
+    /// shard is taken over meanwhile.
     pub fn len(&self) -> usize {
         if self.is_cut { 0 } else { self.line.left() }
     }

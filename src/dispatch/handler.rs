@@ -40,8 +40,8 @@ pub trait IntoPayload<T> {
 /// A shard's reaper calls the handler on its own thread. Reapers of several shards call it at the
 /// same time. If it keeps a payload for longer than [`takeover`](crate::Builder::takeover), another
 /// thread takes the shard over and calls it with the rest of the batch, also at the same time;
-/// otherwise no other timer of the shard fires while it runs. It may schedule, cancel and reset timers. It may not stop the engine or run its turns (both return
-/// an error).
+/// otherwise no other timer of the shard fires while it runs. It may schedule, cancel and reset
+/// timers. It may not stop the engine or run its turns (both return an error).
 ///
 /// Every `Fn(Batch<'_, T>)` is a handler:
 ///

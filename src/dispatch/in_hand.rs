@@ -18,13 +18,13 @@
 //! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes.
 //! No payload is claimed after the takeover. Only an open line can be taken over, and once.
 //!
-//! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence (`protocol/asymmetric.rs`):
-//! the holder's side is light, because a locked instruction for each payload would make each wait for
-//! the stores of the one before. Holder: store the word, light fence, look whether anybody takes
-//! over. Taker: say so, heavy fence, look at the word. So the taker sees a claim, or the claimer sees
-//! the taker. In the second case, the claimer waits for the taker's lock, under which it is decided
-//! who has which payload. The word is stored with Release, and the taker loads it with Acquire: it
-//! sees the payloads.
+//! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
+//! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for
+//! each payload would make each wait for the stores of the one before. Holder: store the word,
+//! light fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word.
+//! So the taker sees a claim, or the claimer sees the taker. In the second case, the claimer
+//! waits for the taker's lock, under which it is decided who has which payload. The word is
+//! stored with Release, and the taker loads it with Acquire: it sees the payloads.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
@@ -315,8 +315,8 @@ impl<T> Line<T> {
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further
-    /// than `seen`. The holder has lost the right to hand over. `None`: it has come further, another
-    /// thread has taken over, or the system does not fence.
+    /// than `seen`. The holder loses the right to hand over. `None`: it has come further, a thread
+    /// has taken over before, or the system does not fence.
     pub(crate) fn take_over(&self, Progress(seen): Progress) -> Option<InHand<T>> {
         let mut taken_from = self.taken_from.lock().expect("nothing panics under this lock");
         if taken_from.is_some() {

@@ -14,18 +14,30 @@ use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering, Thread, fence};
 pub type Threads = Arc<[OnceLock<Thread>]>;
 
 /// The thread that answers a bell, once it is known.
-#[derive(Debug)]
 pub struct Answering {
     threads: Threads,
     number: AtomicUsize,
+    /// Calls the watcher, if the shard is watched.
+    call: Option<Arc<Call>>,
 }
+
+/// Calls the watcher, without a lock.
+pub type Call = dyn Fn() + Send + Sync;
 
 // === impl Answering ===
 
 impl Answering {
-    /// Thread `number` of the list answers.
-    pub fn new(threads: &Threads, number: usize) -> Answering {
-        Answering { threads: threads.clone(), number: AtomicUsize::new(number) }
+    /// Thread `number` of the list answers. `call` calls the watcher.
+    pub fn new(threads: &Threads, number: usize, call: Option<Arc<Call>>) -> Answering {
+        Answering { threads: threads.clone(), number: AtomicUsize::new(number), call }
+    }
+
+    /// Calls the watcher.
+    #[cold]
+    pub(super) fn call_watcher(&self) {
+        if let Some(call) = &self.call {
+            call();
+        }
     }
 
     /// Fills the place of the thread that answers.
@@ -55,6 +67,8 @@ impl Answering {
 /// A list with one place.
 impl Default for Answering {
     fn default() -> Answering {
-        Answering::new(&Threads::from([OnceLock::new()]), 0)
+        Answering::new(&Threads::from([OnceLock::new()]), 0, None)
     }
 }
+
+debug! { impl[] Answering[] { threads } }

@@ -37,7 +37,7 @@ use crate::os::Alarm;
 use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
-pub use answering::{Answering, Threads};
+pub use answering::{Answering, Call, Threads};
 pub use hook::Hook;
 pub use movable::{Movable, SystemAlarm};
 
@@ -56,7 +56,11 @@ const SETTERS: u64 = SETTING | SETTING_LATE;
 /// In the same word: the sleep is movable.
 const MOVABLE: u64 = 1 << 61;
 
-const _: () = assert!(Tick::NEVER.get() < MOVABLE, "a time leaves room for the marks");
+/// In the same word: the reaper is awake, and hands over the only timer of its shard. Nobody
+/// watches it.
+const UNWATCHED: u64 = 1 << 60;
+
+const _: () = assert!(Tick::NEVER.get() < UNWATCHED, "a time leaves room for the marks");
 
 /// A reaper's published wake-up time, and the bell beside it.
 pub struct Doorbell {
@@ -95,8 +99,8 @@ impl Doorbell {
         }
     }
 
-    /// The calling thread, which is number `number` of the engine's, has taken the shard over: it is
-    /// woken from now on. To be called before it publishes anything.
+    /// The calling thread, which is number `number` of the engine's, has taken the shard over: it
+    /// is woken from now on. To be called before it publishes anything.
     pub fn move_to(&self, number: usize) {
         if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
             answering.move_to(number);
@@ -121,6 +125,10 @@ impl Doorbell {
                 if !self.bring_forward(&**alarm, word, due) {
                     alarm.ring();
                 }
+                false
+            }
+            Bell::Thread(answering) | Bell::Movable(answering, _) if word & UNWATCHED != 0 => {
+                answering.call_watcher();
                 false
             }
             _ => self.ring_but_hooks(),
@@ -210,6 +218,12 @@ impl Doorbell {
         self.publish_word(wakes_at.get() | mark);
     }
 
+    /// Publishes that the reaper is awake and hands over the only timer of its shard: a thread that
+    /// files another one calls the watcher. The caller looks for notices *after* this.
+    pub fn publish_unwatched(&self) {
+        self.publish_word(UNWATCHED | Tick::NEVER.get());
+    }
+
     fn publish_word(&self, word: u64) {
         // ORDER(DOORBELL): Relaxed in `show`, SeqCst fence - pairs with the fence in `ring_before`.
         self.show(word);
@@ -270,7 +284,7 @@ impl Doorbell {
 /// The time in a doorbell's word.
 #[inline]
 fn time_of(word: u64) -> u64 {
-    word & !(SETTERS | MOVABLE)
+    word & !(SETTERS | MOVABLE | UNWATCHED)
 }
 
 debug! { impl[] Bell[] {} }

@@ -1,7 +1,7 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
-use crate::doorbell::{Answering, Bell, Doorbell, Hook, SystemAlarm, Threads};
+use crate::doorbell::{Answering, Bell, Call, Doorbell, Hook, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
@@ -108,11 +108,11 @@ impl Builder {
         let threads = crew.as_ref().map(|crew| crew.threads().clone());
         // The watch is part of the core, and reaches it when it needs a thread.
         let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
-        let watch = self.takeover.filter(|_| has_threads).map(|after| {
+        let watch = threads.clone().zip(self.takeover).map(|(threads, after)| {
             let home = home.clone();
-            let call =
-                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::call_watcher);
-            Arc::new(Watch::new(after, call))
+            let make =
+                move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
+            Arc::new(Watch::new(after, threads, make))
         });
         let part = Part { party: number, first: 0, shards, geometry, scale, clock, threads, watch };
         let core = match self.precise {
@@ -149,10 +149,13 @@ impl Builder {
         let now = scale.floor(clock.now_ns());
         let takes_files = threads.is_some() && shards <= ALARMS && party == shared.engine;
         let zero = if takes_files { clock.monotonic_start() } else { None };
+        let call = watch.clone().map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
         let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
         let shards = (0..shards)
             .map(|i| {
-                let answering = threads.as_ref().map(|threads| Answering::new(threads, first + i));
+                let call = call.clone();
+                let answering =
+                    threads.as_ref().map(|threads| Answering::new(threads, first + i, call));
                 let doorbell = self.doorbell(first + i, answering, alarm)?;
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })

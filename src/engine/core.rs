@@ -72,8 +72,8 @@ impl<T> Core<T> {
         iter::once(self).chain(self.precise.as_deref())
     }
 
-    /// The core that a shard of the engine belongs to, and the shard's number there: that of precise
-    /// timers is the last. `None`: there is no such shard.
+    /// The core that a shard of the engine belongs to, and the shard's number there: that of
+    /// precise timers is the last. `None`: there is no such shard.
     #[inline]
     pub(super) fn find(&self, shard: usize) -> Option<(&Core<T>, usize)> {
         if shard < self.shards.len() {

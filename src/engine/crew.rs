@@ -1,28 +1,29 @@
 //! The threads of an engine: one for each shard to begin with, and spare ones.
 //!
-//! A spare thread is made when it is first needed. One of them is the *watcher* (`reaper/watch.rs`):
-//! it sleeps until a reaper might be stuck in a task. If one is, the watcher takes the shard over
-//! and is its reaper from then on, and another spare thread watches. A thread that comes back from
-//! its task and finds that it has lost its shard is spare itself.
+//! A spare thread is made when it is first needed. One of them is the *watcher*
+//! (`reaper/watch.rs`): it sleeps until a reaper might be stuck in a task. If one is, the
+//! watcher takes the shard over and is its reaper from then on, and another spare thread
+//! watches. A thread that comes back from its task and finds that it has lost its shard is
+//! spare itself.
 //!
 //! *Owner*: each thread of the crew; reapers call the watcher.
 //!
-//! *Invariants*: one thread at a time is the watcher. What the lock guards is not touched by threads
-//! that schedule, cancel or reset.
+//! *Invariants*: one thread at a time is the watcher. What the lock guards is not touched by
+//! threads that schedule, cancel or reset.
 //!
 //! *Orderings*: TAKEOVER; everything else is behind the lock.
 //!
 //! *Tested by*: `tests/takeover.rs`.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::dispatch::work_for;
 use crate::doorbell::Threads;
 use crate::os::Cpus;
 use crate::reaper::{self, Found, Look, NEVER_NS, Spin};
 use crate::sync::{
-    Arc, Condvar, JoinHandle, Mutex, MutexGuard, OnceLock, mpsc, thread, wait_until,
+    Arc, Condvar, JoinHandle, Mutex, MutexGuard, OnceLock, Thread, mpsc, park, thread, wait,
 };
 use crate::time::Tick;
 
@@ -54,9 +55,8 @@ struct State {
     spares: usize,
     /// Threads that wait until a watcher is needed.
     idle: usize,
+    /// A thread watches, or begins to.
     has_watcher: bool,
-    /// A reaper has called the watcher.
-    is_called: bool,
     is_over: bool,
     handles: Vec<JoinHandle<()>>,
 }
@@ -93,6 +93,8 @@ impl Crew {
     pub(super) fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
+        // The watcher's place is filled. (To wake others does no harm.)
+        self.threads.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
     /// The threads that were started. The caller joins them.
@@ -122,28 +124,16 @@ impl Crew {
         let mut state = self.lock();
         while !state.is_over && state.has_watcher {
             state.idle += 1;
-            state = wait_until(&self.changed, &self.state, state, None);
+            state = wait(&self.changed, &self.state, state);
             state.idle -= 1;
         }
         state.has_watcher = !state.is_over;
         state.has_watcher
     }
 
-    /// Sleeps until `until`, by the clock whose time `now_ns` reads, or until a reaper calls.
-    /// Returns `false` if the engine stops.
-    fn sleep(&self, until_ns: u64, now_ns: impl Fn() -> u64) -> bool {
-        let mut state = self.lock();
-        while !state.is_over && !state.is_called {
-            let left = until_ns.saturating_sub(now_ns());
-            if left == 0 {
-                break;
-            }
-            let deadline = Instant::now().checked_add(Duration::from_nanos(left));
-            let deadline = deadline.filter(|_| until_ns != NEVER_NS);
-            state = wait_until(&self.changed, &self.state, state, deadline);
-        }
-        state.is_called = false;
-        !state.is_over
+    /// Whether the engine stops.
+    fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 }
 
@@ -173,17 +163,18 @@ impl<T: Send + 'static> Core<T> {
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))
     }
 
-    /// Calls the watcher, or makes one.
-    pub(super) fn call_watcher(self: &Arc<Core<T>>) {
-        let Some(crew) = &self.crew else { return };
-        let mut state = crew.lock();
-        state.is_called = true;
-        self.ensure_watcher(crew, &mut state);
+    /// Makes an idle thread the watcher, or a new one, unless there is a watcher.
+    pub(super) fn make_watcher(self: &Arc<Core<T>>) {
+        if let Some(crew) = &self.crew {
+            self.ensure_watcher(crew, &mut crew.lock());
+        }
     }
 
-    /// Wakes the watcher or an idle thread, or makes a spare one that watches.
     fn ensure_watcher(self: &Arc<Core<T>>, crew: &Crew, state: &mut State) {
-        if state.has_watcher || state.idle > 0 {
+        if state.has_watcher {
+            return;
+        }
+        if state.idle > 0 {
             return crew.changed.notify_all();
         }
         let (spare, number) = (state.spares, crew.shards + state.spares);
@@ -197,11 +188,15 @@ impl<T: Send + 'static> Core<T> {
             crew.threads[number].set(thread::current()).expect("a spare thread is made once");
             core.serve(crew, number, Duty::Watch);
         });
-        // If the system has no memory for it, the next call tries again.
-        if let Ok(thread) = made {
-            state.has_watcher = true;
-            state.spares += 1;
-            state.handles.push(thread);
+        match (made, &self.watch) {
+            (Ok(thread), _) => {
+                state.has_watcher = true;
+                state.spares += 1;
+                state.handles.push(thread);
+            }
+            // The system has no memory for it: the next reaper tries again.
+            (Err(_), Some(watch)) => watch.end(true),
+            (Err(_), None) => {}
         }
     }
 
@@ -220,7 +215,7 @@ impl<T: Send + 'static> Core<T> {
                 }
             };
             while watches {
-                let Some((shard, role)) = self.watch(crew) else { return };
+                let Some((shard, role)) = self.watch(crew, number) else { return };
                 let (part, index) = self.part(shard);
                 part.shards[index].doorbell().move_to(number);
                 self.ensure_watcher(crew, &mut crew.leave_watch());
@@ -233,22 +228,26 @@ impl<T: Send + 'static> Core<T> {
     }
 
     /// Watches until a reaper is stuck, and takes its shard over. `None`: the engine stops.
-    fn watch<'a>(&'a self, crew: &Crew) -> Option<(usize, Role<'a, T>)> {
+    fn watch<'a>(&'a self, crew: &Crew, number: usize) -> Option<(usize, Role<'a, T>)> {
         let watch = self.watch.as_ref().expect("there are spare threads only with a watch");
         let mut looks = vec![Look::default(); crew.shards];
+        watch.begin(number);
         loop {
-            let until_ns = match self.look(&mut looks, watch.after_ns()) {
-                Ok(until_ns) => until_ns,
-                Err(taken_over) => return Some(taken_over),
-            };
-            watch.publish(until_ns);
-            match self.look(&mut looks, watch.after_ns()) {
-                Err(taken_over) => return Some(taken_over),
-                Ok(again_ns) if again_ns < until_ns => {}
-                Ok(_) => {
-                    if !crew.sleep(until_ns, || self.clock.now_ns()) {
-                        return None;
-                    }
+            // Only the second look, after the publication, may be followed by a sleep.
+            let until_ns = self.look(&mut looks, watch.after_ns());
+            let until_ns = until_ns.and_then(|until_ns| {
+                watch.publish(until_ns);
+                Ok(until_ns.min(self.look(&mut looks, watch.after_ns())?))
+            });
+            match until_ns {
+                Err(taken_over) => {
+                    watch.end(false);
+                    return Some(taken_over);
+                }
+                Ok(_) if crew.is_over() => return None,
+                Ok(until_ns) => {
+                    let left_ns = until_ns.saturating_sub(self.clock.now_ns());
+                    park(Some(Duration::from_nanos(left_ns)).filter(|_| until_ns != NEVER_NS));
                 }
             }
         }

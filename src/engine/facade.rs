@@ -26,8 +26,8 @@ use super::{Builder, Handle, When};
 /// `Engine` without a type parameter schedules closures; the shard's reaper runs each one when it
 /// is due. Closures of a shard run one after another on the reaper's thread, so they should be
 /// short (send a message, wake a task, set a flag), or run [elsewhere](crate::dispatch). If one
-/// takes longer than some milliseconds, another thread [takes the shard over](Builder::takeover). A closure that captures
-/// up to three words needs no allocation.
+/// takes longer than some milliseconds, another thread [takes the shard
+/// over](Builder::takeover). A closure that captures up to three words needs no allocation.
 ///
 /// `Engine<T>` hands payloads of one type to one [`Handler`], in batches. Use it if all timers of a
 /// service do the same kind of thing, and a payload of a few words (a connection's number, for

@@ -3,8 +3,8 @@
 //!
 //! Both sides store and then load, as around `fence(SeqCst)`: of two such pairs of a store and a
 //! load, at least one load sees the other side's store. The *light* fence only keeps the compiler
-//! from moving accesses across it. The *heavy* one makes the system fence on all processors that run
-//! a thread of this process (`membarrier` on Linux). Where the system cannot do that, both are
+//! from moving accesses across it. The *heavy* one makes the system fence on all processors that
+//! run a thread of this process (`membarrier` on Linux). Where the system cannot do that, both are
 //! sequentially consistent fences.
 //!
 //! *Owner*: any thread.
@@ -31,12 +31,9 @@ pub(crate) fn prepare() {
 #[inline(always)]
 pub fn light() {
     // ORDER: Relaxed - as in `prepare`; it never goes back to zero.
-    if !IS_CHECKED && IS_SYSTEMS.load(Ordering::Relaxed) != 0 {
-        compiler_fence(Ordering::SeqCst);
-    } else {
-        // ORDER(TAKEOVER): SeqCst fence - pairs with the one in `heavy`.
-        fence(Ordering::SeqCst);
-    }
+    let is_systems = !IS_CHECKED && IS_SYSTEMS.load(Ordering::Relaxed) != 0;
+    // ORDER(TAKEOVER): SeqCst, for the compiler or for all - pairs with the fence in `heavy`.
+    if is_systems { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
 }
 
 /// The fence of the rare side. Returns `false` if the system did not fence: then nothing follows

@@ -63,8 +63,8 @@ impl<T> Role<T> {
         }
     }
 
-    /// Takes the role; waits while another thread holds it. Returns `None` if the role has ended, or
-    /// is about to end.
+    /// Takes the role; waits while another thread holds it. Returns `None` if the role has ended,
+    /// or is about to end.
     #[inline]
     pub(super) fn take(&self) -> Option<InHand<T>> {
         let is_taken = self.cas(FREE, TAKEN).is_ok() || self.wait_and_take();

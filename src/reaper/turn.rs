@@ -109,6 +109,7 @@ impl<'a, T> Reaper<'a, T> {
     /// To be called by a thread that has taken the role over, before its first turn: from now on,
     /// it counts for the shard. (The thread before it still counts what it has begun.)
     pub fn succeed(&self) {
+        self.shard.doorbell().retract();
         let mut owner = self.lock();
         owner.change_counters(self.shared);
         owner.count(Count::TakenOver, 1);
@@ -203,11 +204,12 @@ impl<'a, T> Reaper<'a, T> {
         before: usize,
         due: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+        let is_alone = due == 1 && self.watch.is_some() && owner.next_opening() == Tick::NEVER;
         in_hand.fill(owner.batch(), opened);
         let counters = owner.counters().clone();
         drop(owner);
         self.shared.discharge(due as u64);
-        let fired = before + self.pass_on(in_hand, counters, usize::MAX, before)?;
+        let fired = before + self.pass_on(in_hand, counters, usize::MAX, before, is_alone)?;
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {
             self.shard.work_a_share(&mut owner, self.shared);
@@ -225,7 +227,7 @@ impl<'a, T> Reaper<'a, T> {
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         let counters = owner.counters().clone();
         drop(owner);
-        let fired = self.pass_on(in_hand, counters, max_fired, 0)?;
+        let fired = self.pass_on(in_hand, counters, max_fired, 0, false)?;
         self.end_hand_over(self.lock(), in_hand, fired)
     }
 
@@ -236,11 +238,15 @@ impl<'a, T> Reaper<'a, T> {
         counters: Arc<Counters>,
         at_most: usize,
         before: usize,
+        is_alone: bool,
     ) -> Result<usize, Cut> {
-        let fired = handover::hand_over(self, in_hand, &counters, at_most);
+        let fired = handover::hand_over(self, in_hand, &counters, at_most, is_alone);
         if in_hand.close().is_err() {
             self.shared.end_counting(&counters, self.shard.index());
             return Err(Cut::TakenOver(before + fired));
+        }
+        if is_alone {
+            self.shard.doorbell().retract();
         }
         Ok(fired)
     }

@@ -5,30 +5,43 @@
 //! hands over is not watched, and while reapers are quick the watcher wakes up now and then: at
 //! most once per time that a task may take, and not at all while no timer fires.
 //!
-//! *Owner*: one thread at a time is the watcher; any reaper calls it.
+//! A reaper that hands over the only timer of its shard holds nobody up. It calls nobody, and marks
+//! its doorbell instead: a thread that schedules on the shard meanwhile calls the watcher.
+//!
+//! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
+//! make one.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with a fence on both sides. Reaper: open the line
 //! of what it has in hand, fence, read the time. Watcher: publish the time, fence, look at the
 //! lines. Whichever fence comes first, the other side sees: the watcher finds the open line before
-//! it sleeps, or the reaper finds the time.
+//! it sleeps, or the reaper finds the time. In the same way a new watcher finds the line of a
+//! reaper that has called the one before.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
 use std::time::Duration;
 
 use crate::dispatch::Progress;
-use crate::sync::{AtomicU64, CachePadded, Ordering, fence};
+use crate::doorbell::Threads;
+use crate::shard::Shard;
+use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
 
-/// When the watcher looks next. Times are those of the engine's clock.
+/// In place of the number of the watcher.
+const NOBODY: usize = usize::MAX;
+
+/// Who watches, and when that thread looks next. Times are those of the engine's clock.
 pub struct Watch {
     /// How long a task may take.
     after_ns: u64,
     looks_at_ns: CachePadded<AtomicU64>,
-    /// Ends the watcher's sleep; makes a watcher if there is none.
-    call: Box<dyn Fn() + Send + Sync>,
+    /// The watcher's number among the threads.
+    watcher: AtomicUsize,
+    threads: Threads,
+    /// Makes a watcher, unless one is being made.
+    make: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What the watcher remembers of one shard.
@@ -52,13 +65,19 @@ pub enum Found {
 // === impl Watch ===
 
 impl Watch {
-    /// A watch over tasks that may take as long as `after`. There is no watcher yet: `call` makes
-    /// one.
-    pub fn new(after: Duration, call: impl Fn() + Send + Sync + 'static) -> Watch {
+    /// A watch over tasks that may take as long as `after`, by one of `threads`. There is no
+    /// watcher yet; `make` makes one.
+    pub fn new(
+        after: Duration,
+        threads: Threads,
+        make: impl Fn() + Send + Sync + 'static,
+    ) -> Watch {
         Watch {
             after_ns: u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS / 4).min(NEVER_NS / 4),
             looks_at_ns: CachePadded::new(AtomicU64::new(NEVER_NS)),
-            call: Box::new(call),
+            watcher: AtomicUsize::new(NOBODY),
+            threads,
+            make: Box::new(make),
         }
     }
 
@@ -78,9 +97,42 @@ impl Watch {
         }
     }
 
+    /// The same for a reaper that hands over the only timer of its shard. The caller retracts what
+    /// the doorbell shows when the hand-over is over, unless it was taken over.
+    pub fn begun_alone<T>(&self, now_ns: u64, shard: &Shard<T>) {
+        shard.doorbell().publish_unwatched();
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
+        if shard.has_notices() || self.watcher.load(Ordering::Relaxed) == NOBODY {
+            self.begun(now_ns);
+        }
+    }
+
     #[cold]
     fn call_watcher(&self) {
-        (self.call)();
+        if !self.call() {
+            (self.make)();
+        }
+    }
+
+    /// Ends the watcher's sleep. Returns `false` if there is none; then the next one looks before
+    /// it sleeps. The caller has fenced after what it calls for.
+    pub fn call(&self) -> bool {
+        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`.
+        let thread = self.threads.get(self.watcher.load(Ordering::Relaxed)).and_then(OnceLock::get);
+        thread.map(Thread::unpark).is_some()
+    }
+
+    /// Thread `number` watches from now on. To be called before it publishes.
+    pub fn begin(&self, number: usize) {
+        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`.
+        self.watcher.store(number, Ordering::Relaxed);
+    }
+
+    /// Nobody watches until another watcher begins. Reapers call for one only if `wants_another`.
+    pub fn end(&self, wants_another: bool) {
+        // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
+        self.watcher.store(NOBODY, Ordering::Relaxed);
+        self.publish(if wants_another { NEVER_NS } else { 0 });
     }
 
     /// The watcher publishes when it looks next. It looks once more *after* this, and only then
@@ -146,8 +198,13 @@ mod tests {
         let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
         assert_eq!(line.take_over(seen).unwrap().take(), [(Tick::ZERO, 2)]);
         assert!(line.take_over(seen).is_none(), "nobody takes it twice");
-        // While the handler waits as it was told to, it is not stuck.
-        let mut other = InHand::new();
+        assert_eq!(line.claim(), None);
+        assert_eq!((line.left(), line.claimed()), (0, 2));
+        assert!(in_hand.close().is_err() && in_hand.is_taken_over());
+    }
+    #[test]
+    fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
+        let (mut look, mut other) = (Look::default(), InHand::new());
         other.fill(&mut vec![(Tick::ZERO, 9)], None);
         other.open(1, 200);
         let line = other.line().clone();
@@ -158,8 +215,5 @@ mod tests {
         assert_eq!(look.at(progress(), 310, 10), Found::Busy(315));
         assert!(matches!(look.at(progress(), 315, 10), Found::Stuck(_, 305)));
         other.close().unwrap();
-        assert_eq!(line.claim(), None);
-        assert_eq!((line.left(), line.claimed()), (0, 2));
-        assert!(in_hand.close().is_err() && in_hand.is_taken_over());
     }
 }

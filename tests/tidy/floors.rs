@@ -82,13 +82,14 @@ const DOORS: [Door; 5] = [
 ];
 
 /// Where a lock may be named, besides the door to it.
-const LOCK_ROOMS: [&str; 10] = [
+const LOCK_ROOMS: [&str; 11] = [
     "src/sync/",
     "src/memory/blocks.rs",
     "src/shard/mod.rs",
     "src/reaper/ending.rs",
     "src/reaper/role.rs",
-    "src/engine/stopping.rs",
+    "src/engine/crew.rs",
+    "src/dispatch/in_hand.rs",
     "src/dispatch/waits.rs",
     "src/purgatory/lists.rs",
     "src/keyed/table.rs",
