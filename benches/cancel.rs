@@ -2,9 +2,13 @@
 //!
 //! Each thread keeps 10,000 timers of 10 to 30 s; each operation cancels the oldest and schedules
 //! a new one. And the same by one thread on one engine after the other, of which it uses many.
+//!
+//! The end of a connection: all its timers are cancelled at once, in a scope and in a vector.
 
 #[path = "common/delays.rs"]
 mod delays;
+#[path = "common/rounds.rs"]
+mod rounds;
 #[path = "common/suite.rs"]
 mod suite;
 #[path = "common/threads.rs"]
@@ -17,6 +21,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tickless::{Driver, Engine, Handle};
 
 use delays::Delays;
+use rounds::per_item;
 use threads::{on_threads, producers};
 
 #[global_allocator]
@@ -26,6 +31,10 @@ const OUTSTANDING: usize = 10_000;
 
 /// Of many engines, as of a program's parts that know nothing of each other.
 const ENGINES: [usize; 3] = [1, 10, 1_000];
+
+/// Of one connection, and of all that end in one round.
+const TIMERS: [u64; 2] = [8, 1_000];
+const CONNECTED: u64 = 8_000;
 
 fn cancel(c: &mut Criterion) {
     let mut group = suite::group(c, "schedule-and-cancel-a-timeout", 1);
@@ -53,6 +62,47 @@ fn cancel(c: &mut Criterion) {
     group.finish();
 }
 
+/// Ends connections that have some timers each.
+fn connections(c: &mut Criterion) {
+    let mut group = suite::group(c, "cancel-the-timers-of-a-connection", 1);
+    for timers in TIMERS {
+        let rounds = (CONNECTED / timers) as usize;
+        let engine = Engine::new().expect("an engine starts");
+        let delays = || (0..timers).map(|n| Duration::from_millis(10_000 + n));
+        group.bench_function(BenchmarkId::new("scope", timers), |b| {
+            let fill = || {
+                let mut scope = engine.scope();
+                for delay in delays() {
+                    scope.schedule(delay, || {}).expect("the engine runs");
+                }
+                scope
+            };
+            b.iter_custom(|wanted| {
+                per_item(wanted, CONNECTED, || timed(rounds, fill, |mut scope| scope.cancel_all()))
+            });
+        });
+        group.bench_function(BenchmarkId::new("vector", timers), |b| {
+            let schedule = |delay| engine.schedule(delay, || {}).expect("the engine runs");
+            let fill = || delays().map(schedule).collect();
+            let cancel = |all: Vec<Handle>| all.into_iter().map(Handle::cancel).filter(|it| *it);
+            b.iter_custom(|wanted| {
+                per_item(wanted, CONNECTED, || timed(rounds, fill, |all| cancel(all).count()))
+            });
+        });
+    }
+    group.finish();
+}
+
+/// How long `cancel` takes for all that `fill` makes; it returns how many it cancelled.
+fn timed<C>(rounds: usize, fill: impl Fn() -> C, cancel: impl Fn(C) -> usize) -> Duration {
+    let all: Vec<C> = (0..rounds).map(|_| fill()).collect();
+    let began = Instant::now();
+    let cancelled: usize = all.into_iter().map(cancel).sum();
+    let time = began.elapsed();
+    assert_eq!(cancelled as u64, CONNECTED);
+    time
+}
+
 fn pairs(engine: &Engine, threads: usize, iters: u64) -> Duration {
     on_threads(threads, iters, |thread, ops, start| {
         let mut delays = Delays::new(thread + 1);
@@ -77,6 +127,6 @@ fn pairs(engine: &Engine, threads: usize, iters: u64) -> Duration {
 criterion_group! {
     name = benches;
     config = suite::config();
-    targets = cancel
+    targets = cancel, connections
 }
 criterion_main!(benches);

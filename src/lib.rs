@@ -25,6 +25,8 @@ pub mod periodic;
 pub mod porting {}
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
+#[cfg(not(any(loom, shuttle)))]
+pub mod scope;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.
@@ -70,6 +72,9 @@ pub use error::{
 #[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use reaper::{Lateness, TaskPanic};
+#[cfg(not(any(loom, shuttle)))]
+#[doc(inline)]
+pub use scope::Scope;
 #[doc(hidden)]
 pub use shard::Violation;
 #[doc(inline)]

@@ -312,6 +312,23 @@ fn what_repeats_allocates_when_it_starts_and_not_for_its_runs_beats_and_attempts
 }
 
 #[test]
+fn a_scope_allocates_for_the_most_that_is_pending_and_nothing_while_it_is_empty() {
+    let _alone = alone();
+    let engine = closures();
+    allocates_nothing("a scope without timers", || drop(engine.scope()));
+    let mut connection = engine.scope();
+    allocates_nothing("a timer for each request, which fires", || {
+        connection.schedule(MS * 10, || ()).unwrap();
+        engine.advance(MS).unwrap();
+    });
+    assert_eq!(connection.cancel_all(), 9);
+    allocates_nothing("a timer for each request, which is cancelled with the rest", || {
+        (0..9).for_each(|n| drop(connection.schedule(HOUR + MS * n, || ())));
+        assert_eq!(connection.cancel_all(), 9);
+    });
+}
+
+#[test]
 fn what_repeats_leaves_nothing_when_it_has_ended() {
     let _alone = alone();
     let engine = closures();

@@ -60,6 +60,7 @@ mod periodic_races;
 mod purgatory_races;
 mod reset;
 mod scan;
+mod scope_races;
 mod seats;
 mod slow_tasks;
 mod snapshot;

@@ -105,6 +105,8 @@ mod purgatory_reentry;
 mod retry;
 mod rounds;
 mod saturation;
+mod scope;
+mod scope_oracle;
 mod shard_clocks;
 mod size;
 mod slack;

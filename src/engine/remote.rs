@@ -1,6 +1,7 @@
 //! A weak engine id: a door's many timers know their engine by its number, which avoids a contended
 //! reference count.
 
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,12 @@ use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::when::Start;
 use super::{Engine, Handle, When};
 
-/// A weak reference to an engine for closures: its number. It does not keep the engine alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EngineRef(u32);
+/// A weak reference to an engine: its number. It does not keep the engine alive.
+pub(crate) struct EngineRef<T = Task> {
+    number: u32,
+    /// The number is that of an engine with this type of payload.
+    payload: PhantomData<fn(T)>,
+}
 
 /// The deadline of a timer, as an engine has computed it, and the time at which it did.
 #[derive(Clone, Copy, Debug)]
@@ -30,17 +34,55 @@ const NEAR_NS: u64 = 100_000;
 
 // === impl EngineRef ===
 
-impl EngineRef {
-    pub(crate) fn new(engine: &Engine<Task>) -> EngineRef {
-        EngineRef(engine.number())
+impl<T: Send + 'static> EngineRef<T> {
+    pub(crate) fn new(engine: &Engine<T>) -> EngineRef<T> {
+        EngineRef { number: engine.number(), payload: PhantomData }
     }
 
     /// The engine, or the side of it that has its precise timers, whichever a timer for `when`
     /// belongs to.
-    pub(crate) fn for_when(engine: &Engine<Task>, when: When) -> EngineRef {
-        EngineRef(engine.number_for(when))
+    pub(crate) fn for_when(engine: &Engine<T>, when: When) -> EngineRef<T> {
+        EngineRef { number: engine.number_for(when), payload: PhantomData }
     }
 
+    /// Schedules `payload` as the engine itself does, on the side of it that `when` belongs to.
+    ///
+    /// # Errors
+    /// The engine is full, has stopped or is gone; the payload comes back in the error.
+    #[inline]
+    pub(crate) fn schedule_when(
+        self,
+        when: When,
+        payload: T,
+    ) -> Result<Handle<T>, ScheduleError<T>> {
+        let side = if when.is_precise { self.precise_side() } else { self };
+        let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
+        let now_ns = cache.now_ns();
+        let deadline = when.tick(&cache.core, now_ns);
+        file(cache, Computed { deadline, now_ns }, payload)
+    }
+
+    /// The side of the engine that has its precise timers, if it has one and is not gone.
+    #[cold]
+    fn precise_side(self) -> EngineRef<T> {
+        let number = self.lent().and_then(|cache| Some(cache.core.precise.as_ref()?.id()));
+        EngineRef { number: number.unwrap_or(self.number), ..self }
+    }
+
+    /// Whether the engine belongs to a process that this one was forked from: the timers that it
+    /// took never end here.
+    #[inline]
+    pub(crate) fn is_inherited(self) -> bool {
+        is_inherited(self.number)
+    }
+
+    #[inline]
+    fn lent(self) -> Option<Lent<T>> {
+        thread_cache::of(self.number)
+    }
+}
+
+impl EngineRef {
     /// Returns the time that the engine's clock shows. `None`: the engine is gone.
     pub(crate) fn now(self) -> Option<Instant> {
         Some(self.lent()?.core.instant_now())
@@ -195,30 +237,29 @@ impl EngineRef {
         file(cache, Computed { deadline, now_ns }, task)
     }
 
-    /// Whether the engine belongs to a process that this one was forked from: the timers that it
-    /// took never end here.
-    #[inline]
-    pub(crate) fn is_inherited(self) -> bool {
-        is_inherited(self.0)
-    }
-
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
     pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)
     }
+}
 
-    #[inline]
-    fn lent(self) -> Option<Lent<Task>> {
-        thread_cache::of(self.0)
+// Not derived: that would require the same of `T`.
+impl<T> Clone for EngineRef<T> {
+    fn clone(&self) -> EngineRef<T> {
+        *self
     }
 }
 
-/// Files a task in its engine.
+impl<T> Copy for EngineRef<T> {}
+
+debug! { impl[T] EngineRef[T] { number } }
+
+/// Files a payload in its engine.
 #[inline]
-fn file(
-    cache: Lent<Task>,
+fn file<T: Send + 'static>(
+    cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,
-    task: Task,
-) -> Result<Handle, ScheduleError<Task>> {
-    cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(task), true).map(Handle::new)
+    payload: T,
+) -> Result<Handle<T>, ScheduleError<T>> {
+    cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(payload), true).map(Handle::new)
 }

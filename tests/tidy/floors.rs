@@ -12,12 +12,13 @@ enum From {
 }
 
 /// Each module of the crate, its floor, and what it may import.
-const HOUSE: [(&str, u8, From); 22] = [
+const HOUSE: [(&str, u8, From); 23] = [
     ("future", 6, From::Below),
     ("periodic", 6, From::Below),
     ("keyed", 6, From::Below),
     ("purgatory", 6, From::Below),
     ("netty", 6, From::Below),
+    ("scope", 6, From::Below),
     ("engine", 5, From::Below),
     ("reaper", 4, From::Below),
     ("producer", 4, From::Below),
