@@ -69,3 +69,5 @@ mod stop_cycles;
 mod stop_within;
 mod stress;
 mod threads_end;
+mod wait_async;
+mod wait_races;

@@ -110,3 +110,4 @@ mod size;
 mod slack;
 mod stats;
 mod tables;
+mod wait;

@@ -12,7 +12,7 @@ enum From {
 }
 
 /// Each module of the crate, its floor, and what it may import.
-const HOUSE: [(&str, u8, From); 22] = [
+const HOUSE: [(&str, u8, From); 23] = [
     ("future", 6, From::Below),
     ("periodic", 6, From::Below),
     ("keyed", 6, From::Below),
@@ -22,6 +22,7 @@ const HOUSE: [(&str, u8, From); 22] = [
     ("reaper", 4, From::Below),
     ("producer", 4, From::Below),
     ("shard", 3, From::Below),
+    ("wait", 3, From::Below),
     ("inbox", 2, From::Below),
     ("wheel", 2, From::Below),
     ("doorbell", 2, From::Below),

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 20] = [
+const HANDSHAKES: [&str; 22] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -26,6 +26,8 @@ const HANDSHAKES: [&str; 20] = [
     "WAKER",
     "HEARTBEAT",
     "KEYED",
+    "LATCH",
+    "REVOKE",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
