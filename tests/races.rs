@@ -71,3 +71,4 @@ mod stress;
 mod threads_end;
 mod wait_async;
 mod wait_races;
+mod wait_repeating;

@@ -184,7 +184,7 @@ impl<V: Send + 'static, T: Send + 'static> Waitable<V, T> {
     ///
     /// # Panics
     /// As [`cancel`](Waitable::cancel).
-    pub fn cancelled(&mut self) -> Cancelled<'_, V> {
+    pub fn cancelled(&mut self) -> Cancelled<'_> {
         self.cancel();
         self.waiter.cancelled()
     }

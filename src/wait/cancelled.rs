@@ -8,19 +8,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::dispatch::{Task, Waiting};
+use crate::dispatch::Waiting;
 
 use super::waiting::may_wait;
-use super::{Bell, Ended, WaitError, Waiter};
+use super::{Bell, Ended, Ends, WaitError};
 
-/// Waits until a task has ended: the future of [`Waiter::cancelled`] and
-/// [`Waitable::cancelled`](crate::Waitable::cancelled).
+/// Waits until a task has ended, and tells how: the future of
+/// [`Waitable::cancelled`](crate::Waitable::cancelled) and of the methods of that name elsewhere.
 ///
 /// Cancel safe: the task was cancelled when this was made, if it had not begun. If this is dropped,
 /// only the wait ends.
 #[must_use = "a future that is not awaited does not wait"]
-pub struct Cancelled<'a, V: Send + 'static = Task> {
-    waiter: &'a mut Waiter<V>,
+pub struct Cancelled<'a, E = Ended> {
+    thing: &'a dyn Ends<E>,
     /// Where the waker of the last poll is.
     place: Option<u32>,
     /// If the last poll was inside a task: that this one waits.
@@ -29,57 +29,41 @@ pub struct Cancelled<'a, V: Send + 'static = Task> {
 
 // === impl Cancelled ===
 
-impl<'a, V: Send + 'static> Cancelled<'a, V> {
-    pub(super) fn new(waiter: &'a mut Waiter<V>) -> Cancelled<'a, V> {
-        Cancelled { waiter, place: None, waiting: None }
+impl<'a, E> Cancelled<'a, E> {
+    pub(crate) fn new(thing: &'a dyn Ends<E>) -> Cancelled<'a, E> {
+        Cancelled { thing, place: None, waiting: None }
     }
 
     /// Takes the waker of the last poll back.
     fn leave(&mut self) {
         self.waiting = None;
-        let place = self.place.take();
-        if let (Some(place), Ok(latch)) = (place, self.waiter.latch()) {
-            drop(latch.leave(place));
+        if let Some(place) = self.place.take() {
+            drop(self.thing.latch().leave(place));
         }
-    }
-
-    /// Leaves the waker. `None`: the task has ended.
-    fn watch(&mut self, cx: &Context<'_>) -> Result<Option<u32>, WaitError> {
-        let latch = self.waiter.latch()?;
-        self.waiting = Some(may_wait(latch)?);
-        Ok(latch.watch(Bell::Task(cx.waker().clone())))
     }
 }
 
-impl<V: Send + 'static> Future for Cancelled<'_, V> {
-    type Output = Result<Ended, WaitError>;
+impl<E> Future for Cancelled<'_, E> {
+    type Output = Result<E, WaitError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.leave();
-        if let Some(ended) = self.waiter.ended() {
+        if let Some(ended) = self.thing.ended() {
             return Poll::Ready(Ok(ended));
         }
-        match self.watch(cx) {
-            Ok(Some(place)) => {
-                self.place = Some(place);
-                Poll::Pending
-            }
-            Ok(None) => {
-                self.waiting = None;
-                Poll::Ready(Ok(self.waiter.ended().expect("the latch is open")))
-            }
-            Err(error) => {
-                self.waiting = None;
-                Poll::Ready(Err(error))
-            }
-        }
+        let waiting = may_wait(self.thing)?;
+        let Some(place) = self.thing.latch().watch(Bell::Task(cx.waker().clone())) else {
+            return Poll::Ready(Ok(self.thing.ended().expect("the latch is open")));
+        };
+        (self.place, self.waiting) = (Some(place), Some(waiting));
+        Poll::Pending
     }
 }
 
-impl<V: Send + 'static> Drop for Cancelled<'_, V> {
+impl<E> Drop for Cancelled<'_, E> {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-debug! { impl[V: Send + 'static] Cancelled['_, V] { waiter } }
+debug! { impl[E] Cancelled['_, E] { is_open = |this| this.thing.latch().is_open() } }

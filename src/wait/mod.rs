@@ -60,7 +60,7 @@ pub use cancelled::Cancelled;
 pub use error::WaitError;
 pub use guarded::{Guarded, Running};
 pub use waiter::{Ended, Stage, Waiter};
-pub(crate) use waiting::{Bell, wait_for_end, working_on};
+pub(crate) use waiting::{Bell, Ends, wait_for_end, working_on};
 
 use crate::dispatch::{IntoPayload, Task};
 

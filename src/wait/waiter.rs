@@ -5,14 +5,14 @@
 //! *Tested by*: `tests/wait.rs`, `tests/wait_races.rs`.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::dispatch::{Process, Task};
 use crate::protocol::latch::Latch;
 use crate::protocol::revocable::Phase;
 
 use super::guarded::Shared;
-use super::{Bell, Cancelled, WaitError, wait_for_end};
+use super::{Bell, Cancelled, Ends, WaitError, wait_for_end};
 
 /// The caller's end of a [`Guarded`](super::Guarded) value: it cancels, and waits.
 ///
@@ -107,7 +107,7 @@ impl<V: Send + 'static> Waiter<V> {
     /// As [`cancel`](Waiter::cancel).
     pub fn cancel_wait(&mut self) -> Result<Ended, WaitError> {
         self.cancel();
-        self.wait(None)
+        wait_for_end(self, None)
     }
 
     /// As [`cancel_wait`](Waiter::cancel_wait), but waits no longer than `limit`.
@@ -120,8 +120,7 @@ impl<V: Send + 'static> Waiter<V> {
     /// As [`cancel`](Waiter::cancel).
     pub fn cancel_wait_within(&mut self, limit: Duration) -> Result<Ended, WaitError> {
         self.cancel();
-        // A limit too long to represent is no limit.
-        self.wait(Instant::now().checked_add(limit))
+        wait_for_end(self, Some(limit))
     }
 
     /// Cancels the task if it has not begun, now. The future waits until it has ended, as
@@ -132,7 +131,7 @@ impl<V: Send + 'static> Waiter<V> {
     ///
     /// # Panics
     /// As [`cancel`](Waiter::cancel).
-    pub fn cancelled(&mut self) -> Cancelled<'_, V> {
+    pub fn cancelled(&mut self) -> Cancelled<'_> {
         self.cancel();
         Cancelled::new(self)
     }
@@ -147,28 +146,23 @@ impl<V: Send + 'static> Waiter<V> {
             Phase::Dropped | Phase::Revoked => Stage::Cancelled,
         }
     }
+}
 
-    /// How the task ended; `None`: it has not.
-    pub(super) fn ended(&self) -> Option<Ended> {
+impl<V: Send + 'static> Ends<Ended> for Waiter<V> {
+    fn latch(&self) -> &Latch<Bell> {
+        self.shared.latch()
+    }
+
+    fn process(&self) -> Process {
+        self.process
+    }
+
+    fn ended(&self) -> Option<Ended> {
         match self.stage() {
             Stage::Finished => Some(Ended::Finished),
             Stage::Cancelled => Some(Ended::Cancelled),
             _ => None,
         }
-    }
-
-    /// What opens when a task that has begun ends, if it ends in this process.
-    pub(super) fn latch(&self) -> Result<&Latch<Bell>, WaitError> {
-        if self.process.is_current() { Ok(self.shared.latch()) } else { Err(WaitError::Forked) }
-    }
-
-    /// Waits for the end of a task that has begun.
-    fn wait(&self, deadline: Option<Instant>) -> Result<Ended, WaitError> {
-        if let Some(ended) = self.ended() {
-            return Ok(ended);
-        }
-        wait_for_end(self.latch()?, deadline)?;
-        Ok(self.ended().expect("the latch is open"))
     }
 }
 

@@ -9,9 +9,11 @@
 //! *Orderings*: LATCH, through the latch.
 
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::dispatch::{Party, Waiting, contained, wait_for, work_for, works_for, yield_while};
+use crate::dispatch::{
+    Party, Process, Waiting, contained, wait_for, work_for, works_for, yield_while,
+};
 use crate::protocol::latch::Latch;
 use crate::sync::{Thread, park, thread};
 
@@ -25,28 +27,50 @@ pub(crate) enum Bell {
     Task(Waker),
 }
 
+/// A thing whose end can be waited for, and that ends in a way of type `E`.
+pub(crate) trait Ends<E>: Sync {
+    /// What opens when it has ended.
+    fn latch(&self) -> &Latch<Bell>;
+
+    /// The process in which it ends.
+    fn process(&self) -> Process;
+
+    /// How it ended; `None`: it has not.
+    fn ended(&self) -> Option<E>;
+}
+
 /// Runs `f` as work on the thing of which `latch` is a part.
 pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
     work_for(party(latch), f)
 }
 
-/// Waits until `latch` is open: the calling thread sleeps. Without a limit if `deadline` is `None`.
-pub(crate) fn wait_for_end(
-    latch: &Latch<Bell>,
-    deadline: Option<Instant>,
-) -> Result<(), WaitError> {
-    if latch.is_open() {
-        return Ok(());
+/// Waits until `thing` has ended: the calling thread sleeps. Without a limit if there is none, or if
+/// it is too long to represent.
+pub(crate) fn wait_for_end<E>(
+    thing: &dyn Ends<E>,
+    limit: Option<Duration>,
+) -> Result<E, WaitError> {
+    if let Some(ended) = thing.ended() {
+        return Ok(ended);
     }
-    let _waiting = may_wait(latch)?;
-    let Some(place) = latch.watch(Bell::Thread(thread::current())) else { return Ok(()) };
-    let is_over = yield_while(|| sleep_until(latch, deadline));
-    if is_over || latch.leave(place).is_none() { Ok(()) } else { Err(WaitError::TimedOut) }
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let _waiting = may_wait(thing)?;
+    let latch = thing.latch();
+    if let Some(place) = latch.watch(Bell::Thread(thread::current())) {
+        let is_over = yield_while(|| sleep_until(latch, deadline));
+        if !is_over && latch.leave(place).is_some() {
+            return Err(WaitError::TimedOut);
+        }
+    }
+    Ok(thing.ended().expect("the latch is open"))
 }
 
-/// Registers that the calling thread waits for the thing of which `latch` is a part, if it may.
-pub(super) fn may_wait(latch: &Latch<Bell>) -> Result<Waiting, WaitError> {
-    let party = party(latch);
+/// Registers that the calling thread waits for `thing`, if it may.
+pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<Waiting, WaitError> {
+    if !thing.process().is_current() {
+        return Err(WaitError::Forked);
+    }
+    let party = party(thing.latch());
     if works_for(party) {
         return Err(WaitError::InsideTask);
     }
