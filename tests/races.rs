@@ -70,5 +70,6 @@ mod stop_within;
 mod stress;
 mod threads_end;
 mod wait_async;
+mod wait_netty;
 mod wait_races;
 mod wait_repeating;

@@ -44,8 +44,8 @@ pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
     work_for(party(latch), f)
 }
 
-/// Waits until `thing` has ended: the calling thread sleeps. Without a limit if there is none, or if
-/// it is too long to represent.
+/// Waits until `thing` has ended: the calling thread sleeps. There is no limit if none is given, or
+/// if it is too long to represent.
 pub(crate) fn wait_for_end<E>(
     thing: &dyn Ends<E>,
     limit: Option<Duration>,
