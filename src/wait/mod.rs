@@ -40,9 +40,10 @@
 //! A wait that could not end is refused: a task cannot wait for itself
 //! ([`WaitError::InsideTask`]), or for one that waits, directly or through others, for the caller
 //! ([`WaitError::Circular`]). The engine knows the waits of this module, and those for engines and
-//! pools to end. It does not know waits by other means: for a lock that the caller holds, or for a
-//! message. Nor does it know which thread runs a task that is a future: between
-//! [`Guarded::begin`] and the drop of [`Running`], a task that waits for itself waits for ever.
+//! pools to end. It does not know waits by other means: for a lock that the caller holds, for a
+//! message, or for the turn of an engine that its callers drive. Nor does it know which thread runs
+//! a task that is a future: between [`Guarded::begin`] and the drop of [`Running`], a task that
+//! waits for itself waits for ever.
 //!
 //! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile.
 //!
