@@ -1,7 +1,8 @@
 //! Throughput of schedule + cancel pairs: request timeouts, nearly all cancelled.
 //!
 //! Each thread keeps 10,000 timers of 10 to 30 s; each operation cancels the oldest and schedules
-//! a new one. And the same by one thread on one engine after the other, of which it uses many.
+//! a new one. And the same by one thread on one engine after the other, of which it uses many, and
+//! with timers whose tasks can be waited for.
 //!
 //! The end of a connection: all its timers are cancelled at once, in a scope and in a vector.
 
@@ -18,6 +19,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tickless::wait::Ended;
 use tickless::{Driver, Engine, Handle};
 
 use delays::Delays;
@@ -59,6 +61,19 @@ fn cancel(c: &mut Criterion) {
             });
         });
     }
+    group.finish();
+    let mut group = suite::group(c, "schedule-and-cancel-a-task-to-wait-for", 1);
+    let engine = Engine::new().expect("an engine starts");
+    let delay = Duration::from_secs(20);
+    group.bench_function("not-used", |b| {
+        b.iter(|| assert!(engine.schedule(delay, || {}).expect("the engine runs").cancel()));
+    });
+    group.bench_function("used", |b| {
+        b.iter(|| {
+            let mut timer = engine.schedule_waitable(delay, || {}).expect("the engine runs");
+            assert_eq!(timer.cancel_wait(), Ok(Ended::Cancelled));
+        });
+    });
     group.finish();
 }
 

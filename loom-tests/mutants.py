@@ -46,6 +46,7 @@ QUEUE = "src/dispatch/pool/queue.rs"
 BLOCK = "src/entry/block.rs"
 PULSE, GATE, GENERATIONS = "src/protocol/pulse.rs", "src/protocol/gate.rs", "src/protocol/generations.rs"
 TWIN = "src/protocol/twin.rs"
+LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
@@ -191,7 +192,7 @@ MUTANTS = {
         [
             (BUCKET, [("self.expiration.store(expiration.get(), Ordering::Release)",
                        "self.expiration.store(expiration.get(), Ordering::Relaxed)")]),
-            (DOORBELL, [("        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Acquire - ordered by the fence",
+            (DOORBELL, [("        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
                          "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")]),
         ],
     ),
@@ -232,7 +233,7 @@ MUTANTS = {
     ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
-        "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Acquire - ordered by the fence",
+        "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
         "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
@@ -513,10 +514,6 @@ MUTANTS = {
     "a watch is not fenced": (
         "takeover", [("src/reaper/watch.rs", [("        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
                                                "        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
-    "who answers is not fenced": (
-        "takeover", [("src/doorbell/answering.rs", [("        fence(Ordering::Release);\n", "")])]),
-    "a time is read Relaxed": (
-        "takeover", [(DOORBELL, [("let word = self.wakes_at.load(Ordering::Acquire);", "let word = self.wakes_at.load(Ordering::Relaxed);")])]),
     "a ring is not fenced": (
         "takeover", [(DOORBELL, [("    pub fn ring(&self) {\n        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has\n        // just taken the shard over is rung, or sees what this ring is for.\n        fence(Ordering::SeqCst);\n",
                                   "    pub fn ring(&self) {\n")])]),
@@ -1044,6 +1041,91 @@ MUTANTS = {
     ),
     "an owner is made without being counted": (
         "twin", [(TWIN, [("self.body().owners.fetch_add(1, Ordering::Relaxed)", "self.body().owners.fetch_add(0, Ordering::Relaxed)")])],
+    ),
+    # LATCH
+    "a latch is found open without Acquire": (
+        "latch", [(LATCH, [("is_open(self.head.load(Ordering::Acquire))", "is_open(self.head.load(Ordering::Relaxed))")])],
+    ),
+    "a latch opens without Release": (
+        "latch", [(LATCH, [("fetch_update(Ordering::AcqRel, Ordering::Relaxed, mark)",
+                            "fetch_update(Ordering::Acquire, Ordering::Relaxed, mark)")])],
+    ),
+    "a latch opens without Acquire": (
+        "latch", [(LATCH, [("fetch_update(Ordering::AcqRel, Ordering::Relaxed, mark)",
+                            "fetch_update(Ordering::Release, Ordering::Relaxed, mark)")])],
+    ),
+    "a watcher comes to the places without Acquire": (
+        "latch", [(LATCH, [("        let head = self.head.load(Ordering::Acquire);\n        if is_open(head) {",
+                            "        let head = self.head.load(Ordering::Relaxed);\n        if is_open(head) {")])],
+    ),
+    "a free place is taken without Acquire": (
+        "latch", [(LATCH, [("place.replace(FREE, TAKEN, Ordering::Acquire)", "place.replace(FREE, TAKEN, Ordering::Relaxed)")])],
+    ),
+    "a waiter is left without Release": (
+        "latch", [(LATCH, [("place.replace(TAKEN, WATCHED, Ordering::Release)", "place.replace(TAKEN, WATCHED, Ordering::Relaxed)")])],
+    ),
+    "a watcher does not notice that the opener was at its place": (
+        "latch", [(LATCH, [("return place.replace(TAKEN, WATCHED, Ordering::Release).then_some(place.number);",
+                            "place.replace(TAKEN, WATCHED, Ordering::Release);\n                return Some(place.number);")])],
+    ),
+    "a place is linked without Release": (
+        "latch", [(LATCH, [("compare_exchange(head, linked, Ordering::Release, Ordering::Acquire)",
+                            "compare_exchange(head, linked, Ordering::Relaxed, Ordering::Acquire)")])],
+    ),
+    "a place that cannot be linked is told without Acquire": (
+        "latch", [(LATCH, [("compare_exchange(head, linked, Ordering::Release, Ordering::Acquire)",
+                            "compare_exchange(head, linked, Ordering::Release, Ordering::Relaxed)")])],
+    ),
+    "a place is linked to a latch that has opened meanwhile": (
+        "latch", [(LATCH, [("        loop {\n            if is_open(head) {\n                return None;\n            }\n",
+                            "        loop {\n            head = unmarked(head);\n")])],
+    ),
+    "a place is freed without Release": (
+        "latch", [(LATCH, [("place.replace(TAKEN, FREE, Ordering::Release)", "place.replace(TAKEN, FREE, Ordering::Relaxed)")])],
+    ),
+    "a place that the opener was at is freed": (
+        "latch", [(LATCH, [("place.replace(TAKEN, FREE, Ordering::Release)", "place.state.store(FREE, Ordering::Release)")])],
+    ),
+    "a waiter is taken by load and store": (
+        "latch", [(LATCH, [("        if !place.replace(WATCHED, TAKEN, Ordering::Relaxed) {\n            return None;\n        }\n",
+                            "        if place.state.load(Ordering::Acquire) != WATCHED {\n            return None;\n        }\n"
+                            "        place.state.store(TAKEN, Ordering::Release);\n")])],
+    ),
+    "the opener takes waiters without Acquire": (
+        "latch", [(LATCH, [("place.state.swap(OVER, Ordering::AcqRel)", "place.state.swap(OVER, Ordering::Release)")])],
+    ),
+    "the opener leaves a place without Release": (
+        "latch", [(LATCH, [("place.state.swap(OVER, Ordering::AcqRel)", "place.state.swap(OVER, Ordering::Acquire)")])],
+    ),
+    "a place that is over is found without Acquire": (
+        "latch", [(LATCH, [("self.state.compare_exchange(from, to, order, Ordering::Acquire)",
+                            "self.state.compare_exchange(from, to, order, Ordering::Relaxed)")])],
+    ),
+    "waiters are woken before the latch is open": (
+        "latch", [(LATCH, [("        let opened = self.head", "        wake_all(unmarked(self.head.load(Ordering::Acquire)), &mut wake);\n        let opened = self.head"),
+                           ("        if !head.is_null() {\n            wake_all(head, wake);\n        }\n", ""),
+                           ("wake: impl FnMut(W)) {\n        let mark", "mut wake: impl FnMut(W)) {\n        let mark")])],
+    ),
+    # REVOKE
+    "a value is taken by load and store": (
+        "revoke", [(REVOCABLE, [("            .compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed)\n            .ok()\n",
+                                 "            .load(Ordering::Relaxed).eq(&WAITS).then(|| self.phase.store(to as u32, Ordering::Relaxed))\n")])],
+    ),
+    "a use that is begun is revoked": (
+        "revoke", [(REVOCABLE, [("        self.take(Phase::Revoked)\n",
+                                 "        let before = self.phase.swap(Phase::Revoked as u32, Ordering::Relaxed);\n"
+                                 "        (before <= 1).then(|| self.value.with_mut(|value| unsafe { ManuallyDrop::take(&mut *value) }))\n")])],
+    ),
+    "an end is told before it is open": (
+        "revoke", [(REVOCABLE, [("            Phase::Ran if !is_open => Phase::Runs,\n            Phase::Dropped if !is_open => Phase::Drops,\n",
+                                 "            _ if !is_open && is_open => Phase::Runs,\n")])],
+    ),
+    "the latch opens before the phase is written": (
+        "revoke", [(REVOCABLE, [("        // ORDER(REVOKE): Relaxed - as above.\n        self.phase.store(ended as u32, Ordering::Relaxed);\n        self.latch.open(wake);\n",
+                                 "        self.latch.open(wake);\n        self.phase.store(ended as u32, Ordering::Relaxed);\n")])],
+    ),
+    "who revokes does not wait for the end": (
+        "revoke", [(LATCH, [("        is_open(self.head.load(Ordering::Acquire))\n", "        self.head.load(Ordering::Acquire).addr() != 7\n")])],
     ),
     # HEARTBEAT
     "a beat without Release": (

@@ -27,6 +27,8 @@ pub mod porting {}
 pub mod purgatory;
 #[cfg(not(any(loom, shuttle)))]
 pub mod scope;
+#[cfg(not(any(loom, shuttle)))]
+pub mod wait;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.
@@ -60,7 +62,7 @@ pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Stopped, Turn, When,
+    Snapshot, State, Stats, Stopped, Turn, Waitable, When,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]

@@ -19,7 +19,8 @@ use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use random::Random;
 use tickless::netty::{HashedWheelTimer, IntoTask, Timeout};
 use tickless::periodic::{Backoff, Heartbeat, Retry, Run, Schedule};
-use tickless::{Batch, Builder, Engine, Handle, ManualClock};
+use tickless::wait::Ended;
+use tickless::{Batch, Builder, Engine, Handle, ManualClock, Waitable};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -43,6 +44,27 @@ fn closures() -> Engine {
 fn typed() -> Engine<u64> {
     let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);
     Builder::new().shards(1).manual_clock(&ManualClock::new()).build_with_handler(drop_all).unwrap()
+}
+
+#[test]
+fn a_task_that_can_be_waited_for_costs_one_allocation_more() {
+    let _alone = alone();
+    let engine = closures();
+    let once = |what: &str, each: u64, mut schedule: Box<dyn FnMut() -> Waitable>| {
+        let mut step = || assert_eq!(schedule().cancel_wait(), Ok(Ended::Cancelled));
+        (0..1000).for_each(|_| step());
+        let before = made_here();
+        (0..1000).for_each(|_| step());
+        assert_eq!(made_here() - before, each * 1000, "{what}");
+    };
+    let of = engine.clone();
+    once("a small closure", 1, Box::new(move || of.schedule_waitable(HOUR, || ()).unwrap()));
+    let large = move || {
+        let captured = [1_usize; 5];
+        let task = move || _ = black_box(captured);
+        engine.schedule_waitable(HOUR, task).unwrap()
+    };
+    once("a closure that is boxed", 2, Box::new(large));
 }
 
 /// Asserts that `step` allocates nothing once it has run for a while.

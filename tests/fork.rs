@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use tickless::dispatch::{Full, Pool};
 use tickless::future::SleepError;
 use tickless::netty::HashedWheelTimer;
+use tickless::periodic::End;
+use tickless::wait::{Ended, Stage, WaitError};
 use tickless::{
     Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task,
     TurnError, When,
@@ -159,6 +161,34 @@ fn the_last_clone_of_an_engine_is_dropped_in_silence() {
     let (on_pool, driven, ..) = all.as_ref().unwrap();
     assert_works(on_pool);
     assert_eq!(driven.stop().unwrap(), [7]);
+}
+
+#[test]
+fn a_child_waits_for_no_task_of_the_parent() {
+    let engine = Engine::builder().tick(MS).build().unwrap();
+    let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let (own, given) = mpsc::channel::<()>();
+    let task = move || {
+        begin.send(()).unwrap();
+        let _ = released.recv();
+        drop(own);
+    };
+    let mut running = engine.schedule_waitable(Duration::ZERO, task).unwrap();
+    begun.recv().unwrap();
+    let mut pending = engine.schedule_waitable(HOUR, || ()).unwrap();
+    let periodic = engine.every(HOUR, |_| ()).unwrap();
+    in_a_child("a wait", || {
+        assert_eq!(running.cancel_wait(), Err(WaitError::Forked));
+        let limit = Duration::from_millis(1);
+        assert_eq!(running.cancel_wait_within(limit), Err(WaitError::Forked));
+        assert_eq!(pending.cancel_wait(), Ok(Ended::Cancelled));
+        assert_eq!(periodic.cancel_wait(), Ok(End::Cancelled));
+    });
+    assert_eq!(pending.stage(), Stage::Pending);
+    drop(release);
+    assert_eq!(running.cancel_wait(), Ok(Ended::Finished));
+    assert!(given.try_recv().is_err(), "its captures are dropped");
+    assert_eq!(periodic.cancel_wait(), Ok(End::Cancelled));
 }
 
 #[test]

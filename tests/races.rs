@@ -71,3 +71,7 @@ mod stop_within;
 mod stress;
 mod takeover;
 mod threads_end;
+mod wait_async;
+mod wait_netty;
+mod wait_races;
+mod wait_repeating;

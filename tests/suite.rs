@@ -112,3 +112,4 @@ mod size;
 mod slack;
 mod stats;
 mod tables;
+mod wait;

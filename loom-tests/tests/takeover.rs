@@ -195,6 +195,8 @@ fn watcher(
 fn a_hand_over_finds_the_watcher_or_is_found() {
     check(3, || {
         let (watch, threads) = watch_of_one();
+        // The watcher is awake: that is what a reaper reads that reads late.
+        watch.publish(0);
         let mut in_hand = InHand::<u8>::new();
         let line = in_hand.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());

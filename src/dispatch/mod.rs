@@ -60,10 +60,8 @@ pub use panics::{Panics, contained, contained_or, drop_each};
 pub use pool::{
     Full, Pool, PoolBuilder, PoolError, PoolStats, ShutdownError, SubmitError, SubmitReason,
 };
-#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
-pub(crate) use process::Process;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use process::Told;
+pub(crate) use process::{Process, Told};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
@@ -75,4 +73,4 @@ pub(crate) use slow::{Sample, Stopwatch};
 pub(crate) use task::Runs;
 pub use task::Task;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use waits::{Party, wait_for, work_for, works_for, yield_while};
+pub(crate) use waits::{Party, Waiting, wait_for, work_for, works_for, yield_while};

@@ -23,13 +23,15 @@ use std::cell::RefCell;
 
 use crate::sync::{Arc, Mutex, MutexGuard, Nesting};
 
-/// An engine or a pool: its end waits for threads.
+/// An engine, a pool or a task: its end waits for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Party {
     /// An engine, by its number: it waits for the threads that run its turns.
     Engine(u32),
     /// A pool of threads, by its number: it waits for its workers.
     Pool(u64),
+    /// A task that can be waited for, by its address: its end comes after what it runs.
+    Task(usize),
 }
 
 /// A thread waits for `awaited`, and so do all parties that cannot end before it continues.

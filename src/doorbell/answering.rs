@@ -2,13 +2,13 @@
 //!
 //! *Owner*: the thread that serves the shard says that it answers; any thread looks.
 //!
-//! *Orderings*: DOORBELL. Who takes a shard over says so first, and then publishes its sleep and
-//! looks for work. A thread that reads the published time (Acquire), or that fences after it has
-//! left its work, either sees the new thread, or its work is seen by it.
+//! *Orderings*: DOORBELL. Who takes a shard over says so first, then publishes its sleep, fences, and
+//! looks for work. A thread that rings fences after it has left its work. So it sees the new
+//! thread, or the new thread sees the work.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering, Thread, fence};
+use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering, Thread};
 
 /// The threads of an engine that may serve its shards. Each place is filled when its thread starts.
 pub type Threads = Arc<[OnceLock<Thread>]>;
@@ -49,10 +49,8 @@ impl Answering {
 
     /// Thread `number` answers from now on.
     pub(super) fn move_to(&self, number: usize) {
-        // ORDER(DOORBELL): Relaxed, Release fence - pairs with the Acquire in `ring_before`: who
-        // reads a time that is published after this sees the thread.
+        // ORDER(DOORBELL): Relaxed - ordered by the fence of what is published next.
         self.number.store(number, Ordering::Relaxed);
-        fence(Ordering::Release);
     }
 
     /// Ends the present sleep of the thread that answers, or its next one.

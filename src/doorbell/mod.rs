@@ -114,9 +114,8 @@ impl Doorbell {
     pub fn ring_before(&self, due: Tick) -> bool {
         // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`; see the header.
         fence(Ordering::SeqCst);
-        // ORDER(DOORBELL): Acquire - ordered by the fence; and pairs with the fence in
-        // `Answering::move_to`: the thread that published the time answers.
-        let word = self.wakes_at.load(Ordering::Acquire);
+        // ORDER(DOORBELL): Relaxed - ordered by the fence.
+        let word = self.wakes_at.load(Ordering::Relaxed);
         if due.get() >= time_of(word) {
             return false;
         }

@@ -5,7 +5,7 @@
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
 //! - `precise` has the settings for waiting in user space, and the core of precise timers.
-//! - `handle` is the caller's end of a timer.
+//! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
@@ -25,6 +25,7 @@ mod remote;
 mod stopping;
 mod thread_cache;
 mod ticks;
+mod waitable;
 mod when;
 
 pub use builder::{Builder, Driver};
@@ -40,4 +41,5 @@ pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
 #[cfg(feature = "keyed")]
 pub(crate) use ticks::DueTick;
+pub use waitable::Waitable;
 pub use when::When;

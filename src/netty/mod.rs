@@ -66,6 +66,7 @@
 mod builder;
 mod timeout;
 mod timer;
+mod waitable;
 
 use crate::error::ScheduleError;
 use crate::sync::Arc;
@@ -73,6 +74,7 @@ use crate::sync::Arc;
 pub use builder::Builder;
 pub use timeout::{Expired, Timeout};
 pub use timer::{HashedWheelTimer, StartError, WorkerState};
+pub use waitable::WaitableTimeout;
 
 /// The task that runs when a timeout expires.
 ///
@@ -145,6 +147,12 @@ pub trait TimerTask: Send + Sync + 'static {
     /// `cancel`.
     fn cancelled(&self, timeout: &Timeout) {
         let _ = timeout;
+    }
+
+    /// The task that this one stands for, if it does.
+    #[doc(hidden)]
+    fn carried(&self) -> Option<&Arc<dyn TimerTask>> {
+        None
     }
 }
 

@@ -148,7 +148,7 @@ impl Timeout {
 
     /// The task. The timeout keeps it, even after it ran or was cancelled.
     pub fn task(&self) -> &Arc<dyn TimerTask> {
-        &self.inner.task
+        self.inner.task.carried().unwrap_or(&self.inner.task)
     }
 
     /// The timer that created the timeout. `None`: every [`HashedWheelTimer`] of it was dropped, so
@@ -285,7 +285,7 @@ impl Expired {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run(self) {
-        self.timeout.task().run(&self.timeout);
+        self.timeout.inner.task.run(&self.timeout);
     }
 
     /// The timeout.

@@ -12,18 +12,20 @@
 //!   meanwhile.
 //! - The engine's reference is never dropped silently: a task that is dropped instead of run (by an
 //!   engine that ends, or by a dispatcher that drops it) ends the thing.
-//! - A thing that is over has neither a closure nor a timer.
+//! - A thing that is over has neither a closure nor a timer. Its latch opens when they are gone.
 //! - A panic of a closure propagates to the code that ran the task (the engine counts it), after
 //!   all state here has been updated.
 //!
 //! *Tested by*: `tests/periodic_ends.rs`, `tests/periodic_races.rs`.
 
-use crate::dispatch::{Panics, Task};
+use crate::dispatch::{Panics, Process, Task};
 use crate::engine::{Engine, EngineRef, Handle};
 use crate::error::Refused;
 use crate::protocol::hold::{Came, Decided, HoldWord, Released};
+use crate::protocol::latch::Latch;
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Clock;
+use crate::wait::{Bell, Ends, working_on};
 
 use super::{End, StartError, StartReason};
 
@@ -63,6 +65,10 @@ pub(super) struct Armed<B: Body> {
 /// The state of a thing that any thread may read, whatever its body is.
 pub(super) struct Core {
     pub(super) word: HoldWord<End>,
+    /// Opens when it is over and its closures are gone.
+    gone: Latch<Bell>,
+    /// The process that it runs in.
+    process: Process,
     /// What the body counts for its handles: missed runs, or attempts.
     tally: AtomicU64,
     /// The due time of the timer that was armed last.
@@ -78,6 +84,9 @@ struct Kept<B> {
     /// `Some` until the thing is over.
     body: Option<B>,
 }
+
+/// Tells that the closures of a thing are gone when it is dropped.
+struct Gone<'a>(&'a Latch<Bell>);
 
 /// The engine's reference to a thing. If it is dropped instead of run, it ends the thing.
 struct Arming<B: Body>(Option<Arc<Armed<B>>>);
@@ -117,6 +126,8 @@ impl<B: Body> Armed<B> {
     ) -> Result<Arc<Armed<B>>, StartError<B>> {
         let core = Core {
             word: HoldWord::new_held(),
+            gone: Latch::new(),
+            process: Process::current(),
             tally: AtomicU64::new(0),
             due_ns: AtomicU64::new(at_ns),
             engine: id,
@@ -181,6 +192,7 @@ impl<B: Body> Armed<B> {
 
     /// Cancels the timer and drops the body. Called by the thread that finishes the thing.
     fn finish(&self, end: End) {
+        let _gone = Gone(&self.core.gone);
         let (handle, body) = self.take();
         if let Some(handle) = handle {
             // If this is too late, the task has left the engine and will find the word decided.
@@ -210,7 +222,7 @@ impl<B: Body> Armed<B> {
     fn decide(&self, end: End) -> bool {
         match self.core.word.decide(end, || false) {
             Decided::Finish => {
-                self.finish(end);
+                working_on(&self.core.gone, || self.finish(end));
                 true
             }
             Decided::Noted => true,
@@ -238,7 +250,7 @@ impl<B: Body> Repeating for Armed<B> {
         // An answer from inside an attempt counts like any other, so no hold is "own".
         match self.core.word.come(|| false) {
             Came::Hold => {
-                self.serve();
+                working_on(&self.core.gone, || self.serve());
                 true
             }
             Came::Noted => true,
@@ -248,6 +260,20 @@ impl<B: Body> Repeating for Armed<B> {
 }
 
 // === impl Core ===
+
+impl Ends<End> for Core {
+    fn latch(&self) -> &Latch<Bell> {
+        &self.gone
+    }
+
+    fn process(&self) -> Process {
+        self.process
+    }
+
+    fn ended(&self) -> Option<End> {
+        self.word.end().filter(|_| self.gone.is_open())
+    }
+}
 
 impl Core {
     /// Returns the due time of the timer that was armed last.
@@ -269,7 +295,13 @@ impl Core {
     }
 }
 
-// === impl Arming ===
+// === impl Arming, Gone ===
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.open(Bell::ring);
+    }
+}
 
 impl<B: Body> Arming<B> {
     /// The timer has fired.

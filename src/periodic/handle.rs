@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Panics;
 use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::Arc;
+use crate::wait::{Cancelled, WaitError, wait_for_end};
 
 use super::End;
 use super::armed::{Armed, Body, Next, Repeating};
@@ -98,6 +99,55 @@ impl Periodic {
     /// ```
     pub fn cancel(&self) -> bool {
         self.armed.cancel()
+    }
+
+    /// Cancels the periodic, and waits until a run that is under way has returned. When this
+    /// returns `Ok`, nothing of the periodic runs any more, and the task with what it captured is
+    /// dropped. Returns how the periodic ended, whoever ended it. See [`wait`](crate::wait).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickless::Engine;
+    /// # use tickless::periodic::End;
+    /// let engine = Engine::new()?;
+    /// let periodic = engine.every(Duration::from_millis(1), |_| println!("a run"))?;
+    /// assert_eq!(periodic.cancel_wait()?, End::Cancelled);
+    /// // Memory that the runs have used may be freed here.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The wait would not end (from inside the task, for example): see [`WaitError`]. The periodic
+    /// is cancelled all the same.
+    ///
+    /// # Panics
+    /// As [`cancel`](Periodic::cancel).
+    pub fn cancel_wait(&self) -> Result<End, WaitError> {
+        self.cancel();
+        wait_for_end(self.armed.core(), None)
+    }
+
+    /// As [`cancel_wait`](Periodic::cancel_wait), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`cancel_wait`](Periodic::cancel_wait), or a run is still under way:
+    /// [`WaitError::TimedOut`].
+    ///
+    /// # Panics
+    /// As [`cancel`](Periodic::cancel).
+    pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
+        self.cancel();
+        wait_for_end(self.armed.core(), Some(limit))
+    }
+
+    /// Cancels the periodic, now. The future waits as [`cancel_wait`](Periodic::cancel_wait) does.
+    /// If it is dropped, the periodic stays cancelled, and a run may still be under way.
+    ///
+    /// # Panics
+    /// As [`cancel`](Periodic::cancel).
+    pub fn cancelled(&self) -> Cancelled<'_, End> {
+        self.cancel();
+        Cancelled::new(self.armed.core())
     }
 
     /// Whether further runs are to come.

@@ -18,6 +18,7 @@ use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
+use crate::wait::{Cancelled, WaitError, wait_for_end};
 
 use super::armed::{Armed, Arms, Body, Next};
 use super::{End, StartError, StartReason};
@@ -158,6 +159,43 @@ impl Heartbeat {
             self.armed.cancel();
         }
         is_mine
+    }
+
+    /// Stops the heartbeat, and waits until the closure has returned if it is being called. When
+    /// this returns `Ok`, the closure is not called any more, and is dropped. Returns how the
+    /// heartbeat ended: [`End::Finished`] if the closure was called. See [`wait`](crate::wait).
+    ///
+    /// # Errors
+    /// The wait would not end: see [`WaitError`]. The heartbeat is stopped all the same.
+    ///
+    /// # Panics
+    /// As [`stop`](Heartbeat::stop).
+    pub fn stop_wait(&self) -> Result<End, WaitError> {
+        self.stop();
+        wait_for_end(self.armed.core(), None)
+    }
+
+    /// As [`stop_wait`](Heartbeat::stop_wait), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`stop_wait`](Heartbeat::stop_wait), or the closure is still being called:
+    /// [`WaitError::TimedOut`].
+    ///
+    /// # Panics
+    /// As [`stop`](Heartbeat::stop).
+    pub fn stop_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
+        self.stop();
+        wait_for_end(self.armed.core(), Some(limit))
+    }
+
+    /// Stops the heartbeat, now. The future waits as [`stop_wait`](Heartbeat::stop_wait) does. If
+    /// it is dropped, the heartbeat stays stopped.
+    ///
+    /// # Panics
+    /// As [`stop`](Heartbeat::stop).
+    pub fn stopped(&self) -> Cancelled<'_, End> {
+        self.stop();
+        Cancelled::new(self.armed.core())
     }
 
     /// Whether the heartbeat still waits for beats.

@@ -6,6 +6,8 @@ use crate::engine::{Cancel, CancelOnDrop, Engine, EngineRef};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
+use crate::wait::{Cancelled, WaitError, wait_for_end};
+
 use super::armed::{Armed, Repeating};
 use super::attempt::Answers;
 use super::trying::Trying;
@@ -306,6 +308,39 @@ impl Retrying {
     /// ```
     pub fn cancel(&self) -> bool {
         self.armed.cancel()
+    }
+
+    /// Cancels the retry, and waits until an attempt or the closure for the outcome has returned,
+    /// if one is being called. When this returns `Ok`, none of them is called any more, and all of
+    /// them are dropped. Returns how the retry ended. See [`wait`](crate::wait).
+    ///
+    /// An [`Attempt`] that was passed on to another thread is not waited for.
+    ///
+    /// # Errors
+    /// The wait would not end: see [`WaitError`]. The retry is cancelled all the same.
+    ///
+    /// # Panics
+    /// As [`cancel`](Retrying::cancel).
+    pub fn cancel_wait(&self) -> Result<End, WaitError> {
+        self.cancel();
+        wait_for_end(self.armed.core(), None)
+    }
+
+    /// As [`cancel_wait`](Retrying::cancel_wait), but waits no longer than `limit`: the error is
+    /// [`WaitError::TimedOut`] then.
+    ///
+    /// # Errors
+    /// As [`cancel_wait`](Retrying::cancel_wait).
+    pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
+        self.cancel();
+        wait_for_end(self.armed.core(), Some(limit))
+    }
+
+    /// Cancels the retry, now. The future waits as [`cancel_wait`](Retrying::cancel_wait) does. If
+    /// it is dropped, the retry stays cancelled.
+    pub fn cancelled(&self) -> Cancelled<'_, End> {
+        self.cancel();
+        Cancelled::new(self.armed.core())
     }
 
     /// Whether the retry is not over yet.

@@ -6,6 +6,8 @@
 //! - [`pulse`]: between the beats of a heartbeat and its timer (HEARTBEAT).
 //! - [`gate`] and [`generations`]: between the thread that schedules a keyed timer and the thread
 //!   that finds it due (KEYED).
+//! - [`latch`]: between the thread that ends something and those that wait for that (LATCH).
+//! - [`revocable`]: between the thread that begins a task and the one that cancels it (REVOKE).
 //! - [`twin`]: between the two ends of a timer that share its memory (TWIN).
 //! - [`asymmetric`]: fences for a side that is frequent and a side that is rare (TAKEOVER).
 
@@ -14,7 +16,9 @@ pub mod ends;
 pub mod gate;
 pub mod generations;
 pub mod hold;
+pub mod latch;
 pub mod pulse;
+pub mod revocable;
 pub mod twin;
 
 pub use ends::{Decision, End};

@@ -54,10 +54,15 @@ pub mod thread {
         JoinHandle { inner, thread }
     }
 
+    /// The calling thread, which can be unparked.
+    pub fn current() -> Thread {
+        let itself = SELF.with(|place| place.borrow().clone());
+        itself.expect("the first thread of a model does not park")
+    }
+
     /// Sleeps until this thread is unparked. Returns at once if it was unparked before.
     pub(super) fn park() {
-        let itself = SELF.with(|place| place.borrow().clone());
-        let itself = itself.expect("the first thread of a model does not park");
+        let itself = current();
         let (is_unparked, bell) = &*itself.parking;
         let mut guard = is_unparked.lock().expect("nothing panics under this lock");
         while !mem::take(&mut *guard) {

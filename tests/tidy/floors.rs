@@ -23,6 +23,7 @@ const HOUSE: [(&str, u8, From); 23] = [
     ("reaper", 4, From::Below),
     ("producer", 4, From::Below),
     ("shard", 3, From::Below),
+    ("wait", 3, From::Below),
     ("inbox", 2, From::Below),
     ("wheel", 2, From::Below),
     ("doorbell", 2, From::Below),

@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 21] = [
+const HANDSHAKES: [&str; 23] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -27,6 +27,8 @@ const HANDSHAKES: [&str; 21] = [
     "WAKER",
     "HEARTBEAT",
     "KEYED",
+    "LATCH",
+    "REVOKE",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];

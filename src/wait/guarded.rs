@@ -1,0 +1,128 @@
+//! The end of a value that goes with a timer: it uses the value, unless that was revoked.
+//!
+//! *Owner*: whoever has the payload: the engine, a dispatcher, the caller of a stop. The other end
+//! is in `waiter`.
+//!
+//! *Invariants*
+//! - The use is over after the value was consumed: by the closure that it was passed to, by
+//!   unwinding, or by its drop.
+//! - A guard that goes says so, whatever way it goes.
+//!
+//! *Tested by*: `tests/wait.rs`, `tests/wait_races.rs`.
+
+use crate::dispatch::{Runs, Task};
+use crate::protocol::revocable::Revocable;
+use crate::protocol::twin::Twin;
+
+use super::{Bell, Waiter, working_on};
+
+/// A value that is used once, unless its [`Waiter`] revokes it before that. It is one word.
+///
+/// If it is dropped, the value is dropped, and the waiter learns that it will never be used.
+///
+/// [`pair`](super::pair) makes one, and has an example.
+#[must_use = "a dropped guard drops its value"]
+pub struct Guarded<V: Send + 'static>(Option<Shared<V>>);
+
+/// The use of a value that was taken out by [`Guarded::begin`]. Its drop tells the waiter that the
+/// use is over, so drop it after everything else.
+#[must_use = "the use is over when this is dropped"]
+pub struct Running<V: Send + 'static>(Shared<V>);
+
+/// The memory that guard and waiter share.
+pub(super) type Shared<V> = Twin<Revocable<V, Bell>>;
+
+/// Tells that the use is over when it is dropped.
+struct Ending<'a, V>(&'a Revocable<V, Bell>);
+
+// === impl Guarded ===
+
+impl<V: Send + 'static> Guarded<V> {
+    pub(super) fn pair(value: V) -> (Guarded<V>, Waiter<V>) {
+        let [guard, waiter] = Twin::pair(Revocable::new(value));
+        (Guarded(Some(guard)), Waiter::new(waiter))
+    }
+
+    /// Passes the value to `f`, and tells the waiter when `f` has returned or panicked. `f` should
+    /// drop the value. Returns `None` if the value was revoked; `f` is not called then.
+    ///
+    /// # Panics
+    /// Propagates a panic of `f`.
+    #[inline]
+    pub fn run<R>(mut self, f: impl FnOnce(V) -> R) -> Option<R> {
+        let shared = self.0.take()?;
+        let value = shared.begin()?;
+        let _ending = Ending(&shared);
+        Some(working_on(shared.latch(), || f(value)))
+    }
+
+    /// Takes the value out, for a use that is a future, or that ends on another thread. `None`: it
+    /// was revoked.
+    ///
+    /// ```
+    /// use tickless::wait::{self, Ended};
+    ///
+    /// let (guarded, mut waiter) = wait::pair(String::from("a report"));
+    /// if let Some((report, running)) = guarded.begin() {
+    ///     std::thread::spawn(move || {
+    ///         drop(report);
+    ///         drop(running);
+    ///     });
+    /// }
+    /// assert_eq!(waiter.cancel_wait()?, Ended::Finished);
+    /// # Ok::<(), tickless::wait::WaitError>(())
+    /// ```
+    pub fn begin(mut self) -> Option<(V, Running<V>)> {
+        let shared = self.0.take()?;
+        let value = shared.begin()?;
+        Some((value, Running(shared)))
+    }
+}
+
+impl Guarded<()> {
+    /// As [`run`](Guarded::run), for a guard that others can reach. Only the first call calls `f`.
+    pub(crate) fn run_shared(&self, f: impl FnOnce()) {
+        if let Some(shared) = self.0.as_ref().filter(|shared| shared.begin().is_some()) {
+            let _ending = Ending(shared);
+            working_on(shared.latch(), f);
+        }
+    }
+}
+
+impl<V: Send + 'static> Drop for Guarded<V> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.take() {
+            // Usually it was revoked, and the engine followed.
+            if let Some(value) = shared.discard() {
+                let _ending = Ending(&shared);
+                working_on(shared.latch(), || drop(value));
+            }
+        }
+    }
+}
+
+impl Runs for Guarded<Task> {
+    #[inline]
+    fn run(self) {
+        Guarded::run(self, Task::run);
+    }
+}
+
+debug! { impl[V: Send + 'static] Guarded[V] {} }
+
+// === impl Running, Ending ===
+
+impl<V: Send + 'static> Drop for Running<V> {
+    fn drop(&mut self) {
+        drop(Ending(&self.0));
+    }
+}
+
+debug! { impl[V: Send + 'static] Running[V] {} }
+
+impl<V> Drop for Ending<'_, V> {
+    fn drop(&mut self) {
+        self.0.end(Bell::ring);
+    }
+}

@@ -1,0 +1,109 @@
+//! Waiting until a task has ended: cancel, and know that nothing of it runs any more.
+//!
+//! [`Handle::cancel`](crate::Handle::cancel) returns `false` if the timer has fired, and its task
+//! may be *running* then. That is not enough for a caller that is about to free memory which the
+//! task uses, as callers from C do. A timer of [`Engine::schedule_waitable`] has a [`Waitable`]
+//! instead of a handle. When its [`cancel_wait`] returns, the task was cancelled or has returned,
+//! and what it captured is dropped. There is a form with a time limit, and one for async code.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::Engine;
+//! use tickless::wait::Ended;
+//!
+//! let engine = Engine::new()?;
+//! let mut timeout = engine.schedule_waitable(Duration::from_secs(5), || println!("late"))?;
+//! assert_eq!(timeout.cancel_wait()?, Ended::Cancelled);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How it works
+//!
+//! The task lies in an allocation that the caller shares with the engine. A cancel takes the task
+//! out and drops it if it has not begun, wherever it is: with a pending timer, in a batch behind
+//! another task, in the queue of a [pool](crate::dispatch::Pool), in a channel, or among the tasks
+//! that [`stop`](crate::Engine::stop) has returned. The empty task that is left there does nothing.
+//! If the task has begun, the caller waits for its end. So nobody waits for a task that has not
+//! begun, and a task may cancel a later one of its own batch.
+//!
+//! A timer that does not use this pays nothing for it.
+//!
+//! # Payloads of your own
+//!
+//! [`pair`] makes the two ends for a value of any type: a [`Guarded`] value, which goes into the
+//! engine as the payload or as a part of it, and a [`Waiter`]. [`task`] makes a [`Task`] and its
+//! waiter, for everything that takes a task: [`keyed`](crate::keyed) timers, a pool's
+//! [`submit`](crate::dispatch::Pool::submit), an engine.
+//!
+//! # Deadlocks
+//!
+//! A wait that could not end is refused: a task cannot wait for itself
+//! ([`WaitError::InsideTask`]), or for one that waits, directly or through others, for the caller
+//! ([`WaitError::Circular`]). The engine knows the waits of this module, and those for engines and
+//! pools to end. It does not know waits by other means: for a lock that the caller holds, for a
+//! message, or for the turn of an engine that its callers drive. Nor does it know which thread runs
+//! a task that is a future: between [`Guarded::begin`] and the drop of [`Running`], a task that
+//! waits for itself waits for ever.
+//!
+//! A thread of a pool that waits steps aside: reapers do not wait for it meanwhile.
+//!
+//! [`Engine::schedule_waitable`]: crate::Engine::schedule_waitable
+//! [`Waitable`]: crate::Waitable
+//! [`cancel_wait`]: crate::Waitable::cancel_wait
+
+mod cancelled;
+mod error;
+mod guarded;
+mod waiter;
+mod waiting;
+
+pub use cancelled::Cancelled;
+pub use error::WaitError;
+pub use guarded::{Guarded, Running};
+pub use waiter::{Ended, Stage, Waiter};
+pub(crate) use waiting::{Bell, Ends, wait_for_end, working_on};
+
+use crate::dispatch::{IntoPayload, Task};
+
+/// Makes the two ends of a value: one that uses it, and one that revokes it or waits.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::wait::{self, Ended, Guarded};
+/// use tickless::{Batch, Engine};
+///
+/// let engine = Engine::typed(|batch: Batch<'_, Guarded<u64>>| {
+///     for connection in batch {
+///         connection.run(|number| println!("{number} is idle"));
+///     }
+/// })?;
+/// let (connection, mut waiter) = wait::pair(17);
+/// let timer = engine.schedule(Duration::from_secs(30), connection)?;
+/// // The connection is closed: what the handler knows of it may be freed after this.
+/// assert_eq!(waiter.cancel_wait()?, Ended::Cancelled);
+/// timer.cancel();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn pair<V: Send + 'static>(value: V) -> (Guarded<V>, Waiter<V>) {
+    Guarded::pair(value)
+}
+
+/// Makes a task that can be waited for, and its waiter.
+///
+/// ```
+#[cfg_attr(feature = "keyed", doc = "use std::time::Duration;")]
+#[cfg_attr(feature = "keyed", doc = "use tickless::keyed::KeyedTimers;")]
+/// use tickless::wait::{self, Ended};
+///
+/// let (task, mut waiter) = wait::task(|| println!("the session has ended"));
+#[cfg_attr(feature = "keyed", doc = "let sessions = KeyedTimers::new()?;")]
+#[cfg_attr(feature = "keyed", doc = "sessions.schedule_keyed(7, Duration::from_secs(60), task)?;")]
+#[cfg_attr(feature = "keyed", doc = "sessions.cancel(&7);")]
+#[cfg_attr(not(feature = "keyed"), doc = "drop(task);")]
+/// assert_eq!(waiter.cancel_wait()?, Ended::Cancelled);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn task(task: impl IntoPayload<Task>) -> (Task, Waiter) {
+    let (guarded, waiter) = pair(task.into_payload());
+    (Task::of(guarded), waiter)
+}

@@ -1,0 +1,108 @@
+//! How a thread or a task waits for a latch, and who may.
+//!
+//! What ends by opening a latch is *worked on* by the thread that runs it or drops it. The
+//! circles of waits are looked for where all others are (`dispatch/waits.rs`): each such thing is a
+//! party there, by its address.
+//!
+//! *Owner*: any thread.
+//!
+//! *Orderings*: LATCH, through the latch.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::dispatch::{
+    Party, Process, Waiting, contained, wait_for, work_for, works_for, yield_while,
+};
+use crate::protocol::latch::Latch;
+use crate::sync::{Thread, park, thread};
+
+use super::WaitError;
+
+/// What a waiter leaves to be woken.
+pub(crate) enum Bell {
+    /// A thread that is parked, or is about to be.
+    Thread(Thread),
+    /// A task of an executor.
+    Task(Waker),
+}
+
+/// A thing whose end can be waited for, and that ends in a way of type `E`.
+pub(crate) trait Ends<E>: Sync {
+    /// What opens when it has ended.
+    fn latch(&self) -> &Latch<Bell>;
+
+    /// The process in which it ends.
+    fn process(&self) -> Process;
+
+    /// How it ended; `None`: it has not.
+    fn ended(&self) -> Option<E>;
+}
+
+/// Runs `f` as work on the thing of which `latch` is a part.
+pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
+    work_for(party(latch), f)
+}
+
+/// Waits until `thing` has ended: the calling thread sleeps. There is no limit if none is given, or
+/// if it is too long to represent.
+pub(crate) fn wait_for_end<E>(
+    thing: &dyn Ends<E>,
+    limit: Option<Duration>,
+) -> Result<E, WaitError> {
+    if let Some(ended) = thing.ended() {
+        return Ok(ended);
+    }
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let _waiting = may_wait(thing)?;
+    let latch = thing.latch();
+    if let Some(place) = latch.watch(Bell::Thread(thread::current())) {
+        let is_over = yield_while(|| sleep_until(latch, deadline));
+        if !is_over && latch.leave(place).is_some() {
+            return Err(WaitError::TimedOut);
+        }
+    }
+    Ok(thing.ended().expect("the latch is open"))
+}
+
+/// Registers that the calling thread waits for `thing`, if it may.
+pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<Waiting, WaitError> {
+    if !thing.process().is_current() {
+        return Err(WaitError::Forked);
+    }
+    let party = party(thing.latch());
+    if works_for(party) {
+        return Err(WaitError::InsideTask);
+    }
+    wait_for(party).ok_or(WaitError::Circular)
+}
+
+/// Sleeps until `latch` is open or the deadline has passed. Returns whether it is open.
+fn sleep_until(latch: &Latch<Bell>, deadline: Option<Instant>) -> bool {
+    while !latch.is_open() {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return false;
+        }
+        park(left);
+    }
+    true
+}
+
+fn party(latch: &Latch<Bell>) -> Party {
+    Party::Task(std::ptr::from_ref(latch).addr())
+}
+
+// === impl Bell ===
+
+impl Bell {
+    /// Wakes. A panic of a waker is swallowed: the code that runs here is not the waiter's.
+    pub(crate) fn ring(self) {
+        match self {
+            Bell::Thread(thread) => thread.unpark(),
+            Bell::Task(waker) => _ = contained(|| waker.wake()),
+        }
+    }
+}
+
+debug! { impl[] Bell[] {} }
