@@ -514,10 +514,6 @@ MUTANTS = {
     "a watch is not fenced": (
         "takeover", [("src/reaper/watch.rs", [("        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
                                                "        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
-    "a ring is not fenced": (
-        "takeover", [(DOORBELL, [("    pub fn ring(&self) {\n        // ORDER(DOORBELL): SeqCst fence - pairs with the one in `publish_word`: a thread that has\n        // just taken the shard over is rung, or sees what this ring is for.\n        fence(Ordering::SeqCst);\n",
-                                  "    pub fn ring(&self) {\n")])]),
-
     "a lone task is not fenced": (
         "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
     "a lone task does not look for notices": (

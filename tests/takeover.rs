@@ -235,7 +235,7 @@ fn a_reaper_that_waits_for_room_is_not_taken_over() {
     let engine = builder(1).tick(MS / 20).build_with_handler(pool).unwrap();
     let (release, released) = mpsc::channel::<()>();
     let (sender, ran) = mpsc::channel();
-    engine.schedule_detached(Duration::ZERO, move || drop(released.recv())).unwrap();
+    engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
     let at = engine.now() + MS;
     for n in 0..100 {
         let sender = sender.clone();

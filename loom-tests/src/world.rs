@@ -219,7 +219,7 @@ impl World {
             // Unless a stop came first.
             let Some(role) = world.ending.take_over(0, seen) else { return };
             world.shard.doorbell().move_to(number);
-            let handler = |batch: Batch<'_, Payload>| drop(batch);
+            let handler = |_: Batch<'_, Payload>| ();
             world.reaper(&handler).succeed();
             world.serve_in(role, &wanted, Spin::NEVER);
         });

@@ -134,6 +134,7 @@ impl<'a, T> Batch<'a, T> {
 
     /// The handler waits for others, as it was told to, until this is called with `false`: the
     /// shard is not taken over meanwhile.
+    #[cfg(not(any(loom, shuttle)))]
     pub(super) fn waits(&self, is_waiting: bool) {
         self.line.waits((!is_waiting).then(|| self.clock.now_ns()));
     }

@@ -309,7 +309,7 @@ impl<T> Line<T> {
     }
 
     /// The handler waits for others, as it was told to, until this is called with the present time.
-    pub(crate) fn waits(&self, until_ns: Option<u64>) {
+    pub fn waits(&self, until_ns: Option<u64>) {
         // ORDER: Relaxed - as in `since_ns`.
         self.since_ns.store(until_ns.unwrap_or(PATIENT), Ordering::Relaxed);
     }

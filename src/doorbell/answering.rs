@@ -2,8 +2,8 @@
 //!
 //! *Owner*: the thread that serves the shard says that it answers; any thread looks.
 //!
-//! *Orderings*: DOORBELL. Who takes a shard over says so first, then publishes its sleep, fences, and
-//! looks for work. A thread that rings fences after it has left its work. So it sees the new
+//! *Orderings*: DOORBELL. Who takes a shard over says so first, then publishes its sleep, fences,
+//! and looks for work. A thread that rings fences after it has left its work. So it sees the new
 //! thread, or the new thread sees the work.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.

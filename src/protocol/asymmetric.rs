@@ -20,7 +20,7 @@ use crate::sync::{Counter, IS_CHECKED, Ordering, compiler_fence, fence};
 static IS_SYSTEMS: Counter = Counter::new(0);
 
 /// Asks whether the system can fence on all processors. Until then, light fences are not light.
-pub(crate) fn prepare() {
+pub fn prepare() {
     if !IS_CHECKED && os::can_fence_all() {
         // ORDER: Relaxed - a light fence that does not see it yet is a full one.
         IS_SYSTEMS.store(1, Ordering::Relaxed);
