@@ -1,9 +1,8 @@
 //! Allocation: a steady state allocates nothing, and memory is bounded by what is live.
 
+mod alloc_apis;
 #[path = "common/alone.rs"]
 mod alone;
-#[path = "alloc_apis.rs"]
-mod apis;
 mod common;
 #[path = "common/counting.rs"]
 mod counting;

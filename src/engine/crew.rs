@@ -31,7 +31,7 @@ use super::Builder;
 use super::core::{Core, Role};
 
 /// The defaults of [`Builder::takeover`] and [`Builder::spares`], and the most of those.
-pub(super) const TAKEOVER: Duration = Duration::from_millis(3);
+pub(super) const TAKEOVER: Duration = Duration::from_millis(5);
 pub(super) const SPARES: usize = 16;
 const MAX_SPARES: usize = 1024;
 
@@ -312,7 +312,7 @@ impl Crew {
 impl Builder {
     /// Sets how long a task may keep its shard. After that, a spare thread takes the shard over, so
     /// that no other timer waits for the task. `None`: a shard is never taken over, and a slow task
-    /// delays all timers of its shard. Default: 3 ms. Zero is `None`.
+    /// delays all timers of its shard. Default: 5 ms. Zero is `None`.
     ///
     /// The spare thread goes on where the reaper was: it hands over the rest of the batch, each
     /// payload once and in order, and then runs the shard's turns. The task itself is not touched.
@@ -324,10 +324,11 @@ impl Builder {
     /// the system does not let run for so long, may end after a later one. Without takeovers, the
     /// tasks of one shard never overlap.
     ///
-    /// A stuck task is noticed after this time to twice this time. Spare threads are made when they
-    /// are first needed, sleep while no timer fires, and end with the engine. If all
-    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
-    /// An engine that its caller drives has no threads: see
+    /// A stuck task is noticed after this time to one and a half times this time, or two and a half
+    /// if it is not the first of its batch. Spare threads are made when they are first needed, and
+    /// end with the engine. One of them wakes up once per this time, at most, while timers fire,
+    /// and not at all while none do. If all [`spares`](Builder::spares) are busy, further shards
+    /// are not taken over until one returns. An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
     ///
     /// Tasks that are often slow are still better off in a

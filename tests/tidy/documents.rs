@@ -66,7 +66,7 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The crates with files of tests: their folder, and the programs that have modules there.
-const TESTED: [(&str, &[&str]); 2] = [("", &["suite", "races"]), ("wheel/", &["wheels"])];
+const TESTED: [(&str, &[&str]); 2] = [("", &["suite", "races", "alloc"]), ("wheel/", &["wheels"])];
 
 /// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {
