@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Counter, Ordering, add_alone};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Line, Sample, Stopwatch};
+use super::{Line, Sample, Stopwatch, Task};
 
 /// Due payloads, in order of their deadlines' ticks. Each can be taken once. (A payload that was
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
@@ -153,13 +153,20 @@ impl<'a, T> Batch<'a, T> {
 
     #[inline]
     fn take_next(&mut self) -> Option<(Tick, T)> {
+        // SAFETY: it is this batch's now, and moved out once.
+        self.take_place().map(|place| unsafe { place.read() })
+    }
+
+    /// Takes the next payload where it lies. It stays there until the handler returns.
+    #[inline]
+    fn take_place(&mut self) -> Option<*const (Tick, T)> {
         // ORDER(STOP): Acquire - pairs with the swap that sets the flag: everything the stopping
         // thread did before it happens before everything the handler does next.
         if self.stopping.load(Ordering::Acquire) {
             self.is_cut = true;
             return None;
         }
-        let next = self.line.claim()?;
+        let next = self.line.claim_place()?;
         add_alone(self.fired, 1);
         Some(next)
     }
@@ -174,6 +181,20 @@ impl<'a, T> Batch<'a, T> {
 pub(super) fn instant_of(clock: &Clock, scale: Scale, tick: Tick) -> Instant {
     let ns = scale.start_ns(tick).unwrap_or(u64::MAX);
     clock.instant_at(ns).unwrap_or_else(Instant::now)
+}
+
+impl Batch<'_, Task> {
+    /// Runs all tasks, one after the other.
+    #[inline]
+    pub(super) fn run_all(mut self) {
+        if self.stopwatch.is_some() {
+            return self.for_each(Task::run);
+        }
+        while let Some(place) = self.take_place() {
+            // SAFETY: the task is this batch's, and is run once.
+            unsafe { Task::run_at(&raw const (*place).1) };
+        }
+    }
 }
 
 impl<T> Iterator for Batch<'_, T> {

@@ -146,8 +146,6 @@ pub struct Inline;
 impl Handler<Task> for Inline {
     #[inline]
     fn fire(&self, batch: Batch<'_, Task>) {
-        for task in batch {
-            task.run();
-        }
+        batch.run_all();
     }
 }

@@ -226,6 +226,13 @@ impl<T> Line<T> {
     /// Claims the next payload. For the handler of the hand-over under way.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(Tick, T)> {
+        // SAFETY: it is claimed, and moved out once.
+        self.claim_place().map(|place| unsafe { place.read() })
+    }
+
+    /// Claims the next payload where it lies: it is the caller's, until the hand-over is closed.
+    #[inline]
+    pub(crate) fn claim_place(&self) -> Option<*const (Tick, T)> {
         // ORDER(TAKEOVER): Relaxed - only the holder writes it.
         let word = self.word.load(Ordering::Relaxed);
         let at = word & CLAIMED;
@@ -238,7 +245,7 @@ impl<T> Line<T> {
             return None;
         }
         // SAFETY: this number is claimed once, and nobody has taken over from it.
-        Some(self.waiting.with(|waiting| unsafe { (*waiting).payload(at as usize) }))
+        Some(self.waiting.with(|waiting| unsafe { (*waiting).place(at as usize) }))
     }
 
     /// Whether the claim of payload `at` holds: `false` if another thread has taken over from there
@@ -336,7 +343,7 @@ impl<T> Line<T> {
             let waiting = unsafe { &*waiting };
             // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
             let rest = ((seen & CLAIMED) as usize..waiting.hidden)
-                .map(|at| unsafe { waiting.payload(at) });
+                .map(|at| unsafe { waiting.place(at).read() });
             InHand::with(rest.collect(), waiting.opened)
         }))
     }
@@ -347,14 +354,14 @@ debug! { impl[T] Line[T] { progress = |this| this.progress() } }
 // === impl Waiting ===
 
 impl<T> Waiting<T> {
-    /// Moves a payload of an open line out.
+    /// Where a payload of an open line lies.
     ///
     /// # Safety
-    /// It is there, and is moved out once.
+    /// There are so many behind the length.
     #[inline]
-    unsafe fn payload(&self, at: usize) -> (Tick, T) {
-        // SAFETY: as the caller promises; the memory behind the length has the payloads.
-        unsafe { self.payloads.as_ptr().add(at).read() }
+    unsafe fn place(&self, at: usize) -> *const (Tick, T) {
+        // SAFETY: as the caller promises.
+        unsafe { self.payloads.as_ptr().add(at) }
     }
 }
 
