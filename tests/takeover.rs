@@ -261,21 +261,18 @@ fn a_task_that_a_full_pool_leaves_to_the_reaper_may_be_stuck() {
     let pool = Pool::builder(Full::RunInline).threads(1).queue_bound(1).build().unwrap();
     let engine = builder(1).build_with_handler(pool).unwrap();
     // One on the pool's thread, one in its queue, and the others on reapers.
-    let releases: Vec<_> = (0..5)
+    let stuck: Vec<_> = (0..5)
         .map(|_| {
-            let (task, release, _) = stuck();
-            let (begin, _begun) = mpsc::channel();
-            let task = move || {
-                let _ = begin.send(());
-                task();
-            };
+            let (task, release, begun) = stuck();
             engine.schedule_detached(Duration::ZERO, task).unwrap();
-            release
+            (release, begun)
         })
         .collect();
+    // The reapers of three are taken over, and the last spare thread waits for timers.
     until(|| engine.stats().takeovers == 3);
-    drop(releases);
+    drop(stuck);
     engine.stop().unwrap();
+    assert_eq!((engine.stats().fired, engine.stats().panicked), (5, 0));
 }
 
 #[test]
