@@ -81,6 +81,9 @@ fn the_rest_of_a_batch_goes_on_in_order() {
     assert_eq!(sorted, (1..600).collect::<Vec<u32>>());
     drop(release);
     assert!(engine.stop().unwrap().is_empty());
+    let stats = engine.stats();
+    assert_eq!((stats.fired, stats.lateness.count), (600, 600), "those left count once");
+    assert!(stats.lateness.p50 >= MS, "by when they were handed over in the end");
 }
 
 #[test]

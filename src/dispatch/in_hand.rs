@@ -75,6 +75,8 @@ struct Waiting<T> {
     open: u64,
     /// When the bucket of the first one was due to open.
     opened: Option<Tick>,
+    /// When they were handed over before, if they were: a takeover has left them.
+    handed_ns: Option<u64>,
 }
 
 /// How far a hand-over had come when it was looked at.
@@ -96,11 +98,11 @@ unsafe impl<T: Send> Send for Line<T> {}
 impl<T> InHand<T> {
     /// No payload.
     pub fn new() -> InHand<T> {
-        InHand::with(Payloads::new(), None)
+        InHand::with(Payloads::new(), None, None)
     }
 
-    fn with(payloads: Payloads<T>, opened: Option<Tick>) -> InHand<T> {
-        let waiting = Waiting { payloads, hidden: 0, open: 0, opened };
+    fn with(payloads: Payloads<T>, opened: Option<Tick>, handed_ns: Option<u64>) -> InHand<T> {
+        let waiting = Waiting { payloads, hidden: 0, open: 0, opened, handed_ns };
         InHand {
             line: Arc::new(Line {
                 word: AtomicU64::new(CLOSED),
@@ -125,7 +127,7 @@ impl<T> InHand<T> {
         self.change(|waiting| {
             debug_assert!(waiting.payloads.is_empty(), "what a stop left is not handed over");
             std::mem::swap(&mut waiting.payloads, batch);
-            waiting.opened = opened;
+            (waiting.opened, waiting.handed_ns) = (opened, None);
         });
     }
 
@@ -135,6 +137,7 @@ impl<T> InHand<T> {
         self.change(|waiting| {
             waiting.hidden = waiting.payloads.len();
             waiting.open = waiting.hidden.min(at_most) as u64;
+            waiting.handed_ns = Some(now_ns);
             // SAFETY: the payloads are still there, and `close` shows those that are left.
             unsafe { waiting.payloads.set_len(0) };
         });
@@ -195,6 +198,12 @@ impl<T> InHand<T> {
     pub fn opened(&self) -> Option<Tick> {
         // SAFETY: as in `payloads`.
         self.line.waiting.with(|waiting| unsafe { (*waiting).opened })
+    }
+
+    /// When the payloads were handed over before, if they were.
+    pub fn handed_ns(&self) -> Option<u64> {
+        // SAFETY: as in `payloads`.
+        self.line.waiting.with(|waiting| unsafe { (*waiting).handed_ns })
     }
 
     /// Takes all payloads. The line must be closed.
@@ -344,7 +353,7 @@ impl<T> Line<T> {
             // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
             let rest = ((seen & CLAIMED) as usize..waiting.hidden)
                 .map(|at| unsafe { waiting.place(at).read() });
-            InHand::with(rest.collect(), waiting.opened)
+            InHand::with(rest.collect(), waiting.opened, waiting.handed_ns)
         }))
     }
 }

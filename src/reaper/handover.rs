@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::iter;
 
-use crate::dispatch::{Batch, InHand, Line, Payloads, Sample, Stopwatch, contained_or};
+use crate::dispatch::{Batch, InHand, Line, Sample, Stopwatch, contained_or};
 use crate::memory::{Count, Counters};
 use crate::sync::{Counter, add_alone};
 
@@ -26,7 +26,7 @@ pub(super) fn hand_over<T>(
     is_alone: bool,
 ) -> usize {
     let now_ns = reaper.clock.now_ns();
-    record_lateness(reaper, in_hand.payloads(), now_ns);
+    record_lateness(reaper, in_hand, now_ns);
     let opened = in_hand.opened();
     let opened_ns = opened.and_then(|opened| reaper.scale.start_ns(opened)).unwrap_or(now_ns);
     let saturates = reaper.observer.hands_over(now_ns, opened_ns);
@@ -77,12 +77,16 @@ fn hand_all_over<T>(
     panicked
 }
 
-fn record_lateness<T>(reaper: &Reaper<'_, T>, payloads: &Payloads<T>, now_ns: u64) {
-    let mut rest = payloads.iter().map(|&(deadline, _)| deadline).peekable();
+fn record_lateness<T>(reaper: &Reaper<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
+    let mut rest = in_hand.payloads().iter().map(|&(deadline, _)| deadline).peekable();
     while let Some(deadline) = rest.next() {
         // They are in order: payloads that are due at one tick are adjacent.
         let more = iter::from_fn(|| rest.next_if_eq(&deadline)).count();
         let due_ns = reaper.scale.start_ns(deadline).unwrap_or(now_ns);
+        if let Some(before_ns) = in_hand.handed_ns() {
+            // They have waited since, and count once.
+            reaper.observer.lateness().forget(before_ns.saturating_sub(due_ns), 1 + more as u64);
+        }
         reaper.observer.lateness().record(now_ns.saturating_sub(due_ns), 1 + more as u64);
     }
 }

@@ -79,6 +79,13 @@ impl Latenesses {
         }
     }
 
+    /// Takes back that `n` timers were `ns` late. Only the shard's owner may call this.
+    pub fn forget(&self, ns: u64, n: u64) {
+        // ORDER: Relaxed - as in `record`.
+        let count = &self.counts[bucket(ns)];
+        count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
+    }
+
     /// Calls `tell` for each bucket that has grown since `seen`, with the upper bound of the bucket
     /// and the number of new timers, and updates `seen`.
     pub fn tell_new(&self, seen: &mut Seen, mut tell: impl FnMut(Duration, u64)) {
