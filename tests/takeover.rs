@@ -239,12 +239,13 @@ fn a_reaper_that_waits_for_room_is_not_taken_over() {
     let (release, released) = mpsc::channel::<()>();
     let (sender, ran) = mpsc::channel();
     engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
-    let at = engine.now() + MS;
+    // So late that all are scheduled by then.
+    let at = engine.now() + MS * 200;
     for n in 0..100 {
         let sender = sender.clone();
         engine.schedule_detached(at + MS / 20 * n, move || sender.send(n).unwrap()).unwrap();
     }
-    thread::sleep(MS * 20);
+    thread::sleep(MS * 220);
     drop(release);
     let order: Vec<u32> = (0..100).map(|_| ran.recv_timeout(PATIENCE).unwrap()).collect();
     assert!(order.is_sorted(), "{order:?}");
@@ -252,9 +253,9 @@ fn a_reaper_that_waits_for_room_is_not_taken_over() {
     let (sender, receiver) = crossbeam_channel::bounded::<u32>(1);
     let channel = Channel::blocking(sender);
     let engine = builder(1).tick(MS / 20).build_with_handler(channel).unwrap();
-    let at = engine.now() + MS;
+    let at = engine.now() + MS * 200;
     (0..100).for_each(|n| engine.schedule_detached(at + MS / 20 * n, n).unwrap());
-    thread::sleep(MS * 20);
+    thread::sleep(MS * 220);
     assert!(receiver.iter().take(100).is_sorted());
     assert_eq!(engine.stats().takeovers, 0);
 }
