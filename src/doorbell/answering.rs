@@ -49,14 +49,15 @@ impl Answering {
 
     /// Thread `number` answers from now on.
     pub(super) fn move_to(&self, number: usize) {
-        // ORDER(DOORBELL): Relaxed - ordered by the fence of what is published next.
-        self.number.store(number, Ordering::Relaxed);
+        // ORDER(DOORBELL): Release - ordered by the fence of what is published next; and pairs with
+        // the Acquire in `unpark`: the thread has filled its place.
+        self.number.store(number, Ordering::Release);
     }
 
     /// Ends the present sleep of the thread that answers, or its next one.
     pub(super) fn unpark(&self) {
-        // ORDER(DOORBELL): Relaxed - see the header.
-        if let Some(thread) = self.threads[self.number.load(Ordering::Relaxed)].get() {
+        // ORDER(DOORBELL): Acquire - see the header; and as in `move_to`.
+        if let Some(thread) = self.threads[self.number.load(Ordering::Acquire)].get() {
             thread.unpark();
         }
     }

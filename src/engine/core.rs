@@ -144,6 +144,8 @@ impl<T> Core<T> {
             pending.append(&mut core.ending.close(is_first, &core.shards, &core.shared));
         }
         self.crew.iter().for_each(Crew::end);
+        // A thread that begins to watch after this finds that it is over.
+        self.watch.iter().for_each(|watch| _ = watch.call());
         thread_cache::count_stop();
         for core in self.both() {
             for observer in &*core.observers {

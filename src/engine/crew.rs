@@ -23,7 +23,7 @@ use crate::doorbell::Threads;
 use crate::os::Cpus;
 use crate::reaper::{self, Found, Look, NEVER_NS, Spin};
 use crate::sync::{
-    Arc, Condvar, JoinHandle, Mutex, MutexGuard, OnceLock, Thread, mpsc, park, thread, wait,
+    Arc, Condvar, JoinHandle, Mutex, MutexGuard, OnceLock, mpsc, park, thread, wait,
 };
 use crate::time::Tick;
 
@@ -89,12 +89,11 @@ impl Crew {
         &self.threads
     }
 
-    /// Ends it: from now on threads that come back from a task return.
+    /// Ends it: from now on threads that come back from a task return, and so does the watcher when
+    /// it is called.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
-        // The watcher's place is filled. (To wake others does no harm.)
-        self.threads.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
     /// The threads that were started. The caller joins them.

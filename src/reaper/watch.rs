@@ -117,15 +117,17 @@ impl Watch {
     /// Ends the watcher's sleep. Returns `false` if there is none; then the next one looks before
     /// it sleeps. The caller has fenced after what it calls for.
     pub fn call(&self) -> bool {
-        // ORDER(TAKEOVER): Relaxed - ordered by the caller's fence and that of `publish`.
-        let thread = self.threads.get(self.watcher.load(Ordering::Relaxed)).and_then(OnceLock::get);
+        // ORDER(TAKEOVER): Acquire - ordered by the caller's fence and that of `publish`; and pairs
+        // with the Release in `begin`: the thread is in its place.
+        let thread = self.threads.get(self.watcher.load(Ordering::Acquire)).and_then(OnceLock::get);
         thread.map(Thread::unpark).is_some()
     }
 
     /// Thread `number` watches from now on. To be called before it publishes.
     pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Relaxed - ordered by the fence of `publish`.
-        self.watcher.store(number, Ordering::Relaxed);
+        // ORDER(TAKEOVER): Release - ordered by the fence of `publish`; and pairs with the Acquire in
+        // `call`: the thread has filled its place.
+        self.watcher.store(number, Ordering::Release);
     }
 
     /// Nobody watches until another watcher begins. Reapers call for one only if `wants_another`.
