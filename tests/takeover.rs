@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tickless::dispatch::{Channel, Full, Pool};
 use tickless::sync::Mutex;
-use tickless::{Batch, Builder, Engine, ManualClock, TurnError};
+use tickless::{Batch, Builder, Clock, Engine, ManualClock, TurnError};
 
 use crate::planned::{Planned, quietly};
 
@@ -230,6 +230,25 @@ fn what_a_task_counts_after_it_lost_its_shard_counts() {
     engine.stop().unwrap();
     let stats = engine.stats();
     assert_eq!((stats.fired, stats.slow, stats.pending), (1, 1, 0));
+}
+
+/// A reaper that lost its shard is the watcher later on, whatever it slept by before.
+#[test]
+fn who_lost_a_shard_watches_and_hears_of_the_end() {
+    let clocks: [fn() -> std::io::Result<Clock>; 2] = [|| Ok(Clock::system()), Clock::boottime];
+    for clock in clocks.into_iter().filter_map(|clock| clock().ok()) {
+        let engine = builder(1).clock(clock).spares(1).build().unwrap();
+        for takeovers in 1..=4 {
+            let (task, release, begun) = stuck();
+            engine.schedule_detached(Duration::ZERO, task).unwrap();
+            begun.recv_timeout(PATIENCE).unwrap();
+            until(|| engine.stats().takeovers == takeovers);
+            // The only spare thread serves the shard; this one is the next watcher.
+            drop(release);
+            until(|| engine.stats().fired == takeovers);
+        }
+        engine.stop().unwrap();
+    }
 }
 
 #[test]

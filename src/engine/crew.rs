@@ -156,8 +156,9 @@ impl<T: Send + 'static> Core<T> {
                 core.serve(crew, shard, Duty::Reap(shard));
             }
         })?;
-        let (part, index) = self.part(shard);
-        part.shards[index].doorbell().answered_by(thread.thread().clone());
+        // Its doorbell needs it, and so does who calls it when it watches.
+        let place = &crew.threads[shard];
+        place.set(thread.thread().clone()).expect("a shard has one reaper to begin with");
         crew.lock().handles.push(thread);
         pinning.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))
     }
