@@ -261,7 +261,7 @@ fn on_an_engine_of_its_own_threads_slow_tasks_are_told_on_the_reapers_thread() {
         sender.send((name, slow.shard, slow.took >= slow.threshold)).unwrap();
     };
     let builder = Engine::builder().shards(2).thread_name("producer").on_slow_task(MS, tell);
-    let engine = builder.build().unwrap();
+    let engine = builder.takeover(None).build().unwrap();
     engine.bind_thread(1).unwrap();
     let task = || {
         let begun = std::time::Instant::now();

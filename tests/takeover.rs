@@ -162,7 +162,7 @@ fn a_stop_waits_for_a_task_that_lost_its_shard_and_the_handler_outlives_it() {
     let engine = builder(1).build_with_handler(handler).unwrap();
     engine.schedule_detached(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(0));
-    until(|| engine.stats().takeovers == 1);
+    until(|| engine.stats().takeovers >= 1);
     engine.schedule_detached(PATIENCE, 9).unwrap();
     let stopped = engine.stop_within(MS).unwrap();
     assert_eq!(stopped.returned, [9]);
@@ -223,7 +223,7 @@ fn what_a_task_counts_after_it_lost_its_shard_counts() {
     };
     engine.schedule_detached(Duration::ZERO, task).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
-    until(|| engine.stats().takeovers == 1);
+    until(|| engine.stats().takeovers >= 1);
     thread::sleep(MS * 3);
     drop(release);
     until(|| engine.stats().panicked == 1);
@@ -238,14 +238,15 @@ fn who_lost_a_shard_watches_and_hears_of_the_end() {
     let clocks: [fn() -> std::io::Result<Clock>; 2] = [|| Ok(Clock::system()), Clock::boottime];
     for clock in clocks.into_iter().filter_map(|clock| clock().ok()) {
         let engine = builder(1).clock(clock).spares(1).build().unwrap();
-        for takeovers in 1..=4 {
+        for round in 1..=4 {
+            let before = engine.stats().takeovers;
             let (task, release, begun) = stuck();
             engine.schedule_detached(Duration::ZERO, task).unwrap();
             begun.recv_timeout(PATIENCE).unwrap();
-            until(|| engine.stats().takeovers == takeovers);
+            until(|| engine.stats().takeovers > before);
             // The only spare thread serves the shard; this one is the next watcher.
             drop(release);
-            until(|| engine.stats().fired == takeovers);
+            until(|| engine.stats().fired == round);
         }
         engine.stop().unwrap();
     }
@@ -292,7 +293,7 @@ fn a_task_that_a_full_pool_leaves_to_the_reaper_may_be_stuck() {
         })
         .collect();
     // The reapers of three are taken over, and the last spare thread waits for timers.
-    until(|| engine.stats().takeovers == 3);
+    until(|| engine.stats().takeovers >= 3);
     drop(stuck);
     engine.stop().unwrap();
     assert_eq!((engine.stats().fired, engine.stats().panicked), (5, 0));
