@@ -83,7 +83,6 @@ fn the_rest_of_a_batch_goes_on_in_order() {
     assert!(engine.stop().unwrap().is_empty());
     let stats = engine.stats();
     assert_eq!((stats.fired, stats.lateness.count), (600, 600), "those left count once");
-    assert!(stats.lateness.p50 >= MS, "by when they were handed over in the end");
 }
 
 #[test]
@@ -243,10 +242,12 @@ fn who_lost_a_shard_watches_and_hears_of_the_end() {
             let (task, release, begun) = stuck();
             engine.schedule_detached(Duration::ZERO, task).unwrap();
             begun.recv_timeout(PATIENCE).unwrap();
+            // A task that holds nobody up is left alone.
+            engine.schedule_detached(Duration::ZERO, || ()).unwrap();
             until(|| engine.stats().takeovers > before);
             // The only spare thread serves the shard; this one is the next watcher.
             drop(release);
-            until(|| engine.stats().fired == round);
+            until(|| engine.stats().fired == 2 * round);
         }
         engine.stop().unwrap();
     }

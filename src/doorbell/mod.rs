@@ -218,9 +218,15 @@ impl Doorbell {
     }
 
     /// Publishes that the reaper is awake and hands over the only timer of its shard: a thread that
-    /// files another one calls the watcher. The caller looks for notices *after* this.
-    pub fn publish_unwatched(&self) {
-        self.publish_word(UNWATCHED | Tick::NEVER.get());
+    /// files another one calls the watcher. The caller looks for notices *after* this. Returns
+    /// `false` if a ring of this bell does not lead to the watcher: nothing is published then.
+    #[must_use = "a reaper that nobody watches needs a watcher"]
+    pub fn publish_unwatched(&self) -> bool {
+        let leads_to_watcher = matches!(self.bell, Bell::Thread(_) | Bell::Movable(..));
+        if leads_to_watcher {
+            self.publish_word(UNWATCHED | Tick::NEVER.get());
+        }
+        leads_to_watcher
     }
 
     fn publish_word(&self, word: u64) {

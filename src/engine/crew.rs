@@ -324,11 +324,13 @@ impl Builder {
     /// the system does not let run for so long, may end after a later one. Without takeovers, the
     /// tasks of one shard never overlap.
     ///
-    /// A stuck task is noticed after this time to one and a half times this time, or two and a half
-    /// if it is not the first of its batch. Spare threads are made when they are first needed, and
-    /// end with the engine. One of them wakes up once per this time, at most, while timers fire,
-    /// and not at all while none do. If all [`spares`](Builder::spares) are busy, further shards
-    /// are not taken over until one returns. An engine that its caller drives has no threads: see
+    /// A task that is the only timer of its shard is left alone until another one is scheduled
+    /// there. Otherwise a stuck task is noticed after this time to one and a half times this
+    /// time, or two and a half if it is not the first of its batch. Spare threads are made when
+    /// they are first needed, and end with the engine. One of them wakes up once per this time,
+    /// at most, while timers fire, and not at all while none do. If all
+    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
+    /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
     ///
     /// Tasks that are often slow are still better off in a

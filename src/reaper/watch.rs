@@ -100,9 +100,10 @@ impl Watch {
     /// The same for a reaper that hands over the only timer of its shard. The caller retracts what
     /// the doorbell shows when the hand-over is over, unless it was taken over.
     pub fn begun_alone<T>(&self, now_ns: u64, shard: &Shard<T>) {
-        shard.doorbell().publish_unwatched();
+        let is_published = shard.doorbell().publish_unwatched();
         // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
-        if shard.has_notices() || self.watcher.load(Ordering::Relaxed) == NOBODY {
+        let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
+        if !is_published || shard.has_notices() || !has_watcher {
             self.begun(now_ns);
         }
     }
@@ -125,8 +126,8 @@ impl Watch {
 
     /// Thread `number` watches from now on. To be called before it publishes.
     pub fn begin(&self, number: usize) {
-        // ORDER(TAKEOVER): Release - ordered by the fence of `publish`; and pairs with the Acquire in
-        // `call`: the thread has filled its place.
+        // ORDER(TAKEOVER): Release - ordered by the fence of `publish`; and pairs with the Acquire
+        // in `call`: the thread has filled its place.
         self.watcher.store(number, Ordering::Release);
     }
 
