@@ -517,9 +517,9 @@ MUTANTS = {
     "a lone task is not fenced": (
         "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
     "a lone task does not look for notices": (
-        "takeover", [("src/reaper/watch.rs", [("|| shard.has_notices() ||", "||")])]),
+        "takeover", [("src/reaper/watch.rs", [("shard.has_notices() || !has_watcher", "!has_watcher")])]),
     "nobody is called for a timer beside a lone task": (
-        "takeover", [("src/doorbell/answering.rs", [("            call();\n", "            let _ = call;\n")])]),
+        "takeover", [(DOORBELL, [("            call();\n", "            let _ = call;\n")])]),
 
     # BLOCK
     **{

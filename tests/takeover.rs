@@ -348,11 +348,9 @@ fn many_takeovers(takeovers: u64) {
     let engine =
         builder(2).takeover(MS / 10).spares(64).build_each(|task: Task| task.run()).unwrap();
     let counts: Arc<[AtomicU64]> = (0..10 * takeovers).map(|_| AtomicU64::new(0)).collect();
-    let waits = Arc::new(AtomicU64::new(0));
     for n in 0..10 * takeovers {
         let seen = engine.stats().takeovers;
-        let (counts, waits) = (counts.clone(), waits.clone());
-        let task = Task { n, counts, waits };
+        let task = Task { n, counts: counts.clone() };
         engine.schedule_detached(MS / 10, task).unwrap();
         if n % 10 == 9 {
             until(|| engine.stats().takeovers > seen || engine.stats().pending == 0);
@@ -369,14 +367,12 @@ fn many_takeovers(takeovers: u64) {
 struct Task {
     n: u64,
     counts: Arc<[AtomicU64]>,
-    waits: Arc<AtomicU64>,
 }
 
 impl Task {
     fn run(self) {
         self.counts[self.n as usize].fetch_add(1, Ordering::Relaxed);
         if self.n % 10 == 0 {
-            self.waits.fetch_add(1, Ordering::Relaxed);
             thread::sleep(MS / 2);
         }
     }

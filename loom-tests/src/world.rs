@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickless::dispatch::InHand;
-use tickless::doorbell::{Bell, Doorbell, Threads};
+use tickless::doorbell::{Bell, Call, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
@@ -15,6 +15,7 @@ use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
 
+use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
 
 /// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
@@ -75,14 +76,33 @@ impl World {
     pub fn with(geometry: Geometry, bell: Bell, pool_for: usize) -> Arc<World> {
         // SAFETY: hands and shards keep to it, and a world closes its shard in its end.
         let shared = unsafe { Shared::new(1, pool_for, None) };
-        World::build(geometry, bell, Arc::new(shared))
+        World::build(geometry, Doorbell::new(bell), Arc::new(shared))
     }
 
     /// Another shard of the same engine, driven by the model as well.
     pub fn beside(other: &World) -> Arc<World> {
         let geometry = *other.shard.wheel().geometry();
-        let world = World::build(geometry, Bell::None, other.shared.clone());
+        let world = World::build(geometry, Doorbell::new(Bell::None), other.shared.clone());
         world.make_levels();
+        world
+    }
+
+    /// As `new`, with a doorbell that calls a watcher.
+    pub fn watched(geometry: Geometry, call: Arc<Call>) -> Arc<World> {
+        // SAFETY: as in `with`.
+        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
+        let doorbell = Doorbell::new(Bell::None).watched_by(Some(call));
+        let world = World::build(geometry, doorbell, shared);
+        world.make_levels();
+        world
+    }
+
+    /// A world with so many timers that are due at 1, of which the reaper knows.
+    pub fn with_due(timers: usize) -> Arc<World> {
+        let world = World::new(wheel(2, 1));
+        let mut hand = Hand::new(&world);
+        (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).expect("it is not closed"));
+        world.turn(0);
         world
     }
 
@@ -90,7 +110,7 @@ impl World {
     pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
         // SAFETY: as in `with`.
         let shared = unsafe { Shared::new(1, 1, Some(max_pending)) };
-        let world = World::build(geometry, Bell::None, Arc::new(shared));
+        let world = World::build(geometry, Doorbell::new(Bell::None), Arc::new(shared));
         world.make_levels();
         world
     }
@@ -99,7 +119,8 @@ impl World {
     pub fn of_few(geometry: Geometry) -> Arc<World> {
         // SAFETY: as in `with`.
         let shared = unsafe { Shared::new(1, 1, None) };
-        let world = World::build(geometry, Bell::None, Arc::new(shared.with_few(u64::MAX)));
+        let world =
+            World::build(geometry, Doorbell::new(Bell::None), Arc::new(shared.with_few(u64::MAX)));
         world.make_levels();
         world
     }
@@ -111,8 +132,8 @@ impl World {
         world
     }
 
-    fn build(geometry: Geometry, bell: Bell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &shared);
+    fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
+        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared);
         let hand = ManualClock::new();
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {

@@ -10,19 +10,10 @@ use tickless::doorbell::{Bell, Hook};
 use tickless::reaper::Ending;
 use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
-/// A world with so many timers that are due at 1, of which the reaper knows.
-fn with_due(timers: usize) -> Arc<World> {
-    let world = World::new(wheel(2, 1));
-    let mut hand = Hand::new(&world);
-    (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
-    world.turn(0);
-    world
-}
-
 #[test]
 fn of_a_batch_in_hand_each_runs_or_comes_back() {
     check(3, || {
-        let world = with_due(2);
+        let world = World::with_due(2);
         let turner = on_thread(&world, |world| world.turn(1));
         let returned = world.stop();
         turner.join().unwrap();
@@ -34,7 +25,7 @@ fn of_a_batch_in_hand_each_runs_or_comes_back() {
 #[test]
 fn two_stoppers_share_what_comes_back() {
     check(3, || {
-        let world = with_due(2);
+        let world = World::with_due(2);
         let turner = on_thread(&world, |world| world.turn(1));
         let stopper = on_thread(&world, World::stop);
         let returned = world.stop() + stopper.join().unwrap();
@@ -46,7 +37,7 @@ fn two_stoppers_share_what_comes_back() {
 #[test]
 fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
     check(3, || {
-        let world = with_due(1);
+        let world = World::with_due(1);
         let turners = [1, 1].map(|now| on_thread(&world, move |world| world.turn(now)));
         let returned = world.stop();
         turners.into_iter().for_each(|turner| _ = turner.join().unwrap());
@@ -57,7 +48,7 @@ fn a_second_turn_waits_for_the_first_and_both_end_when_it_stops() {
 #[test]
 fn a_stopper_that_does_not_wait_finds_the_rest_later() {
     check(3, || {
-        let world = with_due(2);
+        let world = World::with_due(2);
         let turner = on_thread(&world, |world| world.turn(1));
         let at_once = world.stop_at_once();
         turner.join().unwrap();
@@ -70,7 +61,7 @@ fn a_stopper_that_does_not_wait_finds_the_rest_later() {
 fn what_nobody_will_claim_is_dropped_by_who_leaves_it() {
     check(3, || {
         drops_are_returns();
-        let world = with_due(2);
+        let world = World::with_due(2);
         let turner = on_thread(&world, |world| world.turn(1));
         world.stop_at_once();
         drop(world.ending.abandon());

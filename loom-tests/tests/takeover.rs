@@ -15,19 +15,10 @@ use tickless::doorbell::{Answering, Bell, Call, Threads};
 use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
 use tickless::sync::{Arc, UnsafeCell, park, thread};
 
-/// A world with so many timers that are due at 1, of which the reaper knows.
-fn with_due(timers: usize) -> Arc<World> {
-    let world = World::new(wheel(2, 1));
-    let mut hand = Hand::new(&world);
-    (0..timers).for_each(|_| _ = hand.schedule_detached(1, 0).unwrap());
-    world.turn(0);
-    world
-}
-
 #[test]
 fn each_payload_runs_once_whoever_hands_it_over() {
     check(3, || {
-        let world = with_due(3);
+        let world = World::with_due(3);
         let taker = on_thread(&world, |world| world.take_over(1));
         let report = world.turn(1).unwrap();
         let taken_over = taker.join().unwrap();
@@ -45,7 +36,7 @@ fn each_payload_runs_once_whoever_hands_it_over() {
 #[test]
 fn of_two_who_take_over_each_gets_what_the_one_before_left() {
     check(2, || {
-        let world = with_due(3);
+        let world = World::with_due(3);
         let takers = [(); 2].map(|()| on_thread(&world, |world| world.take_over(1)));
         world.turn(1);
         takers.into_iter().for_each(|taker| _ = taker.join().unwrap());
@@ -56,7 +47,7 @@ fn of_two_who_take_over_each_gets_what_the_one_before_left() {
 #[test]
 fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
     check(2, || {
-        let world = with_due(2);
+        let world = World::with_due(2);
         let taker = on_thread(&world, |world| world.take_over(1));
         let stopper = on_thread(&world, World::stop);
         world.turn(1);
@@ -69,7 +60,7 @@ fn what_a_stop_meets_in_a_takeover_runs_or_comes_back() {
 #[test]
 fn who_waits_for_the_role_gets_it_from_the_one_that_took_it_over() {
     check(2, || {
-        let world = with_due(2);
+        let world = World::with_due(2);
         let taker = on_thread(&world, |world| world.take_over(1));
         let waiting = on_thread(&world, |world| world.turn(1).is_some());
         world.turn(1);
@@ -101,7 +92,7 @@ fn hand_over(ending: &Watching) {
     handler.0.with(|_| ());
     let is_taken_over = in_hand.close().is_err();
     handler.0.with(|_| ());
-    assert_eq!(role.is_taken_over(), is_taken_over);
+    assert_eq!(role.parts().1.is_taken_over(), is_taken_over);
 }
 
 #[test]
@@ -129,7 +120,7 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
 /// serve it. No thread answers the bell but one that takes over.
 fn with_a_stuck_task(end: impl FnOnce(&Arc<World>, &Threads)) {
     let threads: Threads = [const { OnceLock::new() }; 2].into();
-    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0, None)), 1);
+    let world = World::with(wheel(2, 1), Bell::Thread(Answering::new(&threads, 0)), 1);
     world.make_levels();
     let mut role: Turns<'_, _, _> = world.ending.take(0).unwrap();
     role.parts().1.open(1, 0);
@@ -215,9 +206,7 @@ fn a_timer_beside_a_lone_task_finds_the_watcher_or_is_found() {
             let watch = watch.clone();
             Arc::new(move || assert!(watch.call())) as Arc<Call>
         };
-        let bell = Bell::Thread(Answering::new(&threads, 0, Some(call)));
-        let world = World::with(wheel(2, 1), bell, 1);
-        world.make_levels();
+        let world = World::watched(wheel(2, 1), call);
         let mut role = world.ending.take(0).unwrap();
         let line = role.parts().1.line().clone();
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());

@@ -17,27 +17,14 @@ pub type Threads = Arc<[OnceLock<Thread>]>;
 pub struct Answering {
     threads: Threads,
     number: AtomicUsize,
-    /// Calls the watcher, if the shard is watched.
-    call: Option<Arc<Call>>,
 }
-
-/// Calls the watcher, without a lock.
-pub type Call = dyn Fn() + Send + Sync;
 
 // === impl Answering ===
 
 impl Answering {
-    /// Thread `number` of the list answers. `call` calls the watcher.
-    pub fn new(threads: &Threads, number: usize, call: Option<Arc<Call>>) -> Answering {
-        Answering { threads: threads.clone(), number: AtomicUsize::new(number), call }
-    }
-
-    /// Calls the watcher.
-    #[cold]
-    pub(super) fn call_watcher(&self) {
-        if let Some(call) = &self.call {
-            call();
-        }
+    /// Thread `number` of the list answers.
+    pub fn new(threads: &Threads, number: usize) -> Answering {
+        Answering { threads: threads.clone(), number: AtomicUsize::new(number) }
     }
 
     /// Fills the place of the thread that answers.
@@ -66,7 +53,7 @@ impl Answering {
 /// A list with one place.
 impl Default for Answering {
     fn default() -> Answering {
-        Answering::new(&Threads::from([OnceLock::new()]), 0, None)
+        Answering::new(&Threads::from([OnceLock::new()]), 0)
     }
 }
 

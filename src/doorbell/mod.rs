@@ -34,10 +34,10 @@ mod movable;
 use std::time::Duration;
 
 use crate::os::Alarm;
-use crate::sync::{AtomicU64, CachePadded, Ordering, Thread, fence, park};
+use crate::sync::{Arc, AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
-pub use answering::{Answering, Call, Threads};
+pub use answering::{Answering, Threads};
 pub use hook::Hook;
 pub use movable::{Movable, SystemAlarm};
 
@@ -67,7 +67,12 @@ pub struct Doorbell {
     /// The time, and whether somebody sets the alarm.
     wakes_at: CachePadded<AtomicU64>,
     bell: Bell,
+    /// Calls the watcher, if the shard is watched.
+    call: Option<Arc<Call>>,
 }
+
+/// Calls the watcher, without a lock.
+pub type Call = dyn Fn() + Send + Sync;
 
 /// What a ring wakes.
 pub enum Bell {
@@ -89,7 +94,12 @@ pub enum Bell {
 impl Doorbell {
     /// A doorbell whose reaper is awake.
     pub fn new(bell: Bell) -> Doorbell {
-        Doorbell { wakes_at: CachePadded::new(AtomicU64::new(AWAKE)), bell }
+        Doorbell { wakes_at: CachePadded::new(AtomicU64::new(AWAKE)), bell, call: None }
+    }
+
+    /// The same for a shard that is watched: `call` calls the watcher.
+    pub fn watched_by(self, call: Option<Arc<Call>>) -> Doorbell {
+        Doorbell { call, ..self }
     }
 
     /// Sets the thread to wake. Must be called before anything can be scheduled.
@@ -119,15 +129,15 @@ impl Doorbell {
         if due.get() >= time_of(word) {
             return false;
         }
+        if word & UNWATCHED != 0 {
+            self.call_watcher();
+            return false;
+        }
         match &self.bell {
             Bell::Movable(_, alarm) if word & MOVABLE != 0 => {
                 if !self.bring_forward(&**alarm, word, due) {
                     alarm.ring();
                 }
-                false
-            }
-            Bell::Thread(answering) | Bell::Movable(answering, _) if word & UNWATCHED != 0 => {
-                answering.call_watcher();
                 false
             }
             _ => self.ring_but_hooks(),
@@ -218,15 +228,17 @@ impl Doorbell {
     }
 
     /// Publishes that the reaper is awake and hands over the only timer of its shard: a thread that
-    /// files another one calls the watcher. The caller looks for notices *after* this. Returns
-    /// `false` if a ring of this bell does not lead to the watcher: nothing is published then.
-    #[must_use = "a reaper that nobody watches needs a watcher"]
-    pub fn publish_unwatched(&self) -> bool {
-        let leads_to_watcher = matches!(self.bell, Bell::Thread(_) | Bell::Movable(..));
-        if leads_to_watcher {
-            self.publish_word(UNWATCHED | Tick::NEVER.get());
+    /// files another one calls the watcher. The caller looks for notices *after* this.
+    pub fn publish_unwatched(&self) {
+        debug_assert!(self.call.is_some(), "there is no watcher to call");
+        self.publish_word(UNWATCHED | Tick::NEVER.get());
+    }
+
+    #[cold]
+    fn call_watcher(&self) {
+        if let Some(call) = &self.call {
+            call();
         }
-        leads_to_watcher
     }
 
     fn publish_word(&self, word: u64) {
@@ -298,7 +310,7 @@ debug! { impl[] Doorbell[] {} }
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::{Arc, AtomicU32};
+    use crate::sync::AtomicU32;
 
     #[test]
     fn it_rings_for_what_is_due_before_the_reaper_wakes_and_for_nothing_while_it_is_awake() {

@@ -153,10 +153,9 @@ impl Builder {
         let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
         let shards = (0..shards)
             .map(|i| {
-                let call = call.clone();
-                let answering =
-                    threads.as_ref().map(|threads| Answering::new(threads, first + i, call));
+                let answering = threads.as_ref().map(|threads| Answering::new(threads, first + i));
                 let doorbell = self.doorbell(first + i, answering, alarm)?;
+                let doorbell = doorbell.watched_by(call.clone());
                 Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
             })
             .collect::<Result<Box<[_]>, BuildError>>()?;

@@ -195,7 +195,7 @@ impl<T: Send + 'static> Core<T> {
                 state.handles.push(thread);
             }
             // The system has no memory for it: the next reaper tries again.
-            (Err(_), Some(watch)) => watch.end(true),
+            (Err(_), Some(watch)) => watch.publish(NEVER_NS),
             (Err(_), None) => {}
         }
     }
@@ -241,7 +241,7 @@ impl<T: Send + 'static> Core<T> {
             });
             match until_ns {
                 Err(taken_over) => {
-                    watch.end(false);
+                    watch.end();
                     return Some(taken_over);
                 }
                 Ok(_) if crew.is_over() => return None,

@@ -236,12 +236,6 @@ impl<T, H> Turns<'_, T, H> {
         let in_hand = self.in_hand.as_mut().expect("it is there until the drop");
         (handler.expect("it is taken after the last role has ended"), in_hand)
     }
-
-    /// Whether another thread has taken the role over.
-    #[inline]
-    pub fn is_taken_over(&self) -> bool {
-        self.in_hand.as_ref().is_some_and(InHand::is_taken_over)
-    }
 }
 
 impl<T, H> Drop for Turns<'_, T, H> {

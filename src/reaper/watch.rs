@@ -100,10 +100,10 @@ impl Watch {
     /// The same for a reaper that hands over the only timer of its shard. The caller retracts what
     /// the doorbell shows when the hand-over is over, unless it was taken over.
     pub fn begun_alone<T>(&self, now_ns: u64, shard: &Shard<T>) {
-        let is_published = shard.doorbell().publish_unwatched();
+        shard.doorbell().publish_unwatched();
         // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
         let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
-        if !is_published || shard.has_notices() || !has_watcher {
+        if shard.has_notices() || !has_watcher {
             self.begun(now_ns);
         }
     }
@@ -131,11 +131,11 @@ impl Watch {
         self.watcher.store(number, Ordering::Release);
     }
 
-    /// Nobody watches until another watcher begins. Reapers call for one only if `wants_another`.
-    pub fn end(&self, wants_another: bool) {
+    /// Nobody watches until another watcher begins, and reapers do not call for one.
+    pub fn end(&self) {
         // ORDER(TAKEOVER): Relaxed - the next watcher looks before it sleeps.
         self.watcher.store(NOBODY, Ordering::Relaxed);
-        self.publish(if wants_another { NEVER_NS } else { 0 });
+        self.publish(0);
     }
 
     /// The watcher publishes when it looks next. It looks once more *after* this, and only then
@@ -205,6 +205,7 @@ mod tests {
         assert_eq!((line.left(), line.claimed()), (0, 2));
         assert!(in_hand.close().is_err() && in_hand.is_taken_over());
     }
+
     #[test]
     fn a_handler_that_waits_as_it_was_told_to_is_not_stuck() {
         let (mut look, mut other) = (Look::default(), InHand::new());
