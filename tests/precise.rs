@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::random::Random;
-use tickless::{Builder, Clock, Engine, When};
+use tickless::{Builder, Clock, Driver, Engine, When};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -155,5 +155,29 @@ fn a_sweep_is_not_kept_waiting() {
     while engine.stats().dead > 5_000 {
         assert!(begun.elapsed() < PATIENCE, "{}", engine.stats());
         thread::yield_now();
+    }
+}
+
+#[test]
+fn by_the_systems_clock_a_turn_says_to_the_microsecond_when_to_come_back() {
+    let builder = Engine::builder().shards(1).driver(Driver::Caller).precise(0.2);
+    let engine = builder.build().unwrap();
+    // Until a turn comes before its timer is due, which a loaded machine does not grant each time.
+    loop {
+        let deadline = engine.now() + 2345 * US;
+        let timer = engine.schedule(When::at(deadline).precise(), || ()).unwrap();
+        let due = timer.deadline().unwrap();
+        assert!(due >= deadline && due < deadline + US);
+        let turn = engine.turn(1).unwrap();
+        let was_early = engine.now() < due;
+        while engine.now() < due {
+            std::hint::spin_loop();
+        }
+        if was_early {
+            assert_eq!((turn.fired, turn.next), (0, Some(due)));
+            assert_eq!(engine.turn(1).unwrap().fired, 1);
+            return;
+        }
+        engine.turn(1).unwrap();
     }
 }

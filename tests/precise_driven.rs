@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tickless::{
-    Batch, BindError, BuildError, Builder, Driver, Engine, Handle, ManualClock, ScheduleReason,
-    State, StopError, TurnError, When,
+    Batch, BindError, BuildError, Builder, Engine, Handle, ManualClock, ScheduleReason, State,
+    StopError, TurnError, When,
 };
 
 const US: Duration = Duration::from_micros(1);
@@ -293,21 +293,6 @@ fn a_share_is_between_nothing_and_a_whole_core() {
     for share in [0.0, 1.0] {
         manual().0.precise(share).spin_share(share).build().unwrap();
     }
-}
-
-#[test]
-fn by_the_systems_clock_a_turn_says_to_the_microsecond_when_to_come_back() {
-    let builder = Engine::builder().shards(1).driver(Driver::Caller).precise(0.2);
-    let engine = builder.build().unwrap();
-    let deadline = engine.now() + 2345 * US;
-    let timer = engine.schedule(When::at(deadline).precise(), || ()).unwrap();
-    let due = timer.deadline().unwrap();
-    assert!(due >= deadline && due < deadline + US);
-    assert_eq!(engine.turn(1).unwrap().next, Some(due));
-    while engine.now() < due {
-        std::hint::spin_loop();
-    }
-    assert_eq!(engine.turn(1).unwrap().fired, 1);
 }
 
 // === the modules above the engine ===
