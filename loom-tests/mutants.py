@@ -53,6 +53,10 @@ THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
 IN_HAND = "src/dispatch/in_hand.rs"
 
+LEAD, GROUP = "src/reaper/lead.rs", "src/reaper/group.rs"
+
+LAST_LOOK = "if group.earliest() < next || self.is_called() {"
+IN_SPIN = "|| self.is_called());"
 PUSH_ORDER = ("node.as_ptr(),\n                Ordering::AcqRel,", "node.as_ptr(),\n                Ordering::{},")
 TAKE_ORDER = ("ptr::null_mut(),\n                Ordering::AcqRel,", "ptr::null_mut(),\n                Ordering::{},")
 LOOK_BEFORE_TAKE = (
@@ -246,30 +250,30 @@ MUTANTS = {
     ),
     "no look at the notices before the sleep": (
         "doorbell",
-        [(THREAD, [("shard.has_notices()\n            || shard.wants_sweep()", "shard.wants_sweep()")])],
+        [(THREAD, [(LAST_LOOK, "if group.earliest() < next || this.is_stopping() {")])],
     ),
     "notices looked at before the wake-up time is published": (
         "doorbell",
         [(THREAD, [
-            ("        shard.doorbell().publish_sleep(report.next, timeout);\n",
-             "        let heard = shard.has_notices();\n        shard.doorbell().publish_sleep(report.next, timeout);\n"),
-            ("let is_called = shard.has_notices()", "let is_called = heard"),
+            ("        group.doorbell().publish_sleep(next, timeout);\n",
+             "        let heard = self.is_called();\n        group.doorbell().publish_sleep(next, timeout);\n"),
+            (LAST_LOOK, "if group.earliest() < next || heard || this.is_stopping() {"),
         ])],
     ),
     "the wake-up time is taken back after the turn": (
         "doorbell",
         [
             (DOORBELL, [("_ => park(timeout),\n        }\n        self.retract();", "_ => park(timeout),\n        }")]),
-            (THREAD, [("        if report.busy || report.collects {", "        shard.doorbell().retract();\n        if report.busy || report.collects {"),
-                      ("        let until = ends_ns", "        shard.doorbell().retract();\n        let until = ends_ns")]),
+            (THREAD, [("        let has_worked = server.pass(now_ns);", "        let has_worked = server.pass(now_ns);\n        this.group().doorbell().retract();"),
+                      ("        let until = ends_ns", "        group.doorbell().retract();\n        let until = ends_ns")]),
         ],
     ),
     "a reaper in user space looks for no notices": (
-        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.wants_sweep() ||")])]),
+        "spin", [(THREAD, [(IN_SPIN, "|| this.shard(0).wants_sweep() || this.is_stopping());")])]),
     "a reaper in user space looks for no sweep": (
-        "spin", [(SPIN, [("self.shard.has_notices() || self.shard.wants_sweep() ||", "self.shard.has_notices() ||")])]),
+        "spin", [(THREAD, [(IN_SPIN, "|| this.shard(0).has_notices() || this.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
-        "spin", [(SPIN, [("self.shard.wants_sweep() || self.is_stopping()", "self.shard.wants_sweep()")])]),
+        "spin", [(THREAD, [(IN_SPIN, "|| is_called(this.shard(0)));")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
         [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
@@ -517,9 +521,28 @@ MUTANTS = {
     "a lone task is not fenced": (
         "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
     "a lone task does not look for notices": (
-        "takeover", [("src/reaper/watch.rs", [("shard.has_notices() || !has_watcher", "!has_watcher")])]),
+        "takeover", [("src/reaper/watch.rs", [("part.has_notices() || !has_watcher", "!has_watcher")])]),
     "nobody is called for a timer beside a lone task": (
         "takeover", [(DOORBELL, [("            call();\n", "            let _ = call;\n")])]),
+
+    # LEAD
+    "the lead is lent without a release": (
+        "lead", [(LEAD, [("self.0.store(word, Ordering::Release);", "self.0.store(word, Ordering::Relaxed);")])]),
+    "the lead is taken without an acquire": (
+        "lead", [(LEAD, [("from, to, Ordering::Acquire,", "from, to, Ordering::Relaxed,")])]),
+    "a leader takes for granted that it still leads": (
+        "lead", [(LEAD, [("        self.take_from(number, number)",
+                          "        self.0.store(kept_by(number), Ordering::Release);\n        true")])]),
+    "who serves beside the leader leaves without a word": (
+        "lead", [(THREAD, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
+    "who serves beside the leader does not ring for its shard": (
+        "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
+    "who serves beside the leader looks for no notices": (
+        "lead", [(GROUP, [("if shard.has_notices() || shard.wants_sweep() {", "if shard.wants_sweep() {")])]),
+    "the leader does not look at the shards' times before it sleeps": (
+        "lead", [(THREAD, [(LAST_LOOK, "if self.is_called() {")])]),
+    "who has taken the lead does not answer": (
+        "lead", [(GROUP, [("        self.doorbell.move_to(number);\n", "        let _ = number;\n")])]),
 
     # BLOCK
     **{

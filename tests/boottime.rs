@@ -175,15 +175,15 @@ fn a_caller_may_drive_such_an_engine_and_no_hand_moves_its_clock() {
 }
 
 #[test]
-fn an_engine_takes_two_files_a_shard_and_gives_them_back() {
+fn an_engine_takes_two_files_for_each_thread_that_sleeps_for_its_shards() {
     let _alone = alone();
-    let engine = builder(5).build().unwrap();
-    assert_eq!(alarm_files(), 10);
-    let plain = Engine::builder().shards(5).build().unwrap();
-    assert_eq!(alarm_files(), 20, "others take as many");
-    let many = Engine::builder().shards(65).build().unwrap();
+    let engine = builder(5).reapers(2, 5).build().unwrap();
+    assert_eq!(alarm_files(), 4);
+    let plain = Engine::builder().shards(5).reapers(5, 5).build().unwrap();
+    assert_eq!(alarm_files(), 14, "others take as many");
+    let many = Engine::builder().shards(65).reapers(65, 65).build().unwrap();
     let driven = Engine::builder().driver(Driver::Caller).build().unwrap();
-    assert_eq!(alarm_files(), 20, "unless they have many shards, or no threads");
+    assert_eq!(alarm_files(), 14, "unless they have many threads, or none");
     drop((many, driven));
     engine.schedule_detached(HOUR, || ()).unwrap();
     drop((engine, plain));
@@ -202,7 +202,7 @@ fn without_files_there_is_no_such_engine_and_nothing_stays_open() {
     let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
     let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     rlimit::Resource::NOFILE.set((open + 7).min(hard), hard).unwrap();
-    let refused = builder(16).build();
+    let refused = builder(16).reapers(16, 16).build();
     rlimit::Resource::NOFILE.set(soft, hard).unwrap();
     assert!(matches!(refused, Err(BuildError::Alarm(_))), "{refused:?}");
     assert_eq!(alarm_files(), 0);
@@ -215,10 +215,10 @@ fn without_files_another_engine_parks_its_threads() {
     let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
     let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     rlimit::Resource::NOFILE.set((open + 3).min(hard), hard).unwrap();
-    let engine = Engine::builder().shards(4).build();
+    let engine = Engine::builder().shards(4).reapers(4, 4).build();
     rlimit::Resource::NOFILE.set(soft, hard).unwrap();
     let engine = engine.unwrap();
-    assert!(alarm_files() < 8, "not every shard has its files");
+    assert!(alarm_files() < 8, "not every thread has its files");
     let (sender, receiver) = mpsc::channel();
     for ms in (0..40).rev() {
         let sender = sender.clone();

@@ -42,6 +42,7 @@ mod driving_stop;
 mod exactly_once;
 mod faults;
 mod future_races;
+mod groups;
 mod heartbeat;
 mod hooks;
 mod inside;

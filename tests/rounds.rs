@@ -62,6 +62,7 @@ impl Bench {
             observer: &Observer::default(),
             stopping: &AtomicBool::new(false),
             watch: None,
+            part: None,
         };
         reaper.turn(&mut InHand::new(), Tick::new(now), usize::MAX).unwrap();
         fired.into_inner().unwrap()

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tickless::{Engine, When};
+use tickless::{Builder, Engine, When};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,10 +21,9 @@ fn allowed_cpus() -> Vec<usize> {
     ranges.flat_map(|(first, last)| number(first)..=number(last)).collect()
 }
 
-/// Name and CPUs of each reaper of an engine of `shards` shards.
-fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> {
-    let builder = Engine::builder().shards(shards).thread_name("producer").pinned(is_pinned);
-    let engine = builder.build().unwrap();
+/// Name and CPUs of the thread that serves each of so many shards.
+fn reapers(shards: usize, builder: Builder) -> Vec<(Option<String>, Vec<usize>)> {
+    let engine = builder.shards(shards).build().unwrap();
     let ask = |shard: usize| {
         let (sender, receiver) = mpsc::channel();
         let tell = move || {
@@ -39,9 +38,20 @@ fn reapers(shards: usize, is_pinned: bool) -> Vec<(Option<String>, Vec<usize>)> 
 }
 
 #[test]
-fn reapers_have_the_name_that_was_asked_for_and_the_number_of_their_shard() {
-    let names: Vec<_> = reapers(3, false).into_iter().map(|(name, _)| name.unwrap()).collect();
-    assert_eq!(names, ["producer-0", "producer-1", "producer-2"]);
+fn reapers_have_the_name_that_was_asked_for_and_a_number() {
+    let builder = Engine::builder().shards(3).thread_name("producer");
+    let names = |builder| reapers(3, builder).into_iter().map(|(name, _)| name.unwrap());
+    let one_each: Vec<_> = names(builder.clone().reapers(3, 3)).collect();
+    assert_eq!(one_each, ["producer-0", "producer-1", "producer-2"]);
+    let shared: Vec<_> = names(builder.reapers(1, 1)).collect();
+    assert_eq!(shared, ["producer-0"; 3]);
+}
+
+#[test]
+fn an_engine_that_nobody_uses_has_one_thread_however_many_shards_it_has() {
+    let engine = Engine::builder().shards(64).thread_name("unused").build().unwrap();
+    assert_eq!(threads_of("unused"), ["unused-0"]);
+    drop(engine);
 }
 
 /// The names of this process's threads that begin with `name`.
@@ -77,8 +87,8 @@ fn there_is_a_thread_for_precise_timers_if_that_was_asked_for_and_only_then() {
 fn pinned_reapers_have_a_cpu_each_in_turn_and_others_have_all() {
     let cpus = allowed_cpus();
     let shards = cpus.len() + 1;
-    for (index, (_, its)) in reapers(shards, true).into_iter().enumerate() {
+    for (index, (_, its)) in reapers(shards, Builder::new().pinned(true)).into_iter().enumerate() {
         assert_eq!(its, [cpus[index % cpus.len()]], "reaper {index}");
     }
-    assert!(reapers(2, false).into_iter().all(|(_, its)| its == cpus));
+    assert!(reapers(2, Builder::new()).into_iter().all(|(_, its)| its == cpus));
 }

@@ -9,9 +9,11 @@
 mod hand;
 mod ledger;
 mod model;
+mod server;
 mod world;
 
 pub use hand::{Hand, Timer};
 pub use ledger::{Fate, Payload, drops_are_returns, fate, has_run};
 pub use model::{TOO_BIG, check, on_thread, resume, suspendable};
-pub use world::{World, collect, wheel};
+pub use server::{Server, Wanted};
+pub use world::{TICK, World, collect, wheel};

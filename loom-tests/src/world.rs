@@ -9,14 +9,15 @@ use tickless::doorbell::{Bell, Call, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
-use tickless::reaper::{Ending, Observer, Reaper, Report, Spin, Turns, run};
+use tickless::reaper::{Ending, Group, Observer, Reaper, Report, Spin, Turns};
 use tickless::shard::Shard;
-use tickless::sync::{AtomicBool, Counter, JoinHandle, Ordering, thread};
+use tickless::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
 use tickless::{Batch, Clock, ManualClock, Tick};
 
 use crate::hand::Hand;
 use crate::ledger::{Book, Fate, Payload};
+use crate::server::{Server, Wanted};
 
 /// A wheel small enough for a model: `slots` buckets on each of `levels` levels.
 pub fn wheel(slots: u32, levels: u8) -> Geometry {
@@ -24,7 +25,7 @@ pub fn wheel(slots: u32, levels: u8) -> Geometry {
 }
 
 /// The width of a tick.
-const TICK: Duration = Duration::from_millis(1);
+pub const TICK: Duration = Duration::from_millis(1);
 
 /// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
 pub fn collect() {
@@ -43,14 +44,16 @@ pub struct World {
     pub shared: Arc<Shared<Payload>>,
     /// Who may run turns, and how that ends.
     pub ending: Ending<Payload, Handler>,
+    /// The group that the shard belongs to.
+    pub group: Arc<Group>,
     observer: Observer,
     /// Moves the reapers' clock.
     hand: ManualClock,
-    clock: Clock,
-    scale: Scale,
+    pub(crate) clock: Clock,
+    pub(crate) scale: Scale,
     pub(crate) book: Arc<Book>,
     /// The time of the turn under way.
-    now: Counter,
+    pub(crate) now: Counter,
     /// How often the handler was dropped.
     dropped: Arc<Counter>,
 }
@@ -77,6 +80,21 @@ impl World {
         // SAFETY: hands and shards keep to it, and a world closes its shard in its end.
         let shared = unsafe { Shared::new(1, pool_for, None) };
         World::build(geometry, Doorbell::new(bell), Arc::new(shared))
+    }
+
+    /// Two shards of a group, whose doorbell has this bell, and whose levels are there already.
+    /// Their reapers' clock is `hand`.
+    pub fn pair(geometry: Geometry, bell: Bell, hand: &ManualClock) -> [Arc<World>; 2] {
+        // SAFETY: as in `with`.
+        let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
+        let doorbell = Arc::new(Doorbell::new(bell));
+        let group = Arc::new(Group::new(doorbell.clone(), 2));
+        [(); 2].map(|()| {
+            let (doorbell, group) = (doorbell.clone(), group.clone());
+            let world = World::in_group(geometry, doorbell, shared.clone(), group, hand.clone());
+            world.make_levels();
+            world
+        })
     }
 
     /// Another shard of the same engine, driven by the model as well.
@@ -133,14 +151,26 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
+        let doorbell = Arc::new(doorbell);
+        let group = Arc::new(Group::new(doorbell.clone(), 1));
+        World::in_group(geometry, doorbell, shared, group, ManualClock::new())
+    }
+
+    fn in_group(
+        geometry: Geometry,
+        doorbell: Arc<Doorbell>,
+        shared: Arc<Shared<Payload>>,
+        group: Arc<Group>,
+        hand: ManualClock,
+    ) -> Arc<World> {
         let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared);
-        let hand = ManualClock::new();
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
             shared,
             ending: Ending::new(1, Handler { dropped: dropped.clone() }),
             dropped,
+            group,
             observer: Observer::default(),
             clock: Clock::manual(&hand),
             hand,
@@ -221,9 +251,7 @@ impl World {
 
     /// The same, by a reaper that waits in user space as `spin` says.
     fn serve_with(&self, wanted: &[u64], spin: Spin) {
-        if let Some(role) = self.ending.take(0) {
-            self.serve_in(role, wanted, spin);
-        }
+        Server::new(&[self], 0, &Wanted::new(wanted)).lead(spin);
     }
 
     /// Takes the shard over from a hand-over under way, and serves it as [`World::serve`] does, in
@@ -239,37 +267,11 @@ impl World {
             let (seen, _) = world.ending.progress(0).expect("a hand-over is under way");
             // Unless a stop came first.
             let Some(role) = world.ending.take_over(0, seen) else { return };
-            world.shard.doorbell().move_to(number);
-            let handler = |_: Batch<'_, Payload>| ();
-            world.reaper(&handler).succeed();
-            world.serve_in(role, &wanted, Spin::NEVER);
+            assert!(world.group.lead().take(number));
+            Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
         });
         threads[number].set(reaper.thread().clone()).expect("each place is filled once");
         reaper
-    }
-
-    fn serve_in(&self, mut role: Turns<'_, Payload, Handler>, wanted: &[u64], spin: Spin) {
-        let missing = Counter::new((1 << wanted.len()) - 1);
-        let done = AtomicBool::new(false);
-        let handler = |batch: Batch<'_, Payload>| {
-            // ORDER: Relaxed - only the reaper writes these two.
-            self.now.store(self.shard.clock().get(), Ordering::Relaxed);
-            for payload in batch {
-                let before = missing.load(Ordering::Relaxed);
-                let is_it = |i: &usize| before >> i & 1 == 1 && wanted[*i] == payload.deadline();
-                let found = (0..wanted.len()).find(is_it).map_or(0, |i| 1 << i);
-                missing.store(before & !found, Ordering::Relaxed);
-                self.fire(payload);
-            }
-            if !wanted.is_empty() && missing.load(Ordering::Relaxed) == 0 {
-                done.store(true, Ordering::Relaxed);
-            }
-        };
-        let in_hand = self.in_hand(&mut role);
-        match wanted {
-            [] => run(&self.reaper(&handler), in_hand, spin),
-            _ => run(&Reaper { stopping: &done, ..self.reaper(&handler) }, in_hand, spin),
-        }
     }
 
     /// A thread that serves, and that the bell wakes. Who is served later must not be spawned
@@ -339,12 +341,15 @@ impl World {
     }
 
     /// It asserts nothing: a panic would be taken for a task's own and end in the handing over.
-    fn fire(&self, payload: Payload) {
+    pub(crate) fn fire(&self, payload: Payload) {
         // ORDER: Relaxed - as in `turn_at_most`.
         payload.meets(Fate::Ran(Tick::new(self.now.load(Ordering::Relaxed))));
     }
 
-    fn reaper<'a>(&'a self, handler: &'a dyn tickless::Handler<Payload>) -> Reaper<'a, Payload> {
+    pub(crate) fn reaper<'a>(
+        &'a self,
+        handler: &'a dyn tickless::Handler<Payload>,
+    ) -> Reaper<'a, Payload> {
         Reaper {
             shard: &self.shard,
             shared: &self.shared,
@@ -354,11 +359,15 @@ impl World {
             observer: &self.observer,
             stopping: self.ending.flag(),
             watch: None,
+            part: None,
         }
     }
 
     /// What the holder of a role has in hand; its handler is there as long as that.
-    fn in_hand<'a>(&self, role: &'a mut Turns<'_, Payload, Handler>) -> &'a mut InHand<Payload> {
+    pub(crate) fn in_hand<'a>(
+        &self,
+        role: &'a mut Turns<'_, Payload, Handler>,
+    ) -> &'a mut InHand<Payload> {
         let (handler, in_hand) = role.parts();
         // ORDER: Relaxed - no turn is under way when it is dropped.
         assert_eq!(handler.dropped.load(Ordering::Relaxed), 0, "a turn without a handler");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless::dispatch::InHand;
 use tickless::doorbell::{Answering, Bell, Call, Threads};
-use tickless::reaper::{Ending, NEVER_NS, Turns, Watch};
+use tickless::reaper::{Ending, NEVER_NS, Part, Turns, Watch};
 use tickless::sync::{Arc, UnsafeCell, park, thread};
 
 #[test]
@@ -212,8 +212,11 @@ fn a_timer_beside_a_lone_task_finds_the_watcher_or_is_found() {
         let watcher = watcher(&watch, &threads, move || line.progress().is_some());
         let mut hand = Hand::new(&world);
         let producer = thread::spawn(move || (hand.schedule_detached(1, 0), hand));
+        assert!(world.group.lead().take(0));
+        world.group.lead().lend(0);
+        let has_notices = || world.shard.has_notices();
         role.parts().1.open(1, 0);
-        watch.begun_alone(0, &world.shard);
+        watch.begun_alone(0, &Part::new(&world.group, 0, 0, &has_notices));
         let _hand = producer.join().unwrap();
         watcher.join().unwrap();
         world.shard.doorbell().retract();

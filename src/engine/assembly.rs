@@ -6,35 +6,42 @@ use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
 use crate::protocol::asymmetric;
-use crate::reaper::{Ending, Observer, Spin, Watch};
+use crate::reaper::{Ending, Group, Observer, Spin, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
 use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
 
 use super::core::{Core, Owned};
-use super::crew::Crew;
+use super::crew::{Crew, Home, Settings};
 use super::precise::{self, Both};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
 use super::{Builder, Driver, Engine};
 
-/// An engine of more shards than this takes no file descriptors for its reapers' sleeps: programs
+/// An engine of more groups than this takes no file descriptors for its leaders' sleeps: programs
 /// may have few.
 const ALARMS: usize = 64;
 
 /// What a core is made of: that of an engine, or that of its precise timers.
 struct Part {
-    /// The engine's number.
-    party: u32,
-    /// The number of its first shard.
-    first: usize,
+    numbers: Numbers,
     shards: usize,
+    /// How many groups its shards form.
+    groups: usize,
     geometry: Geometry,
     scale: Scale,
     clock: Clock,
     /// Whom the doorbells wake, unless the caller drives the engine.
     threads: Option<Threads>,
     watch: Option<Arc<Watch>>,
+}
+
+/// The numbers of an engine, and of the first shard and the first group of a part.
+#[derive(Clone, Copy)]
+struct Numbers {
+    party: u32,
+    shard: usize,
+    group: usize,
 }
 
 // === impl Builder: building ===
@@ -104,8 +111,8 @@ impl Builder {
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below);
         asymmetric::prepare();
-        let crew = has_threads.then(|| self.crew(shards));
-        let threads = crew.as_ref().map(|crew| crew.threads().clone());
+        let (groups, reapers) = self.reapers_for(shards)?;
+        let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.
         let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
         let watch = threads.clone().zip(self.takeover).map(|(threads, after)| {
@@ -114,80 +121,101 @@ impl Builder {
                 move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
             Arc::new(Watch::new(after, threads, make))
         });
-        let part = Part { party: number, first: 0, shards, geometry, scale, clock, threads, watch };
-        let core = match self.precise {
-            None => self.core(part, shared, handler, None, crew)?,
-            Some(_) => {
-                let [handler, other] = Both::share(handler);
-                let precise = self.precise_core(&part, &shared, other)?;
-                self.core(part, shared, handler, Some(Arc::new(precise)), crew)?
-            }
-        };
+        let numbers = Numbers { party: number, shard: 0, group: 0 };
+        let part = Part { numbers, shards, groups, geometry, scale, clock, threads, watch };
+        let threads = part.threads.clone();
+        let (mut core, groups) = self.both_cores(part, shared, handler)?;
+        core.crew =
+            threads.map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into()));
         let core = Arc::new(core);
         home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
         core.precise.iter().for_each(|precise| ENGINES.enter(precise.id(), precise));
         let engine = Engine { inner: Arc::new(Inner::new(core)) };
         if let Some(crew) = &engine.core().crew {
-            for shard in 0..engine.shards() {
-                engine.core().start_reaper(crew, shard).map_err(BuildError::Thread)?;
+            for group in 0..crew.groups.len() {
+                engine.core().start_leader(crew, group).map_err(BuildError::Thread)?;
             }
         }
         Ok(engine)
     }
 
-    /// The core of an engine, or that of its precise timers.
+    /// The core of an engine, with that of its precise timers if it has one, and the groups of the
+    /// shards of both.
+    fn both_cores<T: Send + 'static>(
+        &self,
+        part: Part,
+        shared: Shared<T>,
+        handler: impl Handler<T> + 'static,
+    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
+        if self.precise.is_none() {
+            return self.core(part, shared, handler, None);
+        }
+        let [handler, other] = Both::share(handler);
+        let (precise, its) = self.precise_core(&part, &shared, other)?;
+        let (core, mut groups) = self.core(part, shared, handler, Some(Arc::new(precise)))?;
+        groups.extend(its);
+        Ok((core, groups))
+    }
+
+    /// The core of an engine, or that of its precise timers, and the groups of its shards.
     fn core<T: Send + 'static>(
         &self,
         part: Part,
         shared: Shared<T>,
         handler: impl Handler<T> + 'static,
         precise: Option<Arc<Core<T>>>,
-        crew: Option<Crew>,
-    ) -> Result<Core<T>, BuildError> {
-        let Part { party, first, shards, geometry, scale, clock, threads, watch } = part;
+    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
+        let Part { numbers, geometry, scale, ref clock, ref watch, .. } = part;
+        let Numbers { party, shard: first, .. } = numbers;
         let now = scale.floor(clock.now_ns());
-        let takes_files = threads.is_some() && shards <= ALARMS && party == shared.engine;
-        let zero = if takes_files { clock.monotonic_start() } else { None };
-        let call = watch.clone().map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
-        let alarm = || SystemAlarm::new(zero?, scale, self.spin().margin());
-        let shards = (0..shards)
-            .map(|i| {
-                let answering = threads.as_ref().map(|threads| Answering::new(threads, first + i));
-                let doorbell = self.doorbell(first + i, answering, alarm)?;
-                let doorbell = doorbell.watched_by(call.clone());
-                Ok(Shard::new(i as u32, geometry, doorbell, now, &shared))
-            })
-            .collect::<Result<Box<[_]>, BuildError>>()?;
+        let mut homes = Vec::new();
+        let mut shards = Vec::with_capacity(part.shards);
+        let groups = if part.threads.is_some() { part.groups } else { part.shards };
+        for group in 0..groups {
+            let range = part.shards * group / groups..part.shards * (group + 1) / groups;
+            let doorbell = Arc::new(self.doorbell(&part, &shared, group)?);
+            let its = (first + range.start)..(first + range.end);
+            homes.push(Home { group: Group::new(doorbell.clone(), range.len()), shards: its });
+            let shard = |i| Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
+            shards.extend(range.map(shard));
+        }
         let observation = self.observation_named();
         let observers = (0..shards.len()).map(|i| Observer::new(first + i, &observation)).collect();
         let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
         let handler = Owned { party: Party::Engine(party), handler };
-        let ending = Ending::new(shards.len(), handler);
-        let routed = AtomicUsize::new(0);
-        Ok(Core {
-            shards,
+        let core = Core {
+            ending: Ending::new(shards.len(), handler),
+            shards: shards.into(),
             shared,
             observers,
-            clock,
+            clock: clock.clone(),
             scale,
-            ending,
-            routed,
+            routed: AtomicUsize::new(0),
             party,
             precise,
-            watch,
-            crew,
-        })
+            watch: watch.clone(),
+            crew: None,
+        };
+        Ok((core, homes))
     }
 
-    /// The threads of an engine with so many shards, besides that of precise timers. None is
-    /// started.
-    fn crew(&self, shards: usize) -> Crew {
-        let shards = shards + usize::from(self.precise.is_some());
+    /// Places for the threads of an engine that so many serve, besides that of precise timers.
+    fn threads(&self, reapers: usize) -> Threads {
         let spares = self.takeover.map_or(0, |_| self.spares);
-        let cpus = self.pinned.then(Cpus::allowed);
-        let spins = [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)];
-        Crew::new(self.thread_name.clone(), shards, spares, cpus, spins)
+        let most = reapers + usize::from(self.precise.is_some()) + spares;
+        (0..most).map(|_| OnceLock::new()).collect()
+    }
+
+    /// What the crew of an engine keeps to that so many threads serve, besides that of precise
+    /// timers.
+    fn crew_settings(&self, reapers: usize) -> Settings {
+        Settings {
+            name: self.thread_name.clone(),
+            reapers: reapers + usize::from(self.precise.is_some()),
+            cpus: self.pinned.then(Cpus::allowed),
+            spins: [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)],
+        }
     }
 
     /// The core of an engine's precise timers, beside the part that has all others.
@@ -196,23 +224,23 @@ impl Builder {
         beside: &Part,
         others: &Shared<T>,
         handler: impl Handler<T> + 'static,
-    ) -> Result<Core<T>, BuildError> {
+    ) -> Result<(Core<T>, Vec<Home>), BuildError> {
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         // SAFETY: as for the engine's own core.
         let shared = unsafe { Shared::new(number, 1, None) };
         let shared = shared.with_few(precise::FEW).with_limit_of(others);
         let tick = self.precise_tick();
         let part = Part {
-            first: beside.shards,
+            numbers: Numbers { shard: beside.shards, group: beside.groups, ..beside.numbers },
             shards: 1,
+            groups: 1,
             geometry: precise::geometry(),
             scale: Scale::new(tick).ok_or(BuildError::Tick { tick })?,
             clock: beside.clock.without_cycles(),
             threads: beside.threads.clone(),
             watch: beside.watch.clone(),
-            ..*beside
         };
-        self.core(part, shared, handler, None, None)
+        self.core(part, shared, handler, None)
     }
 
     fn shard_count(&self) -> Result<usize, BuildError> {
@@ -233,28 +261,40 @@ impl Builder {
         }
     }
 
-    fn doorbell(
+    /// The doorbell of a group of the part's shards.
+    fn doorbell<T>(
         &self,
-        shard: usize,
-        answering: Option<Answering>,
-        alarm: impl Fn() -> Option<SystemAlarm>,
+        part: &Part,
+        shared: &Shared<T>,
+        group: usize,
     ) -> Result<Doorbell, BuildError> {
-        let counts_suspension = self.clock.as_ref().is_some_and(Clock::counts_suspension);
-        Ok(Doorbell::new(match (answering, &self.hook) {
-            (Some(_), _) if counts_suspension => {
+        let answering = |threads| Answering::new(threads, part.numbers.group + group);
+        let bell = match (&part.threads, &self.hook) {
+            (Some(_), _) if part.clock.counts_suspension() => {
                 Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
             }
-            (Some(answering), _) => match alarm() {
-                Some(alarm) => Bell::Movable(answering, Box::new(alarm)),
-                None => Bell::Thread(answering),
+            (Some(threads), _) => match self.alarm(part, shared) {
+                Some(alarm) => Bell::Movable(answering(threads), Box::new(alarm)),
+                None => Bell::Thread(answering(threads)),
             },
             (None, Some(hook)) => {
-                let hook = hook.clone();
+                let (hook, shard) = (hook.clone(), part.numbers.shard + group);
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
                 Bell::Hook(Hook::new(move || _ = contained(|| hook(shard))))
             }
             (None, None) => Bell::None,
-        }))
+        };
+        let watch = part.watch.clone();
+        let call = watch.map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
+        Ok(Doorbell::new(bell).watched_by(call))
+    }
+
+    /// An alarm for the leader of a group, unless there are too many of them, or the system has
+    /// none. That of precise timers sleeps for short times only.
+    fn alarm<T>(&self, part: &Part, shared: &Shared<T>) -> Option<SystemAlarm> {
+        let may_take = part.groups <= ALARMS && part.numbers.party == shared.engine;
+        let zero = part.clock.monotonic_start().filter(|_| may_take)?;
+        SystemAlarm::new(zero, part.scale, self.spin().margin())
     }
 }

@@ -7,8 +7,8 @@ use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
 
-use super::crew::{SPARES, TAKEOVER};
 use super::precise::SPIN_SHARE;
+use super::threads::{SPARES, TAKEOVER};
 
 /// Configures and builds an [`Engine`](super::Engine). A clone builds another engine with the same
 /// settings.
@@ -37,6 +37,8 @@ pub struct Builder {
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
     pub(super) pinned: bool,
+    /// The least and the greatest number of threads that serve the shards.
+    pub(super) reapers: Option<(usize, usize)>,
     pub(super) clock: Option<Clock>,
     pub(super) driver: Option<Driver>,
     pub(super) hook: Option<Hook>,
@@ -62,7 +64,7 @@ type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Driver {
-    /// Each shard has a thread of its own.
+    /// Threads of the engine's own.
     Threads,
     /// The caller, through [`Engine::turn`](super::Engine::turn) or
     /// [`Engine::advance`](super::Engine::advance).
@@ -76,7 +78,8 @@ impl Builder {
     pub const MAX_SHARDS: usize = MAX_SHARDS;
 
     /// Creates a builder with the default settings: ticks of 1 ms, 64 slots per level with a reach
-    /// of 32, one shard per core with a thread each, no limit on pending timers, and the system's
+    /// of 32, one shard per core, one thread that serves them and more when there is more to do,
+    /// no limit on pending timers, and the system's
     /// monotonic clock.
     pub fn new() -> Builder {
         Builder {
@@ -88,6 +91,7 @@ impl Builder {
             exact_below: 64,
             thread_name: "tickless".to_owned(),
             pinned: false,
+            reapers: None,
             clock: None,
             driver: None,
             hook: None,
@@ -167,25 +171,25 @@ impl Builder {
         self
     }
 
-    /// Sets the name of the reapers' threads, to which a dash and the shard's number are appended.
-    /// Default: `tickless`. The name must not contain a NUL. Systems may show only its beginning
-    /// (Linux: 15 bytes).
+    /// Sets the name of the reapers' threads, to which a dash and a number are appended, in the
+    /// order in which they are made. Default: `tickless`. The name must not contain a NUL. Systems
+    /// may show only its beginning (Linux: 15 bytes).
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.thread_name = name.into();
         self
     }
 
-    /// Sets whether the thread of the *n*th shard is pinned to the *n*th CPU that the process may
-    /// use. Default: no. Linux only: on other systems the build fails. The thread for
-    /// [precise](Builder::precise) timers is never pinned.
+    /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
+    /// CPU that the process may use. Default: no. Linux only: on other systems the build fails. The
+    /// thread for [precise](Builder::precise) timers is never pinned.
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
     }
 
     /// Sets the clock. Default: the system's monotonic clock. With a clock that counts suspended
-    /// time ([`Clock::boottime`]), each shard's thread sleeps by that clock and takes two file
-    /// descriptors.
+    /// time ([`Clock::boottime`]), the engine's threads sleep by that clock and take two file
+    /// descriptors each.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = Some(clock);
         self
@@ -388,6 +392,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, clock, driver,
-    spin_before, spin_share, precise, takeover, spares, name, observation,
+    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, reapers, clock,
+    driver, spin_before, spin_share, precise, takeover, spares, name, observation,
 } }

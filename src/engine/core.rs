@@ -191,6 +191,7 @@ impl<T> Core<T> {
             observer: &self.observers[index],
             stopping: self.ending.flag(),
             watch: self.watch.as_deref(),
+            part: None,
         };
         (reaper, in_hand)
     }

@@ -22,10 +22,13 @@ mod handle;
 mod observe;
 mod precise;
 mod remote;
+mod station;
 mod stopping;
 mod thread_cache;
+mod threads;
 mod ticks;
 mod waitable;
+mod watching;
 mod when;
 
 pub use builder::{Builder, Driver};

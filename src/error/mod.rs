@@ -37,6 +37,13 @@ pub enum BuildError {
         /// The number that was asked for.
         shards: usize,
     },
+    /// No threads that serve shards, or fewer at most than at least.
+    Reapers {
+        /// The least number that was asked for.
+        min: usize,
+        /// The greatest.
+        max: usize,
+    },
     /// A limit of zero pending timers, with which nothing could be scheduled.
     MaxPending,
     /// A share of a core that is not between 0 and 1.
@@ -189,6 +196,7 @@ display! { BuildError {
     Tick { tick } => "tick must be above zero and at most 2^64 - 1 ns, got {tick:?}",
     Geometry(error) => "{error}",
     Shards { shards } => "shards must be between 1 and {MAX_SHARDS}, got {shards}",
+    Reapers { min, max } => "reapers must be at least one and at most as many, got {min} to {max}",
     MaxPending => "max_pending must be above zero",
     Share { share } => "a share of a core must be between 0 and 1, got {share}",
     ThreadName { name } => "a thread's name must be without NUL, got {name:?}",

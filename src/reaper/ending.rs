@@ -111,6 +111,15 @@ impl<T, H> Ending<T, H> {
         Some(Turns { ending: self, role, in_hand: Some(role.take()?) })
     }
 
+    /// As [`Ending::take`], but does not wait: `None` as well if another thread holds the role.
+    pub fn try_take(&self, shard: usize) -> Option<Turns<'_, T, H>> {
+        let role = &self.roles[shard];
+        if self.is_stopping() {
+            return None;
+        }
+        Some(Turns { ending: self, role, in_hand: Some(role.try_take()?) })
+    }
+
     /// How far the hand-over under way in `shard` has come, and when it began, by the engine's
     /// clock: see `Line::since_ns`. `None`: none is under way.
     pub fn progress(&self, shard: usize) -> Option<(Progress, Option<u64>)> {

@@ -10,7 +10,7 @@ use crate::sync::{Counter, add_alone};
 use super::{Reaper, events};
 
 /// Gives at most `at_most` of the payloads in hand to the handler, and counts what happens. (Only
-/// the holder of the role writes these counts.) `is_alone`: no other timer of the shard is pending.
+/// the holder of the role writes these counts.) `is_alone`: no other timer of the group is pending.
 /// Returns how many have fired.
 ///
 /// After a panic the handler gets the payloads that it had not taken yet. If it panicked before it
@@ -33,10 +33,10 @@ pub(super) fn hand_over<T>(
     let mut stopwatch = reaper.observer.stopwatch();
     let fired = counters.counter(Count::Fired);
     let line = in_hand.open(at_most, now_ns);
-    match reaper.watch {
-        Some(watch) if is_alone => watch.begun_alone(now_ns, reaper.shard),
-        Some(watch) => watch.begun(now_ns),
-        None => {}
+    match (reaper.watch, &reaper.part) {
+        (Some(watch), Some(part)) if is_alone => watch.begun_alone(now_ns, part),
+        (Some(watch), _) => watch.begun(now_ns),
+        (None, _) => {}
     }
     let panicked = hand_all_over(reaper, line, fired, stopwatch.as_mut());
     let slow = stopwatch.map_or(0, |stopwatch| stopwatch.slow());

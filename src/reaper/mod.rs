@@ -7,8 +7,10 @@
 
 mod ending;
 mod events;
+mod group;
 mod handover;
 mod lateness;
+mod lead;
 mod observer;
 mod panics;
 mod role;
@@ -18,10 +20,12 @@ mod turn;
 mod watch;
 
 pub use ending::{Ending, Turns};
+pub use group::{Group, Part};
 pub use lateness::{Lateness, Latenesses, Seen};
+pub use lead::Lead;
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
-pub use thread::run;
+pub use thread::{Begin, Serve, serve};
 pub use turn::{Reaper, Report};
 pub use watch::{Found, Look, NEVER_NS, Watch};

@@ -72,6 +72,14 @@ impl<T> Role<T> {
         is_taken.then(|| unsafe { self.take_in_hand() })
     }
 
+    /// As `take`, but does not wait: `None` as well if another thread holds the role.
+    #[inline]
+    pub(super) fn try_take(&self) -> Option<InHand<T>> {
+        let is_taken = self.cas(FREE, TAKEN).is_ok();
+        // SAFETY: this is the holder now.
+        is_taken.then(|| unsafe { self.take_in_hand() })
+    }
+
     #[cold]
     fn wait_and_take(&self) -> bool {
         let mut guard = self.lock();

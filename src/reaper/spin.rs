@@ -21,9 +21,7 @@
 use std::time::Duration;
 
 use crate::sync::spin_loop;
-use crate::time::saturating_ns;
-
-use super::Reaper;
+use crate::time::{Clock, saturating_ns};
 
 /// The time whose share a reaper may use up at once.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -138,6 +136,24 @@ impl Spin {
         }
     }
 
+    /// Waits in user space from `begin_ns` until the clock shows `due_ns`, or until the reaper is
+    /// called: there is something else to do.
+    #[cold]
+    pub(super) fn wait(
+        &mut self,
+        clock: &Clock,
+        begin_ns: u64,
+        due_ns: u64,
+        is_called: impl Fn() -> bool,
+    ) {
+        let mut now_ns = begin_ns;
+        while now_ns < due_ns && !is_called() {
+            (0..PAUSES).for_each(|_| spin_loop());
+            now_ns = clock.now_ns();
+        }
+        self.spend(begin_ns, now_ns);
+    }
+
     fn adapt(&mut self, late_ns: u64) {
         let step_ns = self.margin_ns / GROWTH;
         let margin_ns = match late_ns > self.margin_ns {
@@ -163,35 +179,11 @@ fn part(ns: u64, share: u64) -> u64 {
     ((u128::from(ns) * u128::from(share)) / u128::from(WHOLE)) as u64
 }
 
-impl<T> Reaper<'_, T> {
-    /// Waits in user space from `begin_ns` until the clock shows `due_ns`, or until there is
-    /// something else to do.
-    #[cold]
-    pub(super) fn spin(&self, spin: &mut Spin, begin_ns: u64, due_ns: u64) {
-        let mut now_ns = begin_ns;
-        while now_ns < due_ns && !self.is_called() {
-            (0..PAUSES).for_each(|_| spin_loop());
-            now_ns = self.clock.now_ns();
-        }
-        spin.spend(begin_ns, now_ns);
-    }
-
-    /// Whether a thread wants something that a reaper which is awake has to find by itself.
-    fn is_called(&self) -> bool {
-        self.shard.has_notices() || self.shard.wants_sweep() || self.is_stopping()
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::dispatch::Batch;
-    use crate::doorbell::Bell;
-    use crate::reaper::Observer;
-    use crate::shard::Shard;
-    use crate::shard::tests::Bench;
-    use crate::sync::{AtomicBool, Ordering, thread};
-    use crate::time::{Clock, Geometry, ManualClock, Scale};
+    use crate::sync::thread;
+    use crate::time::{Clock, ManualClock};
 
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
@@ -257,37 +249,24 @@ mod tests {
         assert_eq!(spin.plan(0, 49 * MS), Wait::Sleep(49 * MS), "it has not");
     }
 
-    /// Waits with an empty shard until the hand has come to 5 ms, from 2 ms on.
-    fn wait_by_hand(is_called: impl FnOnce(&Shard<()>, &AtomicBool)) -> u64 {
-        let Bench { shard, shared, .. } = &Bench::<()>::new(Geometry::default(), Bell::None);
-        let (hand, stopping) = (ManualClock::new(), AtomicBool::new(false));
+    /// Waits until the hand has come to 5 ms, from 2 ms on. Returns how long it has waited.
+    fn wait_by_hand(is_called: bool) -> u64 {
+        let hand = ManualClock::new();
         hand.advance(Duration::from_millis(2));
-        is_called(shard, &stopping);
-        let reaper = Reaper {
-            shard,
-            shared,
-            handler: &|_: Batch<'_, ()>| (),
-            clock: &Clock::manual(&hand),
-            scale: Scale::new(Duration::from_millis(1)).unwrap(),
-            observer: &Observer::default(),
-            stopping: &stopping,
-            watch: None,
-        };
+        let clock = Clock::manual(&hand);
         let mut spin = Spin::before(Duration::from_millis(10), 1.0);
         let mover = thread::spawn(move || {
             (0..300).for_each(|_| hand.advance(Duration::from_micros(10)));
         });
-        reaper.spin(&mut spin, 2 * MS, 5 * MS);
+        spin.wait(&clock, 2 * MS, 5 * MS, || is_called);
         mover.join().unwrap();
         WINDOW_NS - spin.credit_ns
     }
 
     #[test]
     fn a_wait_lasts_until_the_time_or_a_call_and_is_counted() {
-        assert_eq!(wait_by_hand(|_, _| ()), 3 * MS, "it is the last step that ends it");
-        // ORDER: Relaxed - one thread.
-        assert_eq!(wait_by_hand(|_, stopping| stopping.store(true, Ordering::Relaxed)), 0);
-        assert_eq!(wait_by_hand(|shard, _| shard.ask_for_sweep()), 0);
+        assert_eq!(wait_by_hand(false), 3 * MS, "it is the last step that ends it");
+        assert_eq!(wait_by_hand(true), 0);
     }
 
     #[test]

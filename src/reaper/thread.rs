@@ -1,8 +1,14 @@
-//! The reaper's thread: turns, and exact sleeps between them. With a [`Spin`], it does not sleep
-//! through the last stretch before a wake-up.
+//! A thread that serves a group of shards: turns, and exact sleeps between them. With a [`Spin`],
+//! it does not sleep through the last stretch before a wake-up.
 //!
-//! *Orderings*: DOORBELL. The thread publishes its wake-up time, then looks at the notices once
-//! more, and only then sleeps. STOP: the stopper closes the shard, ends its role, and rings.
+//! The thread that leads looks at all shards in turn, and sleeps when none needs a turn. If it
+//! falls behind, or is about to, it passes the lead on, and goes on beside the new leader: with one
+//! shard until nothing is left to do there, then with the next, until none needs a turn. A thread
+//! that finds after a turn that it has lost the lead does the same.
+//!
+//! *Orderings*: DOORBELL. The leader publishes its wake-up time, then looks at the shards once
+//! more, and only then sleeps. LEAD: it lends the lead while it runs a turn. STOP: the stopper
+//! closes the shards, ends their roles, and rings.
 
 use std::mem;
 use std::time::Duration;
@@ -10,57 +16,281 @@ use std::time::Duration;
 use crate::dispatch::InHand;
 use crate::memory::Count;
 use crate::os;
+use crate::shard::Shard;
+use crate::sync::spin_loop;
+use crate::time::{Clock, Scale, Tick};
 
 use super::spin::Wait;
-use super::{Reaper, Spin};
+use super::{Group, Reaper, Report, Spin};
 
-/// Serves the shard until the engine stops, or until another thread has taken the shard over. The
-/// caller holds the shard's role and passes what it has in hand.
-/// There is no polling: the thread sleeps until the next bucket opens, or until the doorbell rings.
+/// The bounds of the leader's patience, which is half a tick otherwise. Passing the lead on takes
+/// some ten microseconds.
+const LEAST_PATIENCE_NS: u64 = 50_000;
+const MOST_PATIENCE_NS: u64 = 1_000_000;
+
+/// How many timers the leader of several shards fires in one turn.
+const TURN: usize = 4096;
+
+/// A group, as one of the engine's threads reaches it.
+pub trait Serve {
+    /// The payloads of its timers.
+    type Payload;
+
+    /// The role of one of its shards. Dropping it gives it back.
+    type Role;
+
+    /// The group.
+    fn group(&self) -> &Group;
+
+    /// Shard `index` of the group.
+    fn shard(&self, index: usize) -> &Shard<Self::Payload>;
+
+    /// The engine's clock.
+    fn clock(&self) -> &Clock;
+
+    /// The engine's tick.
+    fn scale(&self) -> Scale;
+
+    /// The thread's number among those of the engine.
+    fn number(&self) -> usize;
+
+    /// Whether the engine is stopping.
+    fn is_stopping(&self) -> bool;
+
+    /// Takes the role of shard `index` of the group. `None`: another thread has it, or the engine
+    /// is stopping.
+    fn take(&self, index: usize) -> Option<Self::Role>;
+
+    /// Calls `f` with the reaper of shard `index`, whose role is `role`, and what it has in hand.
+    fn run<R>(
+        &self,
+        index: usize,
+        role: &mut Self::Role,
+        f: impl FnOnce(&Reaper<'_, Self::Payload>, &mut InHand<Self::Payload>) -> R,
+    ) -> R;
+
+    /// Makes another thread lead. The caller has given the lead up. `false`: there is no thread to
+    /// spare.
+    fn find_leader(&self) -> bool;
+
+    /// The thread has come back from a task that kept it so long that it lost a shard.
+    fn came_back(&self);
+}
+
+/// What a thread begins with.
+#[derive(Debug)]
+pub enum Begin<R> {
+    /// It has taken the lead.
+    Lead,
+    /// It has taken a shard over from a thread that is stuck.
+    Succeed {
+        /// The shard's place in the group.
+        index: usize,
+        /// Its role.
+        role: R,
+        /// It has taken the lead as well.
+        leads: bool,
+    },
+}
+
+/// What a thread does for its group.
+struct Server<'a, S> {
+    this: &'a S,
+    /// Whether it leads.
+    leads: bool,
+    /// Another thread has taken a shard over from this one, and stands in its place.
+    is_replaced: bool,
+    /// Wake-ups that were not counted yet.
+    woken: u64,
+}
+
+/// Serves the group until the engine stops, or until other threads are enough.
+///
+/// There is no polling: the leader sleeps until the next bucket opens, or until the doorbell rings.
 /// `spin` says how long before that it waits in user space instead.
-pub fn run<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, mut spin: Spin) {
+pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
     os::ask_for_exact_wakeups();
-    let shard = reaper.shard;
-    let (mut woken, mut slept_until) = (0, None);
-    let mut is_first = true;
-    // The first turn has what a takeover left in hand, whatever happens meanwhile.
-    while mem::take(&mut is_first) || !reaper.is_stopping() {
-        let now_ns = reaper.clock.now_ns();
+    let leads = !matches!(begin, Begin::Succeed { leads: false, .. });
+    if leads {
+        this.group().begin_lead(this.number());
+    }
+    let mut server = Server { this, leads, is_replaced: false, woken: 0 };
+    if let Begin::Succeed { index, role, .. } = begin {
+        // What was in hand is handed over whatever happens meanwhile.
+        server.turn(index, role, |reaper| reaper.succeed());
+    }
+    let mut slept_until = None;
+    while !this.is_stopping() {
+        let now_ns = this.clock().now_ns();
         if let Some(ends_ns) = slept_until.take() {
             spin.woke(ends_ns, now_ns);
         }
-        let now = reaper.scale.floor(now_ns);
-        let owner = reaper.lock();
-        owner.count(Count::WokeUp, mem::take(&mut woken));
-        let Some(report) = reaper.turn_of(owner, in_hand, now, usize::MAX) else { return };
-        if report.taken_over {
+        let has_worked = server.pass(now_ns);
+        if server.leads {
+            slept_until = server.sleep(&mut spin);
+        } else if !has_worked || server.is_replaced {
             return;
         }
-        if report.busy || report.collects {
-            continue;
+    }
+}
+
+// === impl Server ===
+
+impl<S: Serve> Server<'_, S> {
+    /// Runs a turn of each shard that needs one, and that no other thread serves. Returns whether
+    /// there was any.
+    fn pass(&mut self, begun_ns: u64) -> bool {
+        let (group, scale) = (self.this.group(), self.this.scale());
+        let patience_ns = patience_ns(scale);
+        let (mut now_ns, mut has_worked) = (begun_ns, false);
+        for index in 0..group.shards() {
+            if !self.needs_turn(index, scale.floor(now_ns)) {
+                continue;
+            }
+            let is_behind = now_ns - begun_ns > patience_ns;
+            if self.leads && (is_behind || self.may_delay_others(index, now_ns, patience_ns)) {
+                self.pass_lead_on();
+            }
+            let Some(role) = self.this.take(index) else { continue };
+            self.turn(index, role, |_| ());
+            has_worked = true;
+            let end_ns = self.this.clock().now_ns().max(now_ns);
+            group.took(index, end_ns - now_ns);
+            now_ns = end_ns;
+            if self.is_replaced && !self.leads {
+                break;
+            }
         }
-        let due_ns = reaper.scale.start_ns(report.next);
-        let now_ns = due_ns.map_or(0, |_| reaper.clock.now_ns());
+        has_worked
+    }
+
+    /// Whether a turn of shard `index` may take longer than `patience_ns`, and another shard needs
+    /// a turn by then.
+    fn may_delay_others(&self, index: usize, now_ns: u64, patience_ns: u64) -> bool {
+        let group = self.this.group();
+        let Some(takes_ns) = group.takes_long(index, patience_ns) else { return false };
+        let end = self.this.scale().floor(now_ns.saturating_add(takes_ns));
+        (0..group.shards()).any(|other| other != index && self.needs_turn(other, end))
+    }
+
+    /// Whether shard `index` needs a turn by `now`, and no thread serves it.
+    fn needs_turn(&self, index: usize, now: Tick) -> bool {
+        let next = self.this.group().next(index);
+        next.is_some_and(|next| next <= now || is_called(self.this.shard(index)))
+    }
+
+    /// Runs a turn of shard `index`, whose role is `role`, and calls `begin` before. A thread that
+    /// does not lead goes on until nothing is left to do there.
+    fn turn(
+        &mut self,
+        index: usize,
+        mut role: S::Role,
+        begin: impl FnOnce(&Reaper<'_, S::Payload>),
+    ) {
+        let (this, group, leads) = (self.this, self.this.group(), self.leads);
+        if leads {
+            group.lead().lend(this.number());
+        }
+        let woken = mem::take(&mut self.woken);
+        group.begin(index, this.number());
+        let report = this.run(index, &mut role, |reaper, in_hand| {
+            begin(reaper);
+            turns(reaper, in_hand, woken, leads, group.shards())
+        });
+        let ended = report.filter(|report| !report.taken_over);
+        if let Some(report) = ended {
+            group.end(index, if report.collects { Tick::ZERO } else { report.next });
+        }
+        drop(role);
+        self.leads = leads && group.lead().reclaim(this.number());
+        if ended.is_some() && !self.leads {
+            group.settle(index, this.shard(index));
+        }
+        if report.is_some_and(|report| report.taken_over) {
+            this.came_back();
+            self.is_replaced = true;
+        }
+    }
+
+    /// Lets another thread lead, if there is one.
+    #[cold]
+    fn pass_lead_on(&mut self) {
+        let (lead, number) = (self.this.group().lead(), self.this.number());
+        lead.give_up(number);
+        self.leads = !self.this.find_leader();
+        if self.leads {
+            let is_back = lead.take(number);
+            debug_assert!(is_back, "nobody else was to lead");
+        }
+    }
+
+    /// Sleeps until a shard needs a turn, if none does now. Returns until when it wanted to sleep.
+    fn sleep(&mut self, spin: &mut Spin) -> Option<u64> {
+        let (this, group) = (self.this, self.this.group());
+        let next = group.earliest();
+        let due_ns = this.scale().start_ns(next);
+        let now_ns = due_ns.map_or(0, |_| this.clock().now_ns());
         let ends_ns = match due_ns.map(|due_ns| spin.plan(now_ns, due_ns)) {
             Some(Wait::Spin(until_ns)) => {
-                reaper.spin(&mut spin, now_ns, until_ns);
-                continue;
+                spin.wait(this.clock(), now_ns, until_ns, || self.is_called());
+                return None;
             }
             Some(Wait::Sleep(until_ns)) => Some(until_ns),
             None => None,
         };
         let timeout = ends_ns.map(|ns| Duration::from_nanos(ns.saturating_sub(now_ns)));
-        shard.doorbell().publish_sleep(report.next, timeout);
-        let is_called = shard.has_notices()
-            || shard.wants_sweep()
-            || reaper.is_stopping()
-            || timeout == Some(Duration::ZERO);
-        if is_called {
-            shard.doorbell().retract();
-            continue;
+        // If there is nothing but a shard whose role another thread has just taken, or is about to
+        // give back, this comes back here at once: hence the pauses.
+        if timeout == Some(Duration::ZERO) {
+            spin_loop();
+            return None;
         }
-        let until = ends_ns.and_then(|ns| reaper.clock.boottime_at(ns));
-        shard.doorbell().sleep(timeout, until);
-        (woken, slept_until) = (1, ends_ns);
+        group.doorbell().publish_sleep(next, timeout);
+        if group.earliest() < next || self.is_called() {
+            group.doorbell().retract();
+            spin_loop();
+            return None;
+        }
+        let until = ends_ns.and_then(|ns| this.clock().boottime_at(ns));
+        group.doorbell().sleep(timeout, until);
+        self.woken += 1;
+        ends_ns
     }
+
+    /// Whether a thread wants something that a leader which is awake has to find by itself.
+    fn is_called(&self) -> bool {
+        let group = self.this.group();
+        let calls = |index| group.next(index).is_some() && is_called(self.this.shard(index));
+        (0..group.shards()).any(calls) || self.this.is_stopping()
+    }
+}
+
+/// Runs a turn in a group of so many shards. A thread that does not lead runs further ones while
+/// the shard has more to do at once; one that leads has to look after the other shards.
+fn turns<T>(
+    reaper: &Reaper<'_, T>,
+    in_hand: &mut InHand<T>,
+    woken: u64,
+    leads: bool,
+    shards: usize,
+) -> Option<Report> {
+    let at_most = if leads && shards > 1 { TURN } else { usize::MAX };
+    let now = || reaper.scale.floor(reaper.clock.now_ns());
+    let owner = reaper.lock();
+    owner.count(Count::WokeUp, woken);
+    let mut report = reaper.turn_of(owner, in_hand, now(), at_most)?;
+    while !leads && report.busy && !report.taken_over && !reaper.is_stopping() {
+        report = reaper.turn(in_hand, now(), at_most)?;
+    }
+    Some(report)
+}
+
+/// Whether a thread has left something in the shard for its reaper.
+fn is_called<T>(shard: &Shard<T>) -> bool {
+    shard.has_notices() || shard.wants_sweep()
+}
+
+/// How long the leader may work on before another shard that is due has to wait.
+fn patience_ns(scale: Scale) -> u64 {
+    (scale.tick_ns() / 2).clamp(LEAST_PATIENCE_NS, MOST_PATIENCE_NS)
 }

@@ -18,13 +18,14 @@
 //! *Orderings*: BUCKET-ARM, through the shard's steps.
 
 use crate::dispatch::{Handler, InHand};
+use crate::doorbell::Doorbell;
 use crate::entry;
 use crate::memory::{Count, Counters, Shared};
 use crate::shard::{BATCH, Owner, Shard};
 use crate::sync::{Arc, AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
-use super::{Observer, Watch, handover};
+use super::{Observer, Part, Watch, handover};
 
 /// A shard and everything else that its turns need.
 pub struct Reaper<'a, T> {
@@ -44,6 +45,8 @@ pub struct Reaper<'a, T> {
     pub stopping: &'a AtomicBool,
     /// The watch over its tasks, if there is one.
     pub watch: Option<&'a Watch>,
+    /// The part of the thread in its group, unless the caller drives the engine.
+    pub part: Option<Part<'a>>,
 }
 
 /// What a turn did, and when the next one is needed.
@@ -109,7 +112,6 @@ impl<'a, T> Reaper<'a, T> {
     /// To be called by a thread that has taken the role over, before its first turn: from now on,
     /// it counts for the shard. (The thread before it still counts what it has begun.)
     pub fn succeed(&self) {
-        self.shard.doorbell().retract();
         let mut owner = self.lock();
         owner.change_counters(self.shared);
         owner.count(Count::TakenOver, 1);
@@ -204,7 +206,9 @@ impl<'a, T> Reaper<'a, T> {
         before: usize,
         due: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
-        let is_alone = due == 1 && self.watch.is_some() && owner.next_opening() == Tick::NEVER;
+        let is_alone = due == 1
+            && owner.next_opening() == Tick::NEVER
+            && self.part.as_ref().is_some_and(Part::is_alone);
         in_hand.fill(owner.batch(), opened);
         let counters = owner.counters().clone();
         drop(owner);
@@ -245,8 +249,8 @@ impl<'a, T> Reaper<'a, T> {
             self.shared.end_counting(&counters, self.shard.index());
             return Err(Cut::TakenOver(before + fired));
         }
-        if is_alone {
-            self.shard.doorbell().retract();
+        if let Some(part) = self.part.as_ref().filter(|_| is_alone) {
+            part.with_doorbell(Doorbell::retract);
         }
         Ok(fired)
     }

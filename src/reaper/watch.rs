@@ -5,8 +5,8 @@
 //! hands over is not watched, and while reapers are quick the watcher wakes up now and then: at
 //! most once per time that a task may take, and not at all while no timer fires.
 //!
-//! A reaper that hands over the only timer of its shard holds nobody up. It calls nobody, and marks
-//! its doorbell instead: a thread that schedules on the shard meanwhile calls the watcher.
+//! A reaper that hands over the only timer of its group holds nobody up. It calls nobody, and marks
+//! its doorbell instead: a thread that schedules on the group meanwhile calls the watcher.
 //!
 //! *Owner*: one thread at a time is the watcher; any thread calls it, without a lock. Only reapers
 //! make one.
@@ -22,9 +22,10 @@
 use std::time::Duration;
 
 use crate::dispatch::Progress;
-use crate::doorbell::Threads;
-use crate::shard::Shard;
+use crate::doorbell::{Doorbell, Threads};
 use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
+
+use super::Part;
 
 /// Until the watcher is called.
 pub const NEVER_NS: u64 = u64::MAX;
@@ -97,13 +98,13 @@ impl Watch {
         }
     }
 
-    /// The same for a reaper that hands over the only timer of its shard. The caller retracts what
-    /// the doorbell shows when the hand-over is over, unless it was taken over.
-    pub fn begun_alone<T>(&self, now_ns: u64, shard: &Shard<T>) {
-        shard.doorbell().publish_unwatched();
+    /// The same for a reaper that hands over the only timer of its group. The caller retracts what
+    /// the doorbell shows when the hand-over is over, unless another thread leads then.
+    pub fn begun_alone(&self, now_ns: u64, part: &Part<'_>) {
+        let is_shown = part.with_doorbell(Doorbell::publish_unwatched);
         // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
         let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
-        if shard.has_notices() || !has_watcher {
+        if !is_shown || part.has_notices() || !has_watcher {
             self.begun(now_ns);
         }
     }

@@ -44,7 +44,7 @@ use crate::doorbell::Doorbell;
 use crate::entry::{Entry, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
 
@@ -62,7 +62,7 @@ pub struct Shard<T> {
     /// The time of the owner's last turn; never goes back.
     clock: CachePadded<AtomicU64>,
     notices: CachePadded<Stack<Notice>>,
-    doorbell: Doorbell,
+    doorbell: Arc<Doorbell>,
     sweep: AtomicBool,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
@@ -72,11 +72,11 @@ pub struct Shard<T> {
 // === impl Shard ===
 
 impl<T> Shard<T> {
-    /// Shard number `index`, empty, its clock at `now`.
+    /// Shard number `index`, empty, its clock at `now`. Several shards may have one doorbell.
     pub fn new(
         index: u32,
         geometry: Geometry,
-        doorbell: Doorbell,
+        doorbell: impl Into<Arc<Doorbell>>,
         now: Tick,
         shared: &Shared<T>,
     ) -> Shard<T> {
@@ -86,7 +86,7 @@ impl<T> Shard<T> {
             wheel: Wheel::new(geometry, Bucket::new),
             clock: CachePadded::new(AtomicU64::new(now.get())),
             notices: CachePadded::new(Stack::new()),
-            doorbell,
+            doorbell: doorbell.into(),
             sweep: AtomicBool::new(false),
             owner: Mutex::new(Owner::new(&geometry, shared, &hands)),
             hands,
@@ -99,7 +99,7 @@ impl<T> Shard<T> {
         self.index
     }
 
-    /// The doorbell of the shard's reaper.
+    /// The doorbell of the shard's reaper, which may serve other shards too.
     #[inline]
     pub fn doorbell(&self) -> &Doorbell {
         &self.doorbell

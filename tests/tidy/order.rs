@@ -5,7 +5,7 @@ use std::fs;
 use super::source::{Source, has_word, numbered, root};
 
 /// The handshakes between threads.
-const HANDSHAKES: [&str; 23] = [
+const HANDSHAKES: [&str; 24] = [
     "BUCKET-PUSH",
     "BUCKET-ARM",
     "DOORBELL",
@@ -20,6 +20,7 @@ const HANDSHAKES: [&str; 23] = [
     "STOP",
     "SWEEP",
     "TAKEOVER",
+    "LEAD",
     "TWIN",
     "COUNTERS",
     "DISMANTLE",

@@ -1,0 +1,139 @@
+//! A thread of a model that serves a group of shards, as the engine's threads do.
+
+use tickless::dispatch::InHand;
+use tickless::reaper::{Begin, Group, Part, Reaper, Serve, Spin, Turns, serve};
+use tickless::shard::Shard;
+use tickless::sync::{AtomicBool, Counter, Ordering};
+use tickless::time::Scale;
+use tickless::{Batch, Clock};
+
+use crate::ledger::Payload;
+use crate::world::{Handler, World};
+
+/// What those who serve wait for.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Deadlines; without any, they wait for a stop.
+    deadlines: Vec<u64>,
+    /// For each of them a bit, until a payload of that deadline has run.
+    missing: Counter,
+    done: AtomicBool,
+}
+
+/// A thread that serves the shards of a group.
+#[derive(Debug)]
+pub struct Server<'a> {
+    worlds: &'a [&'a World],
+    number: usize,
+    wanted: &'a Wanted,
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// For each of these deadlines a payload is to run.
+    pub fn new(deadlines: &[u64]) -> Wanted {
+        let missing = Counter::new((1 << deadlines.len()) - 1);
+        Wanted { deadlines: deadlines.to_vec(), missing, done: AtomicBool::new(false) }
+    }
+
+    /// A payload of that deadline runs. Returns whether it is the last that was missing.
+    fn has_run(&self, deadline: u64) -> bool {
+        // ORDER: Relaxed - which one is found does not matter.
+        let before = self.missing.load(Ordering::Relaxed);
+        let is_it = |i: &usize| before >> i & 1 == 1 && self.deadlines[*i] == deadline;
+        let found = (0..self.deadlines.len()).find(is_it).map_or(0, |i| 1 << i);
+        found != 0 && self.missing.fetch_and(!found, Ordering::Relaxed) == found
+    }
+}
+
+// === impl Server ===
+
+impl<'a> Server<'a> {
+    /// Thread number `number` of those that the doorbell of these worlds' group may wake.
+    pub fn new(worlds: &'a [&'a World], number: usize, wanted: &'a Wanted) -> Server<'a> {
+        Server { worlds, number, wanted }
+    }
+
+    /// Takes the lead that nobody has, and serves.
+    pub fn lead(&self, spin: Spin) {
+        assert!(self.group().lead().take(self.number), "somebody leads");
+        serve(self, Begin::Lead, spin);
+    }
+
+    /// Serves in the role of shard `index`, which the thread has got from another one.
+    pub fn succeed(&self, index: usize, role: Turns<'a, Payload, Handler>, leads: bool) {
+        serve(self, Begin::Succeed { index, role, leads }, Spin::NEVER);
+    }
+
+    fn fire(&self, world: &World, batch: Batch<'_, Payload>) {
+        // ORDER: Relaxed - written and read by the holder of the role.
+        world.now.store(world.shard.clock().get(), Ordering::Relaxed);
+        for payload in batch {
+            let deadline = payload.deadline();
+            world.fire(payload);
+            if self.wanted.has_run(deadline) {
+                // ORDER: Relaxed - it only ends the model; others are woken below.
+                self.wanted.done.store(true, Ordering::Relaxed);
+                if self.worlds.len() > 1 {
+                    self.group().doorbell().ring();
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Serve for Server<'a> {
+    type Payload = Payload;
+    type Role = Turns<'a, Payload, Handler>;
+
+    fn group(&self) -> &Group {
+        &self.worlds[0].group
+    }
+
+    fn shard(&self, index: usize) -> &Shard<Payload> {
+        &self.worlds[index].shard
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.worlds[0].clock
+    }
+
+    fn scale(&self) -> Scale {
+        self.worlds[0].scale
+    }
+
+    fn number(&self) -> usize {
+        self.number
+    }
+
+    fn is_stopping(&self) -> bool {
+        // ORDER: Relaxed - as where it is set.
+        let is_done = !self.wanted.deadlines.is_empty() && self.wanted.done.load(Ordering::Relaxed);
+        is_done || self.worlds[0].ending.is_stopping()
+    }
+
+    fn take(&self, index: usize) -> Option<Turns<'a, Payload, Handler>> {
+        self.worlds[index].ending.try_take(0)
+    }
+
+    fn run<R>(
+        &self,
+        index: usize,
+        role: &mut Turns<'a, Payload, Handler>,
+        f: impl FnOnce(&Reaper<'_, Payload>, &mut InHand<Payload>) -> R,
+    ) -> R {
+        let world = self.worlds[index];
+        let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
+        let has_notices = || self.worlds.iter().any(|world| world.shard.has_notices());
+        let part = Part::new(self.group(), index, self.number, &has_notices);
+        let reaper = Reaper { part: Some(part), ..world.reaper(&handler) };
+        f(&reaper, world.in_hand(role))
+    }
+
+    fn find_leader(&self) -> bool {
+        false
+    }
+
+    fn came_back(&self) {}
+}

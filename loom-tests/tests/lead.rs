@@ -1,0 +1,179 @@
+//! LEAD, and DOORBELL between the threads of a group: one thread sleeps for several shards, and
+//! others serve single shards beside it.
+//!
+//! Who races: the leader, a thread that serves beside it or takes its place, a producer, and a
+//! stopper. Asserted: one thread at a time has the doorbell; every timer runs, on whichever shard
+//! and thread; nobody sleeps for ever.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
+use tickless::doorbell::{Answering, Bell, Movable, Threads};
+use tickless::reaper::{Lead, Spin};
+use tickless::sync::{JoinHandle, UnsafeCell, park, thread};
+use tickless::{ManualClock, Tick};
+
+/// What the leader has alone, in place of a doorbell.
+struct Led {
+    lead: Lead,
+    bell: UnsafeCell<()>,
+}
+
+// SAFETY: that only the thread that keeps the lead has the cell is what the model shows.
+unsafe impl Sync for Led {}
+
+impl Led {
+    fn publish(&self) {
+        self.bell.with_mut(|_| ());
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_leads() {
+    check(3, || {
+        let led = Arc::new(Led { lead: Lead::new(), bell: UnsafeCell::new(()) });
+        assert!(led.lead.take(0));
+        let takers = [1, 2].map(|number| {
+            let led = led.clone();
+            thread::spawn(move || {
+                let leads = led.lead.take_from(0, number) || led.lead.take(number);
+                if leads {
+                    led.publish();
+                }
+                leads
+            })
+        });
+        led.publish();
+        led.lead.lend(0);
+        let is_back = led.lead.reclaim(0);
+        if is_back {
+            led.publish();
+            led.lead.give_up(0);
+        }
+        let others = takers.map(|taker| taker.join().unwrap()).into_iter().filter(|&leads| leads);
+        assert!(others.count() <= 1);
+        assert!(is_back || !led.lead.reclaim(0));
+    });
+}
+
+/// Two shards, and two places for threads.
+fn two_shards() -> ([Arc<World>; 2], Threads) {
+    let threads: Threads = [const { OnceLock::new() }; 2].into();
+    let bell = Bell::Thread(Answering::new(&threads, 0));
+    (World::pair(wheel(2, 1), bell, &ManualClock::new()), threads)
+}
+
+/// A sleep during which time passes: if it has an end, it is over at once.
+struct Passing {
+    hand: ManualClock,
+    threads: Threads,
+}
+
+impl Movable for Passing {
+    fn set(&self, at: Tick) {
+        self.hand.advance((TICK * at.get() as u32).saturating_sub(self.hand.elapsed()));
+        self.ring();
+    }
+
+    fn ring(&self) {
+        self.threads.iter().filter_map(OnceLock::get).for_each(|thread| thread.unpark());
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) {
+        match timeout {
+            Some(timeout) => self.hand.advance(timeout),
+            None => park(None),
+        }
+    }
+}
+
+/// Thread number `number`, which does `this` with a server.
+fn server(
+    worlds: &[Arc<World>; 2],
+    threads: &Threads,
+    number: usize,
+    wanted: &Arc<Wanted>,
+    this: impl FnOnce(&[Arc<World>; 2], &Server<'_>) + Send + 'static,
+) -> JoinHandle<()> {
+    let (worlds, threads, wanted) = (worlds.clone(), threads.clone(), wanted.clone());
+    thread::spawn(move || {
+        threads[number].set(thread::current()).expect("each place is filled once");
+        let both = [&*worlds[0], &*worlds[1]];
+        this(&worlds, &Server::new(&both, number, &wanted));
+    })
+}
+
+/// Serves the second shard beside the leader, if nobody does at the moment.
+fn serve_beside(worlds: &[Arc<World>; 2], server: &Server<'_>) {
+    if let Some(role) = worlds[1].ending.try_take(0) {
+        server.succeed(1, role, false);
+    }
+}
+
+#[test]
+fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
+    check(1, || {
+        let (worlds, threads) = two_shards();
+        let wanted = Arc::new(Wanted::new(&[0]));
+        let mut hand = Hand::new(&worlds[1]);
+        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        let producer = thread::spawn(move || (hand.schedule_detached(0, 0), hand));
+        leader.join().unwrap();
+        beside.join().unwrap();
+        assert!(producer.join().unwrap().0.is_some_and(has_run));
+    });
+}
+
+#[test]
+fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leaves() {
+    check(1, || {
+        let (threads, hand) = (Threads::from([const { OnceLock::new() }; 2]), ManualClock::new());
+        let passing = Passing { hand: hand.clone(), threads: threads.clone() };
+        let bell = Bell::Movable(Answering::new(&threads, 0), Box::new(passing));
+        let worlds = World::pair(wheel(4, 1), bell, &hand);
+        let wanted = Arc::new(Wanted::new(&[3]));
+        let id = Hand::new(&worlds[1]).schedule_detached(3, 0).unwrap();
+        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        leader.join().unwrap();
+        beside.join().unwrap();
+        assert!(has_run(id));
+    });
+}
+
+#[test]
+fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
+    check(2, || {
+        let (worlds, threads) = two_shards();
+        let wanted = Arc::new(Wanted::new(&[0, 0]));
+        let ids = [Hand::new(&worlds[0]).schedule_detached(0, 0).unwrap()];
+        let mut hand = Hand::new(&worlds[1]);
+        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let taker = server(&worlds, &threads, 1, &wanted, |worlds, it| {
+            let ending = &worlds[0].ending;
+            let seen = ending.progress(0).map(|(seen, _)| seen);
+            if let Some(role) = seen.and_then(|seen| ending.take_over(0, seen)) {
+                it.succeed(0, role, worlds[0].group.take_lead_from(0, 1));
+            }
+        });
+        let id = hand.schedule_detached(0, 0).unwrap();
+        leader.join().unwrap();
+        taker.join().unwrap();
+        assert!(ids.into_iter().chain([id]).all(has_run));
+    });
+}
+
+#[test]
+fn a_stop_ends_the_leader_and_the_thread_beside_it() {
+    check(1, || {
+        let (worlds, threads) = two_shards();
+        let wanted = Arc::new(Wanted::new(&[]));
+        let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
+        let beside = server(&worlds, &threads, 1, &wanted, serve_beside);
+        worlds.iter().for_each(|world| _ = world.stop_at_once());
+        leader.join().unwrap();
+        beside.join().unwrap();
+    });
+}

@@ -1,0 +1,118 @@
+//! The settings for an engine's threads: how many there are, and what they do about a task that is
+//! stuck.
+
+use std::time::Duration;
+
+use crate::error::BuildError;
+
+use super::Builder;
+
+/// The defaults of [`Builder::takeover`] and [`Builder::spares`], and the most of those.
+pub(super) const TAKEOVER: Duration = Duration::from_millis(5);
+pub(super) const SPARES: usize = 16;
+const MAX_SPARES: usize = 1024;
+
+// === impl Builder ===
+
+impl Builder {
+    /// Sets the least and the greatest number of threads that serve the shards. Default: 1, and
+    /// one per shard; without [takeovers](Builder::takeover), one per shard, always.
+    ///
+    /// The shards form as many groups as the first number. Each group has a thread that sleeps
+    /// until the first of its shards is due, and serves all that are. When that thread falls
+    /// behind by half a tick (but at least 50 us and at most 1 ms), or a shard whose turns take so
+    /// long comes before others that are due, another thread goes on with the others; and so
+    /// on, up to the second number. Threads beyond the first number are made when they are first
+    /// needed, and wait when they are not.
+    ///
+    /// So an engine with many shards, which keep threads that schedule apart, wakes up as seldom
+    /// as one with a single shard. The price: a slow task that nobody expects delays all shards of
+    /// its group, until it has returned or a [takeover](Builder::takeover) ends that. With as
+    /// many threads as shards, it delays its own shard.
+    ///
+    /// More threads than shards are of no use, and the numbers are lowered to that of the shards.
+    /// [Pinned](Builder::pinned) threads are one per shard. [Precise](Builder::precise) timers have
+    /// a thread of their own besides.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::builder().shards(64).reapers(1, 4).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// engine.schedule_detached(Duration::from_millis(1), move || sender.send(()).unwrap())?;
+    /// receiver.recv()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reapers(mut self, min: usize, max: usize) -> Builder {
+        self.reapers = Some((min, max));
+        self
+    }
+
+    /// How many groups so many shards form, and how many threads may serve them at a time.
+    pub(super) fn reapers_for(&self, shards: usize) -> Result<(usize, usize), BuildError> {
+        let (min, max) = match self.reapers {
+            Some((min, max)) => (min, max),
+            None if self.takeover.is_none() => (shards, shards),
+            None => (1, shards),
+        };
+        if min == 0 || min > max {
+            return Err(BuildError::Reapers { min, max });
+        }
+        Ok(if self.pinned { (shards, shards) } else { (min.min(shards), max.min(shards)) })
+    }
+
+    /// Sets how long a task may keep its shard. After that, a spare thread takes the shard over, so
+    /// that no other timer waits for the task. `None`: a shard is never taken over, and a slow task
+    /// delays all timers of its shard. Default: 5 ms. Zero is `None`.
+    ///
+    /// The spare thread goes on where the reaper was: it hands over the rest of the batch, each
+    /// payload once and in order, and then runs the shard's turns. The task itself is not touched.
+    /// When it returns, its thread is spare, and may take over another shard. (A handler of your
+    /// own that takes several payloads out of its batch before it begins keeps those.)
+    ///
+    /// So after a takeover *two tasks of one shard can run at the same time*. Tasks still begin in
+    /// the order of their deadlines' ticks, but a task that takes longer than this, or whose thread
+    /// the system does not let run for so long, may end after a later one. Without takeovers, the
+    /// tasks of one shard never overlap.
+    ///
+    /// A task that is the only timer of its shard is left alone until another one is scheduled
+    /// there. Otherwise a stuck task is noticed after this time to one and a half times this
+    /// time, or two and a half if it is not the first of its batch. Spare threads are made when
+    /// they are first needed, and end with the engine. One of them wakes up once per this time,
+    /// at most, while timers fire, and not at all while none do. If all
+    /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
+    /// An engine that its caller drives has no threads: see
+    /// [`Engine::take_over`](crate::Engine::take_over).
+    ///
+    /// Tasks that are often slow are still better off in a
+    /// [pool](crate::dispatch::Pool): it bounds how many run at a time, and costs no takeover for
+    /// each.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::builder().shards(1).takeover(Duration::from_millis(1)).build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// // The first task waits for the second, which is due later on the same shard.
+    /// engine.schedule_detached(Duration::ZERO, move || assert!(receiver.recv().is_ok()))?;
+    /// engine.schedule_detached(Duration::from_millis(2), move || sender.send(()).unwrap())?;
+    /// # while engine.stats().fired < 2 {}
+    /// assert_eq!(engine.stats().takeovers, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {
+        self.takeover = after.into().filter(|after| !after.is_zero());
+        self
+    }
+
+    /// Sets the greatest number of spare threads for [takeovers](Builder::takeover): so many tasks
+    /// can be stuck while all other timers fire in time. Default: 16; at most 1024; with
+    /// zero, no shard is taken over.
+    pub fn spares(mut self, spares: usize) -> Builder {
+        self.spares = spares.min(MAX_SPARES);
+        self
+    }
+}

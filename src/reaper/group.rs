@@ -1,0 +1,206 @@
+//! A group: shards that share a doorbell, and that one thread serves as long as it keeps up.
+//!
+//! One thread *leads* the group: it sleeps until the first of the shards is due, and serves those
+//! that are. Other threads serve single shards beside it while there is more to do than the leader
+//! can do in time, or while it is stuck in a turn. They do not sleep by the doorbell.
+//!
+//! Each shard has a word here that says when it needs its next turn. The thread that serves the
+//! shard writes it; a mark stands there meanwhile, and the leader leaves such a shard alone.
+//!
+//! *Owner*: the holder of a shard's role writes its word; any thread reads it. The doorbell is the
+//! leader's (`lead.rs`).
+//!
+//! *Invariant*: each shard without a thread that serves it is looked at by the leader before it
+//! sleeps, and no later than at the time in its word.
+//!
+//! *Orderings*: DOORBELL, between the leader and a thread that ends a turn beside it, as between
+//! the reaper and a producer. Server: write the word, fence, read the doorbell, ring if the word is
+//! earlier; look at the notices, ring if there are any. Leader: publish in the doorbell, fence,
+//! look at the words and notices. Whichever fence comes first, the other side sees. A producer that
+//! posts a notice while a shard is served rings or is found as ever: the leader may find the
+//! mark, and then the server's look comes after.
+//!
+//! *Tested by*: `loom-tests/tests/lead.rs`, `tests/groups.rs`.
+
+use crate::doorbell::Doorbell;
+use crate::shard::Shard;
+use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
+use crate::time::Tick;
+
+use super::lead::Lead;
+
+/// In place of a time: a thread serves the shard.
+const SERVED: u64 = u64::MAX;
+
+const _: () = assert!(Tick::NEVER.get() < SERVED, "every time comes before the mark");
+
+/// An estimate of how long turns take loses an eighth with each shorter turn.
+const DECAY: u64 = 8;
+
+/// Shards that share a doorbell.
+#[derive(Debug)]
+pub struct Group {
+    doorbell: Arc<Doorbell>,
+    lead: Lead,
+    shards: Box<[Place]>,
+}
+
+/// A shard's place in its group.
+#[derive(Debug)]
+struct Place {
+    /// When the shard needs its next turn, or [`SERVED`].
+    next: AtomicU64,
+    /// How long its turns took lately, in nanoseconds.
+    takes_ns: Counter,
+    /// The thread that serves it, or the last that did.
+    server: Hint,
+}
+
+/// A thread's part in a group, for a turn that it runs.
+pub struct Part<'a> {
+    group: &'a Group,
+    /// Whether a notice waits to be read in any shard of the group.
+    has_notices: &'a dyn Fn() -> bool,
+    /// The place in the group of the shard whose turn it is.
+    index: usize,
+    /// The thread's number among those of the engine.
+    number: usize,
+}
+
+// === impl Group ===
+
+impl Group {
+    /// A group of so many shards, which all have this doorbell. Each of them needs a turn to begin
+    /// with.
+    pub fn new(doorbell: Arc<Doorbell>, shards: usize) -> Group {
+        let place =
+            |_| Place { next: AtomicU64::new(0), takes_ns: Counter::new(0), server: Hint::new(0) };
+        Group { doorbell, lead: Lead::new(), shards: (0..shards).map(place).collect() }
+    }
+
+    /// The doorbell.
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+
+    /// Who leads.
+    pub fn lead(&self) -> &Lead {
+        &self.lead
+    }
+
+    /// The number of its shards.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Thread `number`, which has just taken the lead, answers the doorbell from now on.
+    pub fn begin_lead(&self, number: usize) {
+        self.doorbell.move_to(number);
+        self.doorbell.retract();
+    }
+
+    /// Takes the lead for thread `number` from the thread that serves shard `index`, if that one
+    /// has lent it.
+    pub fn take_lead_from(&self, index: usize, number: usize) -> bool {
+        // ORDER: Relaxed - whoever it is, the CAS finds out whether it has lent the lead.
+        self.lead.take_from(self.shards[index].server.load(Ordering::Relaxed), number)
+    }
+
+    /// Thread `number`, which holds the role of shard `index`, serves it from now on.
+    #[inline]
+    pub(super) fn begin(&self, index: usize, number: usize) {
+        // ORDER: Relaxed - as in `take_lead_from`.
+        self.shards[index].server.store(number, Ordering::Relaxed);
+        // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
+        self.shards[index].next.store(SERVED, Ordering::Relaxed);
+    }
+
+    /// The holder of a shard's role, which is about to give it back, says when the shard needs its
+    /// next turn.
+    #[inline]
+    pub(super) fn end(&self, index: usize, next: Tick) {
+        // ORDER(DOORBELL): Relaxed - ordered by the fences of `settle` and of the publication.
+        self.shards[index].next.store(next.get(), Ordering::Relaxed);
+    }
+
+    /// When shard `index` needs its next turn. `None`: a thread serves it.
+    #[inline]
+    pub(super) fn next(&self, index: usize) -> Option<Tick> {
+        // ORDER(DOORBELL): Relaxed - as in `end`; or the role decides.
+        let next = self.shards[index].next.load(Ordering::Relaxed);
+        (next != SERVED).then(|| Tick::new(next))
+    }
+
+    /// When the first of the shards needs a turn that no thread serves.
+    pub(super) fn earliest(&self) -> Tick {
+        (0..self.shards()).filter_map(|index| self.next(index)).min().unwrap_or(Tick::NEVER)
+    }
+
+    /// A thread that does not lead has given the role of shard `index` back: wakes the leader if
+    /// that sleeps for too long.
+    pub(super) fn settle<T>(&self, index: usize, shard: &Shard<T>) {
+        let next = self.next(index).unwrap_or(Tick::NEVER);
+        // (This fences, whatever the time.)
+        let is_hook = self.doorbell.ring_before(next);
+        debug_assert!(!is_hook, "a group has threads");
+        if shard.has_notices() || shard.wants_sweep() {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Notes that a turn of shard `index` has taken so long.
+    #[inline]
+    pub(super) fn took(&self, index: usize, ns: u64) {
+        let takes_ns = &self.shards[index].takes_ns;
+        // ORDER: Relaxed - an estimate.
+        let before_ns = takes_ns.load(Ordering::Relaxed);
+        takes_ns.store(ns.max(before_ns - before_ns / DECAY), Ordering::Relaxed);
+    }
+
+    /// How long a turn of shard `index` may take, if that is longer than `patience_ns`.
+    #[inline]
+    pub(super) fn takes_long(&self, index: usize, patience_ns: u64) -> Option<u64> {
+        // ORDER: Relaxed - as in `took`.
+        let takes_ns = self.shards[index].takes_ns.load(Ordering::Relaxed);
+        (takes_ns > patience_ns).then_some(takes_ns)
+    }
+}
+
+// === impl Part ===
+
+impl<'a> Part<'a> {
+    /// The part of thread `number` in a turn of shard `index` of a group. `has_notices` says
+    /// whether a notice waits to be read in any shard of the group.
+    pub fn new(
+        group: &'a Group,
+        index: usize,
+        number: usize,
+        has_notices: &'a dyn Fn() -> bool,
+    ) -> Part<'a> {
+        Part { group, has_notices, index, number }
+    }
+
+    /// Whether no other shard of the group needs a turn before somebody schedules there.
+    pub(super) fn is_alone(&self) -> bool {
+        let is_idle = |index| self.group.next(index) == Some(Tick::NEVER);
+        (0..self.group.shards()).all(|index| index == self.index || is_idle(index))
+    }
+
+    /// Whether a notice waits to be read in any shard of the group.
+    pub(super) fn has_notices(&self) -> bool {
+        (self.has_notices)()
+    }
+
+    /// Gives the doorbell to `f`, if the thread has lent the lead and can reclaim it. Returns
+    /// whether it could.
+    pub(super) fn with_doorbell(&self, f: impl FnOnce(&Doorbell)) -> bool {
+        let leads = self.group.lead.reclaim(self.number);
+        if leads {
+            f(&self.group.doorbell);
+            self.group.lead.lend(self.number);
+        }
+        leads
+    }
+}
+
+debug! { impl[] Part['_] { group = |this| this.group, index, number } }

@@ -1,0 +1,150 @@
+//! Shards that share threads: every shard is served, by as many threads as are needed, and a slow
+//! task holds no other shard up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::scaled;
+use crate::random::Random;
+use tickless::{BuildError, Builder, Engine};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const MS: Duration = Duration::from_millis(1);
+
+fn builder(shards: usize) -> Builder {
+    Engine::builder().shards(shards)
+}
+
+/// Schedules `task` on this shard.
+fn schedule_on(
+    engine: &Engine,
+    shard: usize,
+    delay: Duration,
+    task: impl FnOnce() + Send + 'static,
+) {
+    engine.bind_thread(shard).unwrap();
+    engine.schedule_detached(delay, task).unwrap();
+}
+
+#[test]
+fn one_thread_serves_every_shard() {
+    for shards in [1, 2, 7, 64] {
+        let engine = builder(shards).reapers(1, 1).takeover(None).build().unwrap();
+        let (sender, fired) = mpsc::channel();
+        for round in 0..3 {
+            for shard in 0..shards {
+                let sender = sender.clone();
+                let tell = move || sender.send((shard, thread::current().id())).unwrap();
+                schedule_on(&engine, shard, round * MS, tell);
+            }
+            let mut told: Vec<_> =
+                (0..shards).map(|_| fired.recv_timeout(PATIENCE).unwrap()).collect();
+            told.sort_unstable_by_key(|&(shard, _)| shard);
+            assert!(told.iter().map(|&(shard, _)| shard).eq(0..shards));
+            assert!(told.iter().all(|(_, id)| *id == told[0].1), "all on one thread");
+        }
+        assert_eq!(engine.stats().fired, 3 * shards as u64);
+    }
+}
+
+#[test]
+fn timers_of_one_tick_take_one_wake_up_on_however_many_shards() {
+    let engine = builder(64).build().unwrap();
+    let fired = Arc::new(AtomicUsize::new(0));
+    let deadline = engine.now() + 200 * MS;
+    for shard in 0..64 {
+        let fired = fired.clone();
+        engine.bind_thread(shard).unwrap();
+        engine
+            .schedule_detached(deadline, move || _ = fired.fetch_add(1, Ordering::Relaxed))
+            .unwrap();
+    }
+    while fired.load(Ordering::Relaxed) < 64 {
+        thread::sleep(MS);
+    }
+    let wake_ups = engine.stats().wake_ups;
+    assert!(wake_ups < 32, "{wake_ups} wake-ups for 64 timers of one tick");
+}
+
+#[test]
+fn a_shard_whose_turns_take_long_holds_no_other_up() {
+    let engine = builder(2).reapers(1, 2).takeover(None).build().unwrap();
+    let (sender, learned) = mpsc::channel();
+    schedule_on(&engine, 0, Duration::ZERO, move || {
+        thread::sleep(200 * MS);
+        sender.send(()).unwrap();
+    });
+    learned.recv_timeout(PATIENCE).unwrap();
+    // The first task waits for the second, which is due soon after it, on the other shard.
+    let (sender, receiver) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    schedule_on(&engine, 1, 40 * MS, move || sender.send(()).unwrap());
+    schedule_on(&engine, 0, 20 * MS, move || {
+        end.send(receiver.recv_timeout(PATIENCE).is_ok()).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_stuck_task_holds_no_other_shard_up() {
+    let engine = builder(3).reapers(1, 1).takeover(MS).build().unwrap();
+    for shard in [0, 1, 2, 0] {
+        let (sender, receiver) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        schedule_on(&engine, shard, Duration::ZERO, move || {
+            end.send(receiver.recv_timeout(PATIENCE).is_ok()).unwrap();
+        });
+        let next = (shard + 1) % 3;
+        schedule_on(&engine, next, 2 * MS, move || sender.send(()).unwrap());
+        assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
+    }
+    assert!(engine.stats().takeovers >= 4);
+    engine.stop().unwrap();
+}
+
+#[test]
+fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
+    let timers = scaled(4_000) as usize;
+    let counts: Arc<[AtomicUsize]> = (0..timers).map(|_| AtomicUsize::new(0)).collect();
+    let its = counts.clone();
+    let each = move |n: usize| {
+        its[n].fetch_add(1, Ordering::Relaxed);
+        match n % 97 {
+            0 => thread::sleep(3 * MS),
+            1..10 => thread::sleep(MS / 10),
+            _ => {}
+        }
+    };
+    let builder = builder(8).reapers(1, 3).takeover(MS).tick(MS / 5);
+    let engine = builder.build_each(each).unwrap();
+    thread::scope(|scope| {
+        for producer in 0..2 {
+            let engine = &engine;
+            scope.spawn(move || {
+                let mut random = Random::new(producer);
+                for n in (producer as usize..timers).step_by(2) {
+                    engine.bind_thread(random.below(8) as usize).unwrap();
+                    engine.schedule_detached(MS / 10 * random.below(100) as u32, n).unwrap();
+                }
+            });
+        }
+    });
+    while engine.stats().fired < timers as u64 {
+        thread::sleep(MS);
+    }
+    assert!(engine.stop().unwrap().is_empty());
+    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn there_is_at_least_one_thread_and_at_most_one_per_shard() {
+    for (min, max) in [(0, 0), (0, 1), (2, 1)] {
+        let error = builder(2).reapers(min, max).build().unwrap_err();
+        assert!(matches!(error, BuildError::Reapers { .. }), "{error}");
+    }
+    builder(2).reapers(5, 9).build().unwrap();
+}
