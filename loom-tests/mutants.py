@@ -268,12 +268,23 @@ MUTANTS = {
                       ("        let until = ends_ns", "        group.doorbell().retract();\n        let until = ends_ns")]),
         ],
     ),
-    "a reaper in user space looks for no notices": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.shard(0).wants_sweep() || this.is_stopping());")])]),
-    "a reaper in user space looks for no sweep": (
-        "spin", [(THREAD, [(IN_SPIN, "|| this.shard(0).has_notices() || this.is_stopping());")])]),
+    "a reaper in user space does not look who asks": (
+        "spin", [(THREAD, [(IN_SPIN, "|| this.is_stopping());")])]),
     "a reaper in user space looks for no stop": (
-        "spin", [(THREAD, [(IN_SPIN, "|| is_called(this.shard(0)));")])]),
+        "spin", [(THREAD, [(IN_SPIN, "|| this.group().is_asked());")])]),
+    "who posts a notice does not ask": (
+        "doorbell", [(SHARD, [("        self.doorbell.ask(self.place);\n        if self.doorbell.ring_before(place.expiration) {",
+                               "        if self.doorbell.ring_before(place.expiration) {")])]),
+    "who wants a sweep does not ask": (
+        "doorbell", [(SHARD, [("            self.doorbell.ask(self.place);\n            self.doorbell.ring();", "            self.doorbell.ring();")])]),
+    "a wish is taken back after the turn": (
+        "doorbell", [(GROUP, [("        self.doorbell.answer(index);\n", ""),
+                              ("        self.next[index].store(next.get(), Ordering::Relaxed);\n",
+                               "        self.doorbell.answer(index);\n        self.next[index].store(next.get(), Ordering::Relaxed);\n")])]),
+    "who asks does not release": (
+        "doorbell", [(DOORBELL, [("asks.fetch_or(bit(shard), Ordering::Release);", "asks.fetch_or(bit(shard), Ordering::Relaxed);")])]),
+    "who answers does not acquire": (
+        "doorbell", [(DOORBELL, [("asks.fetch_and(!bit(shard), Ordering::Acquire);", "asks.fetch_and(!bit(shard), Ordering::Relaxed);")])]),
     "a far timer rings in place of a near one": (
         "doorbell",
         [(DOORBELL, [("        if due.get() >= time_of(word) {\n            return false;\n        }",
@@ -521,7 +532,7 @@ MUTANTS = {
     "a lone task is not fenced": (
         "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
     "a lone task does not look for notices": (
-        "takeover", [("src/reaper/watch.rs", [("part.has_notices() || !has_watcher", "!has_watcher")])]),
+        "takeover", [("src/reaper/watch.rs", [("part.is_asked() || !has_watcher", "!has_watcher")])]),
     "nobody is called for a timer beside a lone task": (
         "takeover", [(DOORBELL, [("            call();\n", "            let _ = call;\n")])]),
 
@@ -537,8 +548,8 @@ MUTANTS = {
         "lead", [(THREAD, [("if ended.is_some() && !self.leads {", "if ended.is_some() && !leads && self.leads {")])]),
     "who serves beside the leader does not ring for its shard": (
         "lead", [(GROUP, [("let is_hook = self.doorbell.ring_before(next);", "let is_hook = next == Tick::ZERO && false;")])]),
-    "who serves beside the leader looks for no notices": (
-        "lead", [(GROUP, [("if shard.has_notices() || shard.wants_sweep() {", "if shard.wants_sweep() {")])]),
+    "who serves beside the leader does not look once more": (
+        "lead", [(THREAD, [("    let mut slept_until = None;\n", "    if !server.leads {\n        return;\n    }\n    let mut slept_until = None;\n")])]),
     "the leader does not look at the shards' times before it sleeps": (
         "lead", [(THREAD, [(LAST_LOOK, "if self.is_called() {")])]),
     "who has taken the lead does not answer": (
@@ -1250,8 +1261,8 @@ MUTANTS = {
     ),
     # SWEEP
     "the bell is rung before a sweep is asked for": (
-        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ring();\n        }",
-                            "        if !self.wants_sweep() {\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
+        "sweep", [(SHARD, [("        if !self.sweep.swap(true, Ordering::Release) {\n            self.doorbell.ask(self.place);\n            self.doorbell.ring();\n        }",
+                            "        if !self.wants_sweep() {\n            self.doorbell.ask(self.place);\n            self.doorbell.ring();\n            self.sweep.swap(true, Ordering::Release);\n        }")])],
     ),
     "a sweep is asked for without Release": (
         "sweep", [(SHARD, [("self.sweep.swap(true, Ordering::Release)", "self.sweep.swap(true, Ordering::Relaxed)")])],

@@ -2,7 +2,6 @@
 
 use tickless::dispatch::InHand;
 use tickless::reaper::{Begin, Group, Part, Reaper, Serve, Spin, Turns, serve};
-use tickless::shard::Shard;
 use tickless::sync::{AtomicBool, Counter, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock};
@@ -91,10 +90,6 @@ impl<'a> Serve for Server<'a> {
         &self.worlds[0].group
     }
 
-    fn shard(&self, index: usize) -> &Shard<Payload> {
-        &self.worlds[index].shard
-    }
-
     fn clock(&self) -> &Clock {
         &self.worlds[0].clock
     }
@@ -125,8 +120,7 @@ impl<'a> Serve for Server<'a> {
     ) -> R {
         let world = self.worlds[index];
         let handler = |batch: Batch<'_, Payload>| self.fire(world, batch);
-        let has_notices = || self.worlds.iter().any(|world| world.shard.has_notices());
-        let part = Part::new(self.group(), index, self.number, &has_notices);
+        let part = Part::new(self.group(), index, self.number);
         let reaper = Reaper { part: Some(part), ..world.reaper(&handler) };
         f(&reaper, world.in_hand(role))
     }

@@ -87,11 +87,10 @@ impl World {
     pub fn pair(geometry: Geometry, bell: Bell, hand: &ManualClock) -> [Arc<World>; 2] {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
-        let doorbell = Arc::new(Doorbell::new(bell));
-        let group = Arc::new(Group::new(doorbell.clone(), 2));
-        [(); 2].map(|()| {
-            let (doorbell, group) = (doorbell.clone(), group.clone());
-            let world = World::in_group(geometry, doorbell, shared.clone(), group, hand.clone());
+        let doorbell = Arc::new(Doorbell::for_shards(2, bell));
+        let group = Arc::new(Group::new(doorbell, 2));
+        [0, 1].map(|place| {
+            let world = World::in_group(geometry, shared.clone(), &group, place, hand.clone());
             world.make_levels();
             world
         })
@@ -151,26 +150,26 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let doorbell = Arc::new(doorbell);
-        let group = Arc::new(Group::new(doorbell.clone(), 1));
-        World::in_group(geometry, doorbell, shared, group, ManualClock::new())
+        let group = Arc::new(Group::new(Arc::new(doorbell), 1));
+        World::in_group(geometry, shared, &group, 0, ManualClock::new())
     }
 
     fn in_group(
         geometry: Geometry,
-        doorbell: Arc<Doorbell>,
         shared: Arc<Shared<Payload>>,
-        group: Arc<Group>,
+        group: &Arc<Group>,
+        place: usize,
         hand: ManualClock,
     ) -> Arc<World> {
-        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared);
+        let doorbell = group.doorbell().clone();
+        let shard = Shard::new(0, geometry, doorbell, Tick::ZERO, &shared).in_place(place);
         let dropped = Arc::new(Counter::new(0));
         Arc::new(World {
             shard,
             shared,
             ending: Ending::new(1, Handler { dropped: dropped.clone() }),
             dropped,
-            group,
+            group: group.clone(),
             observer: Observer::default(),
             clock: Clock::manual(&hand),
             hand,

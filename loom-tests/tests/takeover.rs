@@ -214,9 +214,8 @@ fn a_timer_beside_a_lone_task_finds_the_watcher_or_is_found() {
         let producer = thread::spawn(move || (hand.schedule_detached(1, 0), hand));
         assert!(world.group.lead().take(0));
         world.group.lead().lend(0);
-        let has_notices = || world.shard.has_notices();
         role.parts().1.open(1, 0);
-        watch.begun_alone(0, &Part::new(&world.group, 0, 0, &has_notices));
+        watch.begun_alone(0, &Part::new(&world.group, 0, 0));
         let _hand = producer.join().unwrap();
         watcher.join().unwrap();
         world.shard.doorbell().retract();

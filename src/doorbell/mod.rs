@@ -11,11 +11,14 @@
 //! to that time, and the reaper sleeps on. One producer at a time sets it; the others ring
 //! meanwhile. Such a sleep takes the system longer than parking, so only long sleeps are movable.
 //!
-//! *Owner*: the reaper calls `publish`, `retract` and `sleep`; any thread rings.
+//! A doorbell may have several shards, and their reaper sleeps until the first of them needs it.
+//! Who posts something says in which shard, so that a reaper which was rung need not look at all.
+//!
+//! *Owner*: the reaper calls `answer`, `publish`, `retract` and `sleep`; any thread asks and rings.
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
-//! notice, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look at the
-//! notices. Whichever fence comes first, the other side sees: if the producer's, the reaper
+//! notice, ask, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look who
+//! asks (a caller that drives a shard: look at its notices). Whichever fence comes first, the other side sees: if the producer's, the reaper
 //! finds the notice before it parks; if the reaper's, the producer reads the wake-up time and
 //! rings.
 //!
@@ -67,6 +70,8 @@ pub struct Doorbell {
     /// The time, and whether somebody sets the alarm.
     wakes_at: CachePadded<AtomicU64>,
     bell: Bell,
+    /// A bit for each shard that asks for a turn. None if the caller drives the shard.
+    asks: Box<[AtomicU64]>,
     /// Calls the watcher, if the shard is watched.
     call: Option<Arc<Call>>,
 }
@@ -92,9 +97,20 @@ pub enum Bell {
 // === impl Doorbell ===
 
 impl Doorbell {
-    /// A doorbell whose reaper is awake.
+    /// The doorbell of one shard, whose reaper is awake.
     pub fn new(bell: Bell) -> Doorbell {
-        Doorbell { wakes_at: CachePadded::new(AtomicU64::new(AWAKE)), bell, call: None }
+        Doorbell::for_shards(1, bell)
+    }
+
+    /// A doorbell for so many shards, whose reaper is awake.
+    pub fn for_shards(shards: usize, bell: Bell) -> Doorbell {
+        let words = match bell {
+            Bell::None | Bell::Hook(_) => 0,
+            _ => shards.div_ceil(u64::BITS as usize),
+        };
+        let wakes_at = CachePadded::new(AtomicU64::new(AWAKE));
+        let asks = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Doorbell { wakes_at, bell, asks, call: None }
     }
 
     /// The same for a shard that is watched: `call` calls the watcher.
@@ -114,6 +130,44 @@ impl Doorbell {
     pub fn move_to(&self, number: usize) {
         if let Bell::Thread(answering) | Bell::Movable(answering, _) = &self.bell {
             answering.move_to(number);
+        }
+    }
+
+    /// Asks for a turn of the shard that has place `shard` among those of the doorbell. The caller
+    /// has posted its work before, and rings after this.
+    #[inline]
+    pub fn ask(&self, shard: usize) {
+        if let Some(asks) = self.asks.get(shard / u64::BITS as usize) {
+            // ORDER(DOORBELL): Release - pairs with the Acquire in `answer`: the work.
+            asks.fetch_or(bit(shard), Ordering::Release);
+        }
+    }
+
+    /// Whether that shard asks for a turn.
+    #[inline]
+    pub fn is_asked(&self, shard: usize) -> bool {
+        let asks = &self.asks[shard / u64::BITS as usize];
+        // ORDER(DOORBELL): Relaxed - ordered by the fences; `answer` orders what was posted.
+        asks.load(Ordering::Relaxed) & bit(shard) != 0
+    }
+
+    /// The places of the shards that ask for a turn.
+    pub fn asked(&self) -> impl Iterator<Item = usize> {
+        // ORDER(DOORBELL): Relaxed - as in `is_asked`.
+        let words = self.asks.iter().map(|asks| asks.load(Ordering::Relaxed));
+        words.enumerate().filter(|&(_, word)| word != 0).flat_map(|(at, word)| {
+            let bits = (0..u64::BITS as usize).filter(move |bit| word >> bit & 1 == 1);
+            bits.map(move |bit| at * u64::BITS as usize + bit)
+        })
+    }
+
+    /// Takes that shard's wish back. The caller looks for its work *after* this.
+    #[inline]
+    pub fn answer(&self, shard: usize) {
+        if self.is_asked(shard) {
+            let asks = &self.asks[shard / u64::BITS as usize];
+            // ORDER(DOORBELL): Acquire - pairs with the Release in `ask`.
+            asks.fetch_and(!bit(shard), Ordering::Acquire);
         }
     }
 
@@ -296,6 +350,12 @@ impl Doorbell {
         }
         self.retract();
     }
+}
+
+/// The bit of a shard in its word of `asks`.
+#[inline]
+fn bit(shard: usize) -> u64 {
+    1 << (shard % u64::BITS as usize)
 }
 
 /// The time in a doorbell's word.

@@ -172,13 +172,18 @@ impl Builder {
         let mut homes = Vec::new();
         let mut shards = Vec::with_capacity(part.shards);
         let groups = if part.threads.is_some() { part.groups } else { part.shards };
+        let call = watch.clone().map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
         for group in 0..groups {
             let range = part.shards * group / groups..part.shards * (group + 1) / groups;
-            let doorbell = Arc::new(self.doorbell(&part, &shared, group)?);
+            let bell = self.bell(&part, &shared, group)?;
+            let doorbell = Doorbell::for_shards(range.len(), bell).watched_by(call.clone());
+            let doorbell = Arc::new(doorbell);
             let its = (first + range.start)..(first + range.end);
             homes.push(Home { group: Group::new(doorbell.clone(), range.len()), shards: its });
-            let shard = |i| Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
-            shards.extend(range.map(shard));
+            shards.extend(range.enumerate().map(|(place, i)| {
+                let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
+                shard.in_place(place)
+            }));
         }
         let observation = self.observation_named();
         let observers = (0..shards.len()).map(|i| Observer::new(first + i, &observation)).collect();
@@ -261,15 +266,10 @@ impl Builder {
         }
     }
 
-    /// The doorbell of a group of the part's shards.
-    fn doorbell<T>(
-        &self,
-        part: &Part,
-        shared: &Shared<T>,
-        group: usize,
-    ) -> Result<Doorbell, BuildError> {
+    /// The bell of a group of the part's shards.
+    fn bell<T>(&self, part: &Part, shared: &Shared<T>, group: usize) -> Result<Bell, BuildError> {
         let answering = |threads| Answering::new(threads, part.numbers.group + group);
-        let bell = match (&part.threads, &self.hook) {
+        Ok(match (&part.threads, &self.hook) {
             (Some(_), _) if part.clock.counts_suspension() => {
                 Bell::Alarm(Alarm::boottime().map_err(BuildError::Alarm)?)
             }
@@ -284,10 +284,7 @@ impl Builder {
                 Bell::Hook(Hook::new(move || _ = contained(|| hook(shard))))
             }
             (None, None) => Bell::None,
-        };
-        let watch = part.watch.clone();
-        let call = watch.map(|watch| Arc::new(move || _ = watch.call()) as Arc<Call>);
-        Ok(Doorbell::new(bell).watched_by(call))
+        })
     }
 
     /// An alarm for the leader of a group, unless there are too many of them, or the system has

@@ -4,7 +4,6 @@
 
 use crate::dispatch::InHand;
 use crate::reaper::{Group, Part, Reaper, Serve};
-use crate::shard::Shard;
 use crate::sync::Arc;
 use crate::time::{Clock, Scale};
 
@@ -47,10 +46,6 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         &self.crew.groups[self.group].group
     }
 
-    fn shard(&self, index: usize) -> &Shard<T> {
-        &self.core.shards[self.first + index]
-    }
-
     fn clock(&self) -> &Clock {
         &self.core.clock
     }
@@ -77,9 +72,7 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         role: &mut Role<'a, T>,
         f: impl FnOnce(&Reaper<'_, T>, &mut InHand<T>) -> R,
     ) -> R {
-        let shards = &self.core.shards[self.first..self.first + self.group().shards()];
-        let has_notices = || shards.iter().any(Shard::has_notices);
-        let part = Part::new(self.group(), index, self.number, &has_notices);
+        let part = Part::new(self.group(), index, self.number);
         let (reaper, in_hand) = self.core.reaper(self.first + index, role);
         f(&Reaper { part: Some(part), ..reaper }, in_hand)
     }

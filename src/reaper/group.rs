@@ -15,15 +15,14 @@
 //!
 //! *Orderings*: DOORBELL, between the leader and a thread that ends a turn beside it, as between
 //! the reaper and a producer. Server: write the word, fence, read the doorbell, ring if the word is
-//! earlier; look at the notices, ring if there are any. Leader: publish in the doorbell, fence,
-//! look at the words and notices. Whichever fence comes first, the other side sees. A producer that
-//! posts a notice while a shard is served rings or is found as ever: the leader may find the
-//! mark, and then the server's look comes after.
+//! earlier; look once more who asks for a turn. Leader: publish in the doorbell, fence, look at the
+//! words and who asks. Whichever fence comes first, the other side sees. A producer that asks while
+//! a shard is served rings or is found as ever: the leader may find the mark, and then the server's
+//! look comes after.
 //!
 //! *Tested by*: `loom-tests/tests/lead.rs`, `tests/groups.rs`.
 
 use crate::doorbell::Doorbell;
-use crate::shard::Shard;
 use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
 use crate::time::Tick;
 
@@ -42,25 +41,24 @@ const DECAY: u64 = 8;
 pub struct Group {
     doorbell: Arc<Doorbell>,
     lead: Lead,
-    shards: Box<[Place]>,
+    /// When each shard needs its next turn, or [`SERVED`].
+    next: Box<[AtomicU64]>,
+    turns: Box<[Turns]>,
 }
 
-/// A shard's place in its group.
+/// What is known of the turns of one shard.
 #[derive(Debug)]
-struct Place {
-    /// When the shard needs its next turn, or [`SERVED`].
-    next: AtomicU64,
-    /// How long its turns took lately, in nanoseconds.
+struct Turns {
+    /// How long they took lately, in nanoseconds.
     takes_ns: Counter,
-    /// The thread that serves it, or the last that did.
+    /// The thread that runs them, or that ran the last.
     server: Hint,
 }
 
 /// A thread's part in a group, for a turn that it runs.
+#[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     group: &'a Group,
-    /// Whether a notice waits to be read in any shard of the group.
-    has_notices: &'a dyn Fn() -> bool,
     /// The place in the group of the shard whose turn it is.
     index: usize,
     /// The thread's number among those of the engine.
@@ -73,13 +71,17 @@ impl Group {
     /// A group of so many shards, which all have this doorbell. Each of them needs a turn to begin
     /// with.
     pub fn new(doorbell: Arc<Doorbell>, shards: usize) -> Group {
-        let place =
-            |_| Place { next: AtomicU64::new(0), takes_ns: Counter::new(0), server: Hint::new(0) };
-        Group { doorbell, lead: Lead::new(), shards: (0..shards).map(place).collect() }
+        let turns = |_| Turns { takes_ns: Counter::new(0), server: Hint::new(0) };
+        Group {
+            doorbell,
+            lead: Lead::new(),
+            next: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            turns: (0..shards).map(turns).collect(),
+        }
     }
 
     /// The doorbell.
-    pub fn doorbell(&self) -> &Doorbell {
+    pub fn doorbell(&self) -> &Arc<Doorbell> {
         &self.doorbell
     }
 
@@ -90,7 +92,7 @@ impl Group {
 
     /// The number of its shards.
     pub fn shards(&self) -> usize {
-        self.shards.len()
+        self.next.len()
     }
 
     /// Thread `number`, which has just taken the lead, answers the doorbell from now on.
@@ -103,16 +105,17 @@ impl Group {
     /// has lent it.
     pub fn take_lead_from(&self, index: usize, number: usize) -> bool {
         // ORDER: Relaxed - whoever it is, the CAS finds out whether it has lent the lead.
-        self.lead.take_from(self.shards[index].server.load(Ordering::Relaxed), number)
+        self.lead.take_from(self.turns[index].server.load(Ordering::Relaxed), number)
     }
 
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.
     #[inline]
     pub(super) fn begin(&self, index: usize, number: usize) {
         // ORDER: Relaxed - as in `take_lead_from`.
-        self.shards[index].server.store(number, Ordering::Relaxed);
+        self.turns[index].server.store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
-        self.shards[index].next.store(SERVED, Ordering::Relaxed);
+        self.next[index].store(SERVED, Ordering::Relaxed);
+        self.doorbell.answer(index);
     }
 
     /// The holder of a shard's role, which is about to give it back, says when the shard needs its
@@ -120,15 +123,26 @@ impl Group {
     #[inline]
     pub(super) fn end(&self, index: usize, next: Tick) {
         // ORDER(DOORBELL): Relaxed - ordered by the fences of `settle` and of the publication.
-        self.shards[index].next.store(next.get(), Ordering::Relaxed);
+        self.next[index].store(next.get(), Ordering::Relaxed);
     }
 
     /// When shard `index` needs its next turn. `None`: a thread serves it.
     #[inline]
     pub(super) fn next(&self, index: usize) -> Option<Tick> {
         // ORDER(DOORBELL): Relaxed - as in `end`; or the role decides.
-        let next = self.shards[index].next.load(Ordering::Relaxed);
+        let next = self.next[index].load(Ordering::Relaxed);
         (next != SERVED).then(|| Tick::new(next))
+    }
+
+    /// Whether shard `index` needs a turn by `now`, and no thread serves it.
+    #[inline]
+    pub(super) fn needs_turn(&self, index: usize, now: Tick) -> bool {
+        self.next(index).is_some_and(|next| next <= now || self.doorbell.is_asked(index))
+    }
+
+    /// Whether a shard that no thread serves asks for a turn.
+    pub(super) fn is_asked(&self) -> bool {
+        self.doorbell.asked().any(|index| self.next(index).is_some())
     }
 
     /// When the first of the shards needs a turn that no thread serves.
@@ -137,21 +151,18 @@ impl Group {
     }
 
     /// A thread that does not lead has given the role of shard `index` back: wakes the leader if
-    /// that sleeps for too long.
-    pub(super) fn settle<T>(&self, index: usize, shard: &Shard<T>) {
+    /// that sleeps for too long. The caller looks who asks *after* this.
+    pub(super) fn settle(&self, index: usize) {
         let next = self.next(index).unwrap_or(Tick::NEVER);
         // (This fences, whatever the time.)
         let is_hook = self.doorbell.ring_before(next);
         debug_assert!(!is_hook, "a group has threads");
-        if shard.has_notices() || shard.wants_sweep() {
-            self.doorbell.ring();
-        }
     }
 
     /// Notes that a turn of shard `index` has taken so long.
     #[inline]
     pub(super) fn took(&self, index: usize, ns: u64) {
-        let takes_ns = &self.shards[index].takes_ns;
+        let takes_ns = &self.turns[index].takes_ns;
         // ORDER: Relaxed - an estimate.
         let before_ns = takes_ns.load(Ordering::Relaxed);
         takes_ns.store(ns.max(before_ns - before_ns / DECAY), Ordering::Relaxed);
@@ -161,7 +172,7 @@ impl Group {
     #[inline]
     pub(super) fn takes_long(&self, index: usize, patience_ns: u64) -> Option<u64> {
         // ORDER: Relaxed - as in `took`.
-        let takes_ns = self.shards[index].takes_ns.load(Ordering::Relaxed);
+        let takes_ns = self.turns[index].takes_ns.load(Ordering::Relaxed);
         (takes_ns > patience_ns).then_some(takes_ns)
     }
 }
@@ -169,15 +180,9 @@ impl Group {
 // === impl Part ===
 
 impl<'a> Part<'a> {
-    /// The part of thread `number` in a turn of shard `index` of a group. `has_notices` says
-    /// whether a notice waits to be read in any shard of the group.
-    pub fn new(
-        group: &'a Group,
-        index: usize,
-        number: usize,
-        has_notices: &'a dyn Fn() -> bool,
-    ) -> Part<'a> {
-        Part { group, has_notices, index, number }
+    /// The part of thread `number` in a turn of shard `index` of a group.
+    pub fn new(group: &'a Group, index: usize, number: usize) -> Part<'a> {
+        Part { group, index, number }
     }
 
     /// Whether no other shard of the group needs a turn before somebody schedules there.
@@ -186,9 +191,9 @@ impl<'a> Part<'a> {
         (0..self.group.shards()).all(|index| index == self.index || is_idle(index))
     }
 
-    /// Whether a notice waits to be read in any shard of the group.
-    pub(super) fn has_notices(&self) -> bool {
-        (self.has_notices)()
+    /// Whether any shard of the group asks for a turn.
+    pub(super) fn is_asked(&self) -> bool {
+        self.group.doorbell.asked().next().is_some()
     }
 
     /// Gives the doorbell to `f`, if the thread has lent the lead and can reclaim it. Returns
@@ -202,5 +207,3 @@ impl<'a> Part<'a> {
         leads
     }
 }
-
-debug! { impl[] Part['_] { group = |this| this.group, index, number } }

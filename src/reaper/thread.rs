@@ -16,7 +16,6 @@ use std::time::Duration;
 use crate::dispatch::InHand;
 use crate::memory::Count;
 use crate::os;
-use crate::shard::Shard;
 use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
@@ -41,9 +40,6 @@ pub trait Serve {
 
     /// The group.
     fn group(&self) -> &Group;
-
-    /// Shard `index` of the group.
-    fn shard(&self, index: usize) -> &Shard<Self::Payload>;
 
     /// The engine's clock.
     fn clock(&self) -> &Clock;
@@ -98,8 +94,6 @@ struct Server<'a, S> {
     this: &'a S,
     /// Whether it leads.
     leads: bool,
-    /// Another thread has taken a shard over from this one, and stands in its place.
-    is_replaced: bool,
     /// Wake-ups that were not counted yet.
     woken: u64,
 }
@@ -114,7 +108,7 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
     if leads {
         this.group().begin_lead(this.number());
     }
-    let mut server = Server { this, leads, is_replaced: false, woken: 0 };
+    let mut server = Server { this, leads, woken: 0 };
     if let Begin::Succeed { index, role, .. } = begin {
         // What was in hand is handed over whatever happens meanwhile.
         server.turn(index, role, |reaper| reaper.succeed());
@@ -128,7 +122,7 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
         let has_worked = server.pass(now_ns);
         if server.leads {
             slept_until = server.sleep(&mut spin);
-        } else if !has_worked || server.is_replaced {
+        } else if !has_worked {
             return;
         }
     }
@@ -144,7 +138,7 @@ impl<S: Serve> Server<'_, S> {
         let patience_ns = patience_ns(scale);
         let (mut now_ns, mut has_worked) = (begun_ns, false);
         for index in 0..group.shards() {
-            if !self.needs_turn(index, scale.floor(now_ns)) {
+            if !group.needs_turn(index, scale.floor(now_ns)) {
                 continue;
             }
             let is_behind = now_ns - begun_ns > patience_ns;
@@ -157,9 +151,6 @@ impl<S: Serve> Server<'_, S> {
             let end_ns = self.this.clock().now_ns().max(now_ns);
             group.took(index, end_ns - now_ns);
             now_ns = end_ns;
-            if self.is_replaced && !self.leads {
-                break;
-            }
         }
         has_worked
     }
@@ -170,13 +161,7 @@ impl<S: Serve> Server<'_, S> {
         let group = self.this.group();
         let Some(takes_ns) = group.takes_long(index, patience_ns) else { return false };
         let end = self.this.scale().floor(now_ns.saturating_add(takes_ns));
-        (0..group.shards()).any(|other| other != index && self.needs_turn(other, end))
-    }
-
-    /// Whether shard `index` needs a turn by `now`, and no thread serves it.
-    fn needs_turn(&self, index: usize, now: Tick) -> bool {
-        let next = self.this.group().next(index);
-        next.is_some_and(|next| next <= now || is_called(self.this.shard(index)))
+        (0..group.shards()).any(|other| other != index && group.needs_turn(other, end))
     }
 
     /// Runs a turn of shard `index`, whose role is `role`, and calls `begin` before. A thread that
@@ -204,11 +189,10 @@ impl<S: Serve> Server<'_, S> {
         drop(role);
         self.leads = leads && group.lead().reclaim(this.number());
         if ended.is_some() && !self.leads {
-            group.settle(index, this.shard(index));
+            group.settle(index);
         }
         if report.is_some_and(|report| report.taken_over) {
             this.came_back();
-            self.is_replaced = true;
         }
     }
 
@@ -259,9 +243,7 @@ impl<S: Serve> Server<'_, S> {
 
     /// Whether a thread wants something that a leader which is awake has to find by itself.
     fn is_called(&self) -> bool {
-        let group = self.this.group();
-        let calls = |index| group.next(index).is_some() && is_called(self.this.shard(index));
-        (0..group.shards()).any(calls) || self.this.is_stopping()
+        self.this.group().is_asked() || self.this.is_stopping()
     }
 }
 
@@ -283,11 +265,6 @@ fn turns<T>(
         report = reaper.turn(in_hand, now(), at_most)?;
     }
     Some(report)
-}
-
-/// Whether a thread has left something in the shard for its reaper.
-fn is_called<T>(shard: &Shard<T>) -> bool {
-    shard.has_notices() || shard.wants_sweep()
 }
 
 /// How long the leader may work on before another shard that is due has to wait.

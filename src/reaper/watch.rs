@@ -104,7 +104,7 @@ impl Watch {
         let is_shown = part.with_doorbell(Doorbell::publish_unwatched);
         // ORDER(TAKEOVER): Relaxed - ordered by the fence of the doorbell.
         let has_watcher = self.watcher.load(Ordering::Relaxed) != NOBODY;
-        if !is_shown || part.has_notices() || !has_watcher {
+        if !is_shown || part.is_asked() || !has_watcher {
             self.begun(now_ns);
         }
     }

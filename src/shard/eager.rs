@@ -85,9 +85,11 @@ impl<T> Shard<T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn look_out(&self, shared: &Shared<T>, level: u8, expiration: Tick) -> bool {
-        level >= COARSE
-            && shared.living() >= CROWD
-            && self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
+        if level < COARSE || shared.living() < CROWD {
+            return false;
+        }
+        self.doorbell.ask(self.place);
+        self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
     }
 
     /// How long before its expiration a bucket of `level` may be cascaded.

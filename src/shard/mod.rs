@@ -63,6 +63,8 @@ pub struct Shard<T> {
     clock: CachePadded<AtomicU64>,
     notices: CachePadded<Stack<Notice>>,
     doorbell: Arc<Doorbell>,
+    /// Its place among the shards of the doorbell.
+    place: usize,
     sweep: AtomicBool,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
@@ -72,7 +74,8 @@ pub struct Shard<T> {
 // === impl Shard ===
 
 impl<T> Shard<T> {
-    /// Shard number `index`, empty, its clock at `now`. Several shards may have one doorbell.
+    /// Shard number `index`, empty, its clock at `now`. It has the first place among the shards of
+    /// the doorbell.
     pub fn new(
         index: u32,
         geometry: Geometry,
@@ -87,10 +90,16 @@ impl<T> Shard<T> {
             clock: CachePadded::new(AtomicU64::new(now.get())),
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),
+            place: 0,
             sweep: AtomicBool::new(false),
             owner: Mutex::new(Owner::new(&geometry, shared, &hands)),
             hands,
         }
+    }
+
+    /// The same with place `place`.
+    pub fn in_place(self, place: usize) -> Shard<T> {
+        Shard { place, ..self }
     }
 
     /// Which shard of the engine it is.
@@ -195,6 +204,7 @@ impl<T> Shard<T> {
         // ORDER(SWEEP): Release - pairs with the Acquire in `begin_sweep`: the sweep sees that the
         // entries let go before are dead. The swap lets only one asker ring.
         if !self.sweep.swap(true, Ordering::Release) {
+            self.doorbell.ask(self.place);
             self.doorbell.ring();
         }
     }
@@ -235,6 +245,7 @@ impl<T> Shard<T> {
             unsafe { Notice::let_go(notice) };
             return false;
         }
+        self.doorbell.ask(self.place);
         if self.doorbell.ring_before(place.expiration) {
             return true;
         }
