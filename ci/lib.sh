@@ -49,8 +49,13 @@ no_line_tables() {
 }
 
 # For builds of the models: the parts of a crate are compiled side by side, unlike in what is
-# measured.
-IN_PARTS=(--config 'profile.release.package.tickless.codegen-units=16')
+# measured. And what the models never run is not optimized (which saves a quarter of loom's build).
+MODELS=(--config 'profile.release.package.tickless.codegen-units=16')
+for dependency in linux-raw-sys num_cpus nu-ansi-term regex-automata regex-syntax rustix \
+    tracing-subscriber; do
+    MODELS+=(--config "profile.release.package.$dependency.opt-level=0")
+done
+unset dependency
 
 # For sanitized builds: reports name lines of the workspace alone.
 OWN_LINES=(--config 'profile.dev.package."*".debug=false')

@@ -14,5 +14,5 @@ export LOOM_LOCATION=1
 no_line_tables
 # The only limit of time is the profile's: loom's own limits end a model as if it had passed.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS
-cargo nextest run --cargo-quiet --locked --release "${IN_PARTS[@]}" --package loom-tests \
+cargo nextest run --cargo-quiet --locked --release "${MODELS[@]}" --package loom-tests \
     --profile "loom${LONG:+-long}" "$@"

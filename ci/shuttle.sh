@@ -10,5 +10,5 @@ need_nextest
 export RUSTFLAGS="--cfg shuttle -C debug-assertions"
 export CARGO_TARGET_DIR=target/shuttle
 no_line_tables
-cargo nextest run --cargo-quiet --locked --release "${IN_PARTS[@]}" --package loom-tests \
+cargo nextest run --cargo-quiet --locked --release "${MODELS[@]}" --package loom-tests \
     --profile "shuttle${LONG:+-long}" "$@"

@@ -11,7 +11,7 @@ import sys
 
 README = pathlib.Path(__file__).resolve().parent / "README.md"
 
-PASSED = re.compile(r"PASS \[[^]]*\] \([^)]*\) loom-tests::(\w+) (?:\w+::)?(\w+)")
+PASSED = re.compile(r"PASS \[[^]]*\] \([^)]*\) loom-tests::(?:all )?(\w+)(?: |::)(?:\w+::)?(\w+)")
 CHECKED = re.compile(r"(\d+) interleavings with up to (\d+) preemptions in ([\d.]+)(\w*s)")
 SCHEDULED = re.compile(r"(\d+) threads, (\d+) schedules, (\d+) steps suspended at, ([\d.]+)(\w*s)")
 SECONDS = {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}

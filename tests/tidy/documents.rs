@@ -66,7 +66,8 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The crates with files of tests: their folder, and the programs that have modules there.
-const TESTED: [(&str, &[&str]); 2] = [("", &["suite", "races", "alloc"]), ("wheel/", &["wheels"])];
+const TESTED: [(&str, &[&str]); 3] =
+    [("", &["suite", "races", "alloc"]), ("wheel/", &["wheels"]), ("loom-tests/", &["all"])];
 
 /// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {
@@ -93,7 +94,10 @@ fn forgotten(folder: &str, names: &[String], manifest: &str, shared: &str) -> Ve
         modules.any(|(_, line)| line == format!("mod {name};"))
     };
     let runs = |name: &&String| {
-        let is_program = manifest.contains(&format!("[[test]]\nname = \"{name}\"\n"));
+        let entry = format!("[[test]]\nname = \"{name}\"\n");
+        let rest = manifest.split_once(&entry).map(|(_, rest)| rest);
+        // Some are built only when they are named.
+        let is_program = rest.is_some_and(|rest| !rest.starts_with("test = false\n"));
         is_program || is_module(name)
     };
     let not_run = names.iter().filter(|name| !runs(name));
@@ -120,10 +124,11 @@ fn a_file_that_is_not_there_is_found() {
 
 #[test]
 fn a_test_that_nobody_runs_is_found() {
-    let names = ["alone", "shared", "lost", "helper"].map(str::to_owned);
-    let manifest = "[[test]]\nname = \"alone\"\n";
+    let names = ["alone", "shared", "named", "lost", "helper"].map(str::to_owned);
+    let manifest = "[[test]]\nname = \"alone\"\n\n[[test]]\nname = \"named\"\ntest = false\n";
     let shared =
         "\n#[path = \"common/helper.rs\"]\nmod helper;\n\nmod shared;\nmod lost_and_found;\n";
-    let expected = ["tests/lost.rs:1: nobody runs it", "tests/helper.rs:1: nobody runs it"];
+    let expected = ["named", "lost", "helper"];
+    let expected = expected.map(|name| format!("tests/{name}.rs:1: nobody runs it"));
     assert_eq!(forgotten("tests", &names, manifest, shared), expected);
 }
