@@ -108,7 +108,7 @@ impl World {
     pub fn watched(geometry: Geometry, call: Arc<Call>) -> Arc<World> {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
-        let doorbell = Doorbell::new(Bell::None).watched_by(Some(call));
+        let doorbell = Doorbell::new(Bell::Thread(Default::default())).watched_by(Some(call));
         let world = World::build(geometry, doorbell, shared);
         world.make_levels();
         world

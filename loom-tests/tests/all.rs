@@ -19,6 +19,7 @@ mod heartbeat;
 mod hold;
 mod keyed;
 mod latch;
+mod lead;
 mod published;
 mod queue;
 mod release;

@@ -18,9 +18,9 @@
 //!
 //! *Orderings*: DOORBELL, a store-load handshake with a fence on both sides. Producer: post the
 //! notice, ask, fence, read the wake-up time. Reaper: publish the wake-up time, fence, look who
-//! asks (a caller that drives a shard: look at its notices). Whichever fence comes first, the other side sees: if the producer's, the reaper
-//! finds the notice before it parks; if the reaper's, the producer reads the wake-up time and
-//! rings.
+//! asks. (A caller that drives a shard looks at its notices.) Whichever fence comes first, the
+//! other side sees: if the producer's, the reaper finds the notice before it parks; if the
+//! reaper's, the producer reads the wake-up time and rings.
 //!
 //! The wake-up time is a promise that somebody keeps already: the reaper publishes its own before
 //! it sleeps, a setter publishes its own *after* it has set the alarm. The word says whether a

@@ -94,6 +94,8 @@ struct Server<'a, S> {
     this: &'a S,
     /// Whether it leads.
     leads: bool,
+    /// It has lost a shard to another thread, which stands in its place.
+    is_replaced: bool,
     /// Wake-ups that were not counted yet.
     woken: u64,
 }
@@ -108,7 +110,7 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
     if leads {
         this.group().begin_lead(this.number());
     }
-    let mut server = Server { this, leads, woken: 0 };
+    let mut server = Server { this, leads, is_replaced: false, woken: 0 };
     if let Begin::Succeed { index, role, .. } = begin {
         // What was in hand is handed over whatever happens meanwhile.
         server.turn(index, role, |reaper| reaper.succeed());
@@ -122,6 +124,9 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
         let has_worked = server.pass(now_ns);
         if server.leads {
             slept_until = server.sleep(&mut spin);
+        } else if server.is_replaced {
+            // It leaves at once, since it may be the one that has to watch.
+            return server.leave();
         } else if !has_worked {
             return;
         }
@@ -151,6 +156,9 @@ impl<S: Serve> Server<'_, S> {
             let end_ns = self.this.clock().now_ns().max(now_ns);
             group.took(index, end_ns - now_ns);
             now_ns = end_ns;
+            if self.is_replaced && !self.leads {
+                break;
+            }
         }
         has_worked
     }
@@ -193,6 +201,15 @@ impl<S: Serve> Server<'_, S> {
         }
         if report.is_some_and(|report| report.taken_over) {
             this.came_back();
+            self.is_replaced = true;
+        }
+    }
+
+    /// Leaves what was asked for meanwhile to the leader.
+    fn leave(&self) {
+        let group = self.this.group();
+        if group.is_asked() {
+            group.doorbell().ring();
         }
     }
 
