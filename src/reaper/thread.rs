@@ -8,7 +8,7 @@ use std::mem;
 use std::time::Duration;
 
 use crate::dispatch::InHand;
-use crate::memory::Count;
+use crate::memory::{Count, SHARE};
 use crate::os;
 
 use super::spin::Wait;
@@ -32,7 +32,7 @@ pub fn run<T>(reaper: &Reaper<'_, T>, in_hand: &mut InHand<T>, mut spin: Spin) {
         let now = reaper.scale.floor(now_ns);
         let owner = reaper.lock();
         owner.count(Count::WokeUp, mem::take(&mut woken));
-        let Some(report) = reaper.turn_of(owner, in_hand, now, usize::MAX) else { return };
+        let Some(report) = reaper.turn_of(owner, in_hand, now, SHARE) else { return };
         if report.taken_over {
             return;
         }
