@@ -35,6 +35,7 @@ SCHEDULED = ("crowd", "suspended")
 STACK, LANES = "src/inbox/stack.rs", "src/inbox/lanes.rs"
 SHARD, BUCKET, OWNER = "src/shard/mod.rs", "src/shard/bucket.rs", "src/shard/owner.rs"
 FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/close.rs"
+HANDS, PARKED = "src/shard/hands.rs", "src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "src/memory/shared.rs", "src/memory/all_counters.rs"
 SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
@@ -134,9 +135,9 @@ MUTANTS = {
             (OWNER, [("        self.clock.store(now.get(), Ordering::Relaxed);\n", "")]),
             (FLUSH, [
                 ('        debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");\n', ""),
-                ("        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n",
-                 "        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);\n"
-                 "        self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n"),
+                ("            owner.opened = Some(open.place.expiration);\n",
+                 "            owner.opened = Some(open.place.expiration);\n"
+                 "            self.clock.store(now.get(), crate::sync::Ordering::Relaxed);\n"),
             ]),
         ],
     ),
@@ -798,6 +799,21 @@ MUTANTS = {
     "the open bucket is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[None, owner.eager.take()]")])]),
     "the background work under way is forgotten": ("stop", [(CLOSE, [("[owner.due.take(), owner.eager.take()]", "[owner.due.take(), None]")])]),
     "the rounds at hand are forgotten": ("stop", [(CLOSE, [("owner.rounds.opens.first().and_then(", "owner.rounds.opens.first().filter(|_| shared.engine == 0).and_then(")])]),
+    "what is parked is forgotten by a stop": (
+        "parked", [(CLOSE, [("at_hand.chain(iter::from_fn(|| owner.parked.take()))", "at_hand.chain(iter::from_fn(|| owner.parked.take()).take(0))")])]),
+    "what is parked is not due": (
+        "parked", [(FLUSH, [("        self.due.is_some() || !self.parked.is_empty()\n", "        self.due.is_some()\n")])]),
+    "nothing is parked": (
+        "parked", [(PARKED, [("take_if(|open| is_awaited && open.left == 0)", "take_if(|open| is_awaited && open.left == usize::MAX)")])]),
+    "a parked bucket does not go on": (
+        "parked", [(FLUSH, [("return !owner.parked.is_empty() && self.go_on(owner, now);", "return false;")])]),
+    "the hand of another due bucket is not shown to readers": (
+        "parked",
+        [(PARKED, [("self.spare.push(hands.add_wide());", "let _ = hands;\n            self.spare.push(crate::sync::Arc::new(crate::inbox::Hand::wide()));")])]),
+    "a bucket that goes on is seen from before": (
+        "parked",
+        [(PARKED, [("        owner.opened = open.began;\n        open.place.expiration = now;\n",
+                    "        owner.opened = open.began;\n        open.place.expiration = Tick::new(now.get() + 9);\n")])]),
     "close without Acquire": (
         "stop",
         [(STACK, [("self.head.swap(closed(), Ordering::AcqRel)", "self.head.swap(closed(), Ordering::Release)")]),

@@ -12,6 +12,7 @@ fn corpus() -> &'static Path {
 #[test]
 fn the_engine_agrees_with_the_oracle_on_the_kept_inputs() {
     replay(corpus(), "engine_ops", engine_model::run);
+    replay(corpus(), "engine_ops", engine_model::run_in_crowds);
 }
 
 #[test]
@@ -22,4 +23,5 @@ fn a_builder_builds_what_works_or_says_why_not_on_the_kept_inputs() {
 #[test]
 fn a_shard_agrees_with_the_oracle_on_the_kept_inputs() {
     replay(corpus(), "shard_clocks", shard_model::run);
+    replay(corpus(), "shard_clocks", shard_model::run_in_crowds);
 }

@@ -6,7 +6,7 @@
 use crate::engine_model::case::{
     At, By, Call, Case, Config, Manner, Op, SHAPES, STORMY, TICKS_NS, Task, Way,
 };
-use crate::engine_model::run;
+use crate::engine_model::{run, run_in_crowds};
 use crate::histories::when;
 use crate::hold::hold;
 use crate::when::When;
@@ -152,7 +152,11 @@ fn jam() -> impl Strategy<Value = [Op; 3]> {
 // === the tests ===
 
 /// Histories that begin with one geometry, and with each tick in its turn.
-fn agree((slots, reach): (u32, u32), (cases, steps): (u64, usize)) {
+fn agree(shape: (u32, u32), sizes: (u64, usize)) {
+    agree_in(shape, sizes, run);
+}
+
+fn agree_in((slots, reach): (u32, u32), (cases, steps): (u64, usize), run: fn(&Case)) {
     let shape = SHAPES.iter().position(|shape| *shape == (slots, reach));
     let shape = shape.expect("a shape of the model") as u8;
     let config = (config(), 0..TICKS_NS.len() as u8);
@@ -223,4 +227,11 @@ fn an_engine_of_two_slots_does_as_the_oracle_says_for_long() {
 #[test]
 fn an_engine_of_twenty_slots_of_which_seven_are_reached_does_as_the_oracle_says_for_long() {
     agree((20, 7), LONG);
+}
+
+#[test]
+fn engines_where_few_timers_are_a_crowd_do_as_the_oracle_says() {
+    for shape in [(2, 2), (3, 2), (20, 7), (64, 32)] {
+        agree_in(shape, MANY, run_in_crowds);
+    }
 }

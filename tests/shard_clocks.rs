@@ -4,7 +4,7 @@
 
 use crate::histories::when;
 use crate::hold::hold;
-use crate::shard_model::{Case, Op, SHAPES, run};
+use crate::shard_model::{Case, Op, SHAPES, run, run_in_crowds};
 use crate::when::When;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const CASES: u64 = 200;
 const STEPS: usize = 80;
 
-fn op() -> impl Strategy<Value = Op> {
+fn op(bounded: f64) -> impl Strategy<Value = Op> {
     let turn_at =
         prop_oneof![1 => (0..9_u16).prop_map(When::Ago), 6 => (0..60_u16).prop_map(When::Ahead)];
     let (producer, pick, skew) = (any::<bool>(), any::<u16>(), any::<i8>());
@@ -26,19 +26,28 @@ fn op() -> impl Strategy<Value = Op> {
         ),
         1 => (any::<bool>(), any::<u16>())
             .prop_map(|(producer, pick)| Op::Detach { producer, pick }),
-        6 => (turn_at, prop::option::weighted(0.2, 0..4_u8))
+        6 => (turn_at, prop::option::weighted(bounded, 0..4_u8))
             .prop_map(|(now, at_most)| Op::Turn { now, at_most }),
     ]
 }
 
-#[test]
-fn a_shard_loses_nothing_and_fires_in_order_whatever_its_users_clocks_show() {
+fn agree(bounded: f64, run: fn(&Case)) {
     let start = prop_oneof![
         2 => Just(When::Absolute(0)),
         2 => any::<u64>().prop_map(|count| When::Absolute(count >> 12)),
         1 => (1..200_u8).prop_map(When::End),
     ];
-    let case = (0..SHAPES.len() as u8, start, vec(op(), 1..STEPS));
+    let case = (0..SHAPES.len() as u8, start, vec(op(bounded), 1..STEPS));
     let case = case.prop_map(|(shape, start, ops)| Case { shape, start, ops });
     hold("a shard", CASES, case, run);
+}
+
+#[test]
+fn a_shard_loses_nothing_and_fires_in_order_whatever_its_users_clocks_show() {
+    agree(0.2, run);
+}
+
+#[test]
+fn a_shard_loses_nothing_where_each_bucket_is_a_crowd_whatever_its_users_clocks_show() {
+    agree(0.7, run_in_crowds);
 }

@@ -58,6 +58,7 @@ mod background;
 mod backoff;
 mod citizens;
 mod corpus;
+mod crowds;
 mod dispatch_tokio;
 mod engine_oracle;
 mod errors;

@@ -46,7 +46,7 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("fire_owned", [194, 151], 0),
     ("fire_reschedule", [501, 457], 0),
     ("cascade", [142, 142], 0),
-    ("idle_turn", [870, 945], 0),
+    ("idle_turn", [904, 970], 0),
 ];
 
 /// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.

@@ -34,7 +34,16 @@ const PATIENCE: usize = 5000;
 
 /// Runs a history, then (mostly) time until nothing fires any more, and the engine's end.
 pub(crate) fn run(case: &Case) {
-    let mut pair = Pair::new(case);
+    run_in_shares(case, None);
+}
+
+/// The same, where each bucket that a turn does not finish is a crowd.
+pub(crate) fn run_in_crowds(case: &Case) {
+    run_in_shares(case, Some(0));
+}
+
+fn run_in_shares(case: &Case, share: Option<usize>) {
+    let mut pair = Pair::new(case, share);
     for op in &case.ops {
         pair.step(op);
         pair.compare();
@@ -62,11 +71,11 @@ struct Pair {
 // === impl Pair ===
 
 impl Pair {
-    fn new(case: &Case) -> Pair {
+    fn new(case: &Case, share: Option<usize>) -> Pair {
         let (clock, log) = (ManualClock::new(), Arc::new(Log::default()));
         set(&clock, case.start, case.config);
-        let stage = Stage::new(case.config, &clock, &log);
-        let oracle = Oracle::new(case.config, stage.zero);
+        let stage = Stage::new(case.config, share, &clock, &log);
+        let oracle = Oracle::new(case.config, share.is_some(), stage.zero);
         let crew = Crew::new(case.helpers());
         let at_rest = vec![true; case.config.shards()];
         Pair { stage, oracle, crew, log, has_stormed: false, at_rest }
@@ -280,7 +289,7 @@ impl Pair {
         if let Some(at) = clock {
             set(&new_clock, at, config);
         }
-        let next = Stage::new(config, &new_clock, &self.log);
+        let next = Stage::new(config, self.stage.share, &new_clock, &self.log);
         next.handles().append(&mut self.stage.handles());
         let before = std::mem::replace(&mut self.stage, next);
         let kept = (keeps && stops).then(|| before.clone());

@@ -21,6 +21,8 @@ pub(crate) struct Stage {
     pub(crate) zero: Instant,
     pub(crate) geometry: Geometry,
     pub(crate) config: Config,
+    /// The size of a share, unless it is the usual one.
+    pub(crate) share: Option<usize>,
     pub(crate) log: Arc<Log>,
     /// Every handle that was not used up, also those of engines before this one.
     handles: Mutex<Vec<Held>>,
@@ -40,13 +42,22 @@ struct Injected;
 // === impl Stage ===
 
 impl Stage {
-    pub(crate) fn new(config: Config, clock: &ManualClock, log: &Arc<Log>) -> Arc<Stage> {
+    pub(crate) fn new(
+        config: Config,
+        share: Option<usize>,
+        clock: &ManualClock,
+        log: &Arc<Log>,
+    ) -> Arc<Stage> {
         let (slots, reach) = config.shape();
         Arc::new_cyclic(|stage: &Weak<Stage>| {
             let builder = Builder::new().slots(slots).reach(reach).shards(config.shards());
             let builder = builder.tick(Duration::from_nanos(config.tick_ns())).manual_clock(clock);
             let builder = match config.max_pending() {
                 Some(max) => builder.max_pending(max),
+                None => builder,
+            };
+            let builder = match share {
+                Some(share) => builder.share(share),
                 None => builder,
             };
             let hooks_log = log.clone();
@@ -64,6 +75,7 @@ impl Stage {
                 clock: clock.clone(),
                 geometry: Geometry::new(slots, reach).expect("the shapes are valid"),
                 config,
+                share,
                 log: log.clone(),
                 handles: Mutex::default(),
                 manner: Mutex::new(Manner::TakesAll),

@@ -7,4 +7,7 @@ mod engine_model;
 #[path = "../when.rs"]
 mod when;
 
-libfuzzer_sys::fuzz_target!(|case: engine_model::case::Case| engine_model::run(&case));
+libfuzzer_sys::fuzz_target!(|case: engine_model::case::Case| {
+    engine_model::run(&case);
+    engine_model::run_in_crowds(&case);
+});

@@ -7,4 +7,7 @@ mod shard_model;
 #[path = "../when.rs"]
 mod when;
 
-libfuzzer_sys::fuzz_target!(|case: shard_model::Case| shard_model::run(&case));
+libfuzzer_sys::fuzz_target!(|case: shard_model::Case| {
+    shard_model::run(&case);
+    shard_model::run_in_crowds(&case);
+});

@@ -20,6 +20,7 @@ mod hold;
 mod keyed;
 mod latch;
 mod lead;
+mod parked;
 mod published;
 mod queue;
 mod release;

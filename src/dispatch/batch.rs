@@ -11,6 +11,14 @@ use super::{Line, Sample, Stopwatch, Task};
 /// scheduled for a time in the past comes anywhere between the place of its deadline and the place
 /// of the time at which it was scheduled.)
 ///
+/// From batch to batch, a shard keeps the order of ticks too, unless there is a *crowd*: more than
+/// 4,096 timers that are due at one tick, or more than 16,384 in a coarse bucket that is due and
+/// still has to be filed more exactly. If something else becomes due while a crowd fires, it goes
+/// before the rest of the crowd, which fires in no particular order then. (Timers that were
+/// cancelled count, as long as they have their place in the bucket.)
+/// [`Engine::turn`](crate::Engine::turn) and [`Engine::advance`](crate::Engine::advance) go through
+/// a crowd to its end, in order.
+///
 /// A batch is an iterator over payloads. When a handler returns, the payloads that are left in the
 /// batch are dropped. When it *panics*, they are handed over again, without the payload it panicked
 /// on.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::dispatch::{SlowRule, SlowTask};
+use crate::memory::SHARE;
 use crate::reaper::{Observation, TaskPanic};
 use crate::sync::Arc;
 use crate::time::{Clock, Geometry, MAX_SHARDS, ManualClock};
@@ -48,6 +49,7 @@ pub struct Builder {
     pub(super) precise: Option<f64>,
     pub(super) takeover: Option<Duration>,
     pub(super) spares: usize,
+    pub(super) share: usize,
     /// Without a name, the engine is named as its threads are.
     name: Option<Arc<str>>,
     observation: Observation,
@@ -100,6 +102,7 @@ impl Builder {
             precise: None,
             takeover: Some(TAKEOVER),
             spares: SPARES,
+            share: SHARE,
             name: None,
             observation: Observation::of(""),
         }

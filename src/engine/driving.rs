@@ -99,7 +99,9 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// As [`turn`](Engine::turn), but fires at most `max_fired` timers, which bounds the time that
-    /// the thread spends here. The next turn fires the rest.
+    /// the thread spends here. The next turn fires the rest. If more than 4,096 timers are due at
+    /// one tick, what has become due meanwhile goes before the rest of them: see
+    /// [`Batch`](crate::Batch).
     ///
     /// ```
     /// # use std::time::Duration;

@@ -27,4 +27,4 @@ pub(crate) use free_list::{FreeList, MAGAZINE};
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use shared::alone;
 pub(crate) use shared::release_one;
-pub use shared::{Memory, Shared};
+pub use shared::{Memory, SHARE, Shared};

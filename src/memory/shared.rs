@@ -22,6 +22,10 @@ const LIVING_PER_SEAT: u64 = 4;
 /// The most magazines of free memory in the depot, per shard.
 const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
 
+/// Entries that a turn of the engine's threads goes through, and that a crowded bucket has at a
+/// time while others are due.
+pub const SHARE: usize = 1024;
+
 /// The part of an engine that all its shards and threads share.
 pub struct Shared<T> {
     /// The engine's number.
@@ -36,6 +40,8 @@ pub struct Shared<T> {
     /// last.
     pub(super) few: u64,
     has_few: AtomicBool,
+    /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
+    pub(crate) share: usize,
     /// The most timers that may be pending; and how many are, if there is a limit.
     max_pending: Option<u64>,
     pending: Arc<CachePadded<AtomicU64>>,
@@ -80,6 +86,7 @@ impl<T> Shared<T> {
             balance: Balance::new(shards),
             few: 0,
             has_few: AtomicBool::new(false),
+            share: if IS_CHECKED { 1 } else { SHARE },
             max_pending,
             pending: Arc::default(),
         }
@@ -89,6 +96,13 @@ impl<T> Shared<T> {
     pub fn with_few(mut self, few: u64) -> Shared<T> {
         self.few = few;
         self.has_few = AtomicBool::new(few > 0);
+        self
+    }
+
+    /// Sets the size of a share, for tests in which few timers are a crowd; with zero, each bucket
+    /// that a turn does not finish is one.
+    pub fn with_share(mut self, share: usize) -> Shared<T> {
+        self.share = share;
         self
     }
 

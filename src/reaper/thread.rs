@@ -14,7 +14,7 @@ use std::mem;
 use std::time::Duration;
 
 use crate::dispatch::InHand;
-use crate::memory::Count;
+use crate::memory::{Count, SHARE};
 use crate::os;
 use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
@@ -26,9 +26,6 @@ use super::{Group, Reaper, Report, Spin};
 /// some ten microseconds.
 const LEAST_PATIENCE_NS: u64 = 50_000;
 const MOST_PATIENCE_NS: u64 = 1_000_000;
-
-/// How many timers the leader of several shards fires in one turn.
-const TURN: usize = 4096;
 
 /// A group, as one of the engine's threads reaches it.
 pub trait Serve {
@@ -188,7 +185,7 @@ impl<S: Serve> Server<'_, S> {
         group.begin(index, this.number());
         let report = this.run(index, &mut role, |reaper, in_hand| {
             begin(reaper);
-            turns(reaper, in_hand, woken, leads, group.shards())
+            turns(reaper, in_hand, woken, leads)
         });
         let ended = report.filter(|report| !report.taken_over);
         if let Some(report) = ended {
@@ -264,22 +261,20 @@ impl<S: Serve> Server<'_, S> {
     }
 }
 
-/// Runs a turn in a group of so many shards. A thread that does not lead runs further ones while
-/// the shard has more to do at once; one that leads has to look after the other shards.
+/// Runs a turn. A thread that does not lead runs further ones while the shard has more to do at
+/// once; one that leads has to look after the other shards.
 fn turns<T>(
     reaper: &Reaper<'_, T>,
     in_hand: &mut InHand<T>,
     woken: u64,
     leads: bool,
-    shards: usize,
 ) -> Option<Report> {
-    let at_most = if leads && shards > 1 { TURN } else { usize::MAX };
     let now = || reaper.scale.floor(reaper.clock.now_ns());
     let owner = reaper.lock();
     owner.count(Count::WokeUp, woken);
-    let mut report = reaper.turn_of(owner, in_hand, now(), at_most)?;
+    let mut report = reaper.turn_of(owner, in_hand, now(), SHARE)?;
     while !leads && report.busy && !report.taken_over && !reaper.is_stopping() {
-        report = reaper.turn(in_hand, now(), at_most)?;
+        report = reaper.turn_of(reaper.lock(), in_hand, now(), SHARE)?;
     }
     Some(report)
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! begin(now)        the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
+//! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand
 //! run_background    a chunk of an eager cascade or of a sweep; only a share if buckets are due
@@ -82,11 +83,25 @@ impl<'a, T> Reaper<'a, T> {
     /// turn ends. The exception is a bucket of the present that is still to be opened, which
     /// happens once in a turn.
     pub fn turn(&self, in_hand: &mut InHand<T>, now: Tick, max_fired: usize) -> Option<Report> {
-        self.turn_of(self.lock(), in_hand, now, max_fired)
+        let mut owner = self.lock();
+        owner.bound_looks(usize::MAX);
+        self.turn_within(owner, in_hand, now, max_fired)
     }
 
-    /// As [`Reaper::turn`], for a caller that holds the shard's lock.
-    pub(super) fn turn_of(
+    /// As [`Reaper::turn`], for a caller that holds the shard's lock; and the turn goes through at
+    /// most as many entries, whether they fire or not.
+    pub fn turn_of(
+        &self,
+        mut owner: MutexGuard<'a, Owner<T>>,
+        in_hand: &mut InHand<T>,
+        now: Tick,
+        at_most: usize,
+    ) -> Option<Report> {
+        owner.bound_looks(at_most);
+        self.turn_within(owner, in_hand, now, at_most)
+    }
+
+    fn turn_within(
         &self,
         owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
@@ -131,6 +146,9 @@ impl<'a, T> Reaper<'a, T> {
             (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
         }
         self.shard.read_notices(&mut owner);
+        if self.shard.is_open(&owner) {
+            self.shard.let_pass(&mut owner, now);
+        }
         let mut opened = None;
         while fired + owner.batch().len() < max_fired {
             if !self.shard.is_open(&owner) && !self.shard.open_due(&mut owner, now) {
@@ -140,6 +158,9 @@ impl<'a, T> Reaper<'a, T> {
                 opened = owner.opened();
             }
             self.shard.flush(&mut owner, self.shared, BATCH.min(max_fired - fired));
+            if owner.has_looked_enough() {
+                break;
+            }
             if owner.batch().len() >= BATCH {
                 (owner, fired) = self.hand_over(owner, in_hand, opened, fired)?;
             }
@@ -207,6 +228,7 @@ impl<'a, T> Reaper<'a, T> {
         due: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         let is_alone = due == 1
+            && !owner.has_open()
             && owner.next_opening() == Tick::NEVER
             && self.part.as_ref().is_some_and(Part::is_alone);
         in_hand.fill(owner.batch(), opened);

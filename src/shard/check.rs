@@ -146,9 +146,10 @@ impl<T> Shard<T> {
 }
 
 impl<T> Owner<T> {
-    /// The entries left in the hands of the due bucket and of the eager cascade.
+    /// The entries left in the hands of the due bucket, of the eager cascade and of what is parked.
     fn in_hand(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + '_ {
-        self.due.iter().chain(&self.eager).flat_map(|open| open.hand.rest())
+        let open = self.due.iter().chain(&self.eager).chain(self.parked.iter());
+        open.flat_map(|open| open.hand.rest())
     }
 }
 

@@ -23,6 +23,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/{stop,dismantle}.rs`, `tests/freed_early.rs`.
 
+use std::iter;
 use std::mem;
 use std::ptr::NonNull;
 
@@ -46,7 +47,8 @@ impl<T> Shard<T> {
         self.wheel.close();
         self.close_notices();
         owner.sweep = None;
-        for open in [owner.due.take(), owner.eager.take()].into_iter().flatten() {
+        let at_hand = [owner.due.take(), owner.eager.take()].into_iter().flatten();
+        for open in at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
             // SAFETY: the owner holds each entry in a hand, by its list bit.
             unsafe { self.settle_all(owner, shared, open, &mut returned) };
         }

@@ -26,22 +26,30 @@ use super::{Bucket, Owner, Shard};
 pub const BATCH: usize = 256;
 
 impl<T> Shard<T> {
-    /// Opens the first bucket or round that is due at `now`: its entries are then in a hand.
-    /// Returns `false` if none is due.
+    /// Opens the first bucket or round that is due at `now`: its entries are then in a hand. Goes
+    /// on with a parked one if it is its turn, or if no other is due. Returns `false` if none is.
     pub fn open_due(&self, owner: &mut Owner<T>, now: Tick) -> bool {
         debug_assert!(owner.due.is_none(), "one bucket at a time");
         debug_assert!(now <= self.clock(), "the clock is stored before a list is taken");
+        if owner.parked.is_its_turn() {
+            return self.go_on(owner, now);
+        }
         let armed = owner.heap.first().filter(|place| place.expiration <= now);
         if owner.has_at_hand() {
             owner.due = owner.take_due_at_hand(armed, now);
         }
         if owner.due.is_none() {
-            let Some(place) = armed else { return false };
+            let Some(place) = armed else {
+                return !owner.parked.is_empty() && self.go_on(owner, now);
+            };
             let bucket = self.wheel.bucket(place).expect("what is on the heap exists");
             owner.cross_off(bucket, place);
             owner.due = Some(Self::open_bucket(owner, bucket, place, Bucket::take_into));
         }
-        owner.opened = owner.due.as_ref().map(|open| open.place.expiration);
+        if let Some(open) = &mut owner.due {
+            owner.opened = Some(open.place.expiration);
+            open.left = owner.parked.first_share(open.place.level);
+        }
         true
     }
 
@@ -57,7 +65,7 @@ impl<T> Shard<T> {
         let hand = owner.spare_hand();
         hand.begin(place_of(place.level, place.slot));
         let at = take(bucket, &hand);
-        Open { place, hand, at }
+        Open { place, hand, at, left: 0, began: None }
     }
 
     /// Whether a due bucket is open and not yet flushed.
@@ -67,16 +75,47 @@ impl<T> Shard<T> {
 
     /// Whether a bucket or round is due at `now`, open or not.
     pub fn is_due(&self, owner: &Owner<T>, now: Tick) -> bool {
-        owner.due.is_some() || owner.next_opening() <= now
+        owner.has_open() || owner.next_opening() <= now
     }
 
-    /// Continues with the open bucket until it is flushed or `room` payloads are collected. Returns
-    /// `true` if it is flushed.
+    /// Continues with the open bucket until it is flushed, `room` payloads are collected, or as
+    /// many entries were looked at as the owner may. Returns `true` if it is flushed.
     pub fn flush(&self, owner: &mut Owner<T>, shared: &Shared<T>, room: usize) -> bool {
         let Some(mut open) = owner.due.take() else { return true };
+        let mut looked = 0;
+        while owner.batch.len() < room && looked < owner.looks && !open.at.is_done() {
+            // Each entry adds one payload at most, so the batch need not be looked at for each.
+            let most = (room - owner.batch.len()).min(owner.looks - looked);
+            looked += self.flush_some(owner, shared, &mut open, most);
+        }
+        owner.looks -= looked;
+        open.left = open.left.saturating_sub(looked);
+        if open.began.is_none() {
+            owner.parked.looked_at_others(looked);
+        }
+        let is_done = open.at.is_done();
+        if is_done {
+            owner.put_away(open);
+        } else {
+            owner.due = Some(open);
+        }
+        is_done
+    }
+
+    /// Goes through at most `most` entries of an open bucket. Returns how many there were.
+    #[inline]
+    fn flush_some(
+        &self,
+        owner: &mut Owner<T>,
+        shared: &Shared<T>,
+        open: &mut Open<T>,
+        most: usize,
+    ) -> usize {
         let (hand, mut at, place) = (&*open.hand, open.at, open.place);
-        while owner.batch.len() < room {
+        let mut left = most;
+        while left > 0 {
             let Some(entry) = hand.peek(&at) else { break };
+            left -= 1;
             owner.visited();
             // SAFETY: the owner holds each entry in a hand, by its list bit.
             let this = unsafe { entry.as_ref() };
@@ -105,13 +144,7 @@ impl<T> Shard<T> {
             }
         }
         open.at = at;
-        let is_done = open.at.is_done();
-        if is_done {
-            owner.put_away(open);
-        } else {
-            owner.due = Some(open);
-        }
-        is_done
+        most - left
     }
 
     /// Decides about one entry of an open bucket: unlinks it if vacant, ends its timer in the phase
@@ -221,6 +254,12 @@ impl<T> Shard<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
+    /// Whether a due bucket is open or parked.
+    #[inline]
+    pub fn has_open(&self) -> bool {
+        self.due.is_some() || !self.parked.is_empty()
+    }
+
     /// Adds a fired payload to the batch and, if no handle is left, its entry to the free list.
     ///
     /// # Safety
@@ -285,6 +324,6 @@ impl<T> Owner<T> {
         self.keep_sweep_from(Spot::Round(place));
         let hand = self.rounds.take(place)?;
         let at = hand.open();
-        Some(Open { place, hand, at })
+        Some(Open { place, hand, at, left: 0, began: None })
     }
 }

@@ -4,12 +4,14 @@
 //! *Owner*: the shard's owner fills them; any thread reads them, under a guard.
 //!
 //! *Invariants*: a hand lives as long as the shard and is reused when it is empty. There are two
-//! wide hands, and at most as many narrow ones as rounds were ever at hand at a time. An entry goes
-//! from its bucket into a wide hand, from there perhaps into a narrow one, and never back. So a
-//! reader that visits them in this order meets every entry that stays pending and is not re-filed.
+//! wide hands and one for each bucket that was ever parked at a time, and at most as many narrow
+//! ones as rounds were ever at hand at a time. An entry goes from its bucket into a wide hand, from
+//! there perhaps into a narrow one, and never back. So a reader that visits them in this order
+//! meets every entry that stays pending and is not re-filed.
 //!
 //! *Orderings*: BUCKET-READ.
 
+use std::iter;
 use std::ptr;
 
 use crate::entry::Entry;
@@ -18,10 +20,15 @@ use crate::sync::{Arc, AtomicPtr, Ordering};
 
 /// All hands of a shard.
 pub(super) struct Hands<T> {
-    /// For the entries of a bucket: one is due, one is cascaded eagerly.
-    wide: [Arc<Hand<Entry<T>>>; 2],
-    /// For the rounds at hand: a list that only grows.
-    narrow: AtomicPtr<Link<T>>,
+    /// For the entries of a bucket: one is due, one is cascaded eagerly, the others are parked.
+    wide: List<T>,
+    /// For the rounds at hand.
+    narrow: List<T>,
+}
+
+/// A list that only grows.
+struct List<T> {
+    first: AtomicPtr<Link<T>>,
 }
 
 struct Link<T> {
@@ -31,59 +38,66 @@ struct Link<T> {
 
 // SAFETY: links are published once, never change afterwards, and live as long as the list; the
 // hands are lists of entries, which may be sent and shared where payloads may be sent.
-unsafe impl<T: Send> Send for Hands<T> {}
+unsafe impl<T: Send> Send for List<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Hands<T> {}
+unsafe impl<T: Send> Sync for List<T> {}
 
 // === impl Hands ===
 
 impl<T> Hands<T> {
-    /// The two wide hands.
     pub(super) fn new() -> Hands<T> {
-        Hands {
-            wide: [Arc::new(Hand::wide()), Arc::new(Hand::wide())],
-            narrow: AtomicPtr::new(ptr::null_mut()),
-        }
+        Hands { wide: List::new(), narrow: List::new() }
     }
 
-    /// The two wide hands, for the owner.
-    pub(super) fn wide(&self) -> [Arc<Hand<Entry<T>>>; 2] {
-        self.wide.clone()
+    /// Owner only: makes another wide hand.
+    pub(super) fn add_wide(&self) -> Arc<Hand<Entry<T>>> {
+        self.wide.add(Arc::new(Hand::wide()))
     }
 
     /// Owner only: makes another narrow hand.
     pub(super) fn add(&self) -> Arc<Hand<Entry<T>>> {
-        let hand: Arc<Hand<Entry<T>>> = Arc::new(Hand::narrow());
-        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
-        // Acquire in `iter`: publishes the hand.
-        let next = self.narrow.load(Ordering::Relaxed);
-        let link = Box::into_raw(Box::new(Link { hand: hand.clone(), next }));
-        self.narrow.store(link, Ordering::Release);
-        hand
+        self.narrow.add(Arc::new(Hand::narrow()))
     }
 
     /// The wide hands, then the narrow ones, whose list is read after the wide ones were visited.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
-        let mut wide = self.wide.iter();
-        let mut narrow = None;
-        std::iter::from_fn(move || {
-            if let Some(hand) = wide.next() {
-                return Some(&**hand);
-            }
-            // ORDER(BUCKET-READ): Acquire - pairs with the Release in `add`.
-            let link = narrow.unwrap_or_else(|| self.narrow.load(Ordering::Acquire));
+        self.wide.iter().chain(iter::once_with(|| self.narrow.iter()).flatten())
+    }
+}
+
+// === impl List ===
+
+impl<T> List<T> {
+    fn new() -> List<T> {
+        List { first: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    fn add(&self, hand: Arc<Hand<Entry<T>>>) -> Arc<Hand<Entry<T>>> {
+        // ORDER(BUCKET-READ): Relaxed - one writer, which is the caller. Release - pairs with the
+        // Acquire in `iter`: publishes the hand. A reader that finds a bucket empty, because it was
+        // taken into a hand, finds that hand.
+        let next = self.first.load(Ordering::Relaxed);
+        let link = Box::into_raw(Box::new(Link { hand: hand.clone(), next }));
+        self.first.store(link, Ordering::Release);
+        hand
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Hand<Entry<T>>> {
+        // ORDER(BUCKET-READ): Acquire - pairs with the Release in `add`.
+        let mut link = self.first.load(Ordering::Acquire);
+        iter::from_fn(move || {
             // SAFETY: a published link is never freed or changed while the list lives.
             let this = unsafe { link.as_ref() }?;
-            narrow = Some(this.next);
+            link = this.next;
             Some(&*this.hand)
         })
     }
 }
 
-impl<T> Drop for Hands<T> {
+impl<T> Drop for List<T> {
     fn drop(&mut self) {
         // ORDER: Relaxed - no other thread is left.
-        let mut link = self.narrow.load(Ordering::Relaxed);
+        let mut link = self.first.load(Ordering::Relaxed);
         while !link.is_null() {
             // SAFETY: every link came from a box, and the list is going.
             let this = unsafe { Box::from_raw(link) };

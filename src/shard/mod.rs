@@ -6,7 +6,8 @@
 //!
 //! *Invariant* (coverage): every filed entry lies in a bucket for which a notice or an item of
 //! the armed heap exists that is not later than the entry's deadline, or whose own producer has not
-//! returned yet; or it is at hand, where the owner looks before it looks at the armed heap.
+//! returned yet; or it is at hand, where the owner looks before it looks at the armed heap; or it
+//! is parked, where the owner looks after a share of what the armed heap has.
 //!
 //! *Orderings*: BUCKET-ARM. The owner stores the shard's clock, not before the expiration of any
 //! bucket that it is about to flush, then swaps the lists out. A producer pushes, then looks
@@ -25,6 +26,7 @@ mod flush;
 mod hands;
 mod notice;
 mod owner;
+mod parked;
 mod rounds;
 mod scan;
 mod sweep;

@@ -14,6 +14,7 @@ use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
 use super::hands::Hands;
+use super::parked::Parked;
 use super::rounds::Rounds;
 use super::sweep::{Spot, Sweep};
 use super::{ArmedHeap, Bucket, Notice, Shard};
@@ -25,10 +26,14 @@ pub struct Owner<T> {
     pub(super) due: Option<Open<T>>,
     /// The bucket or round that is being cascaded eagerly.
     pub(super) eager: Option<Open<T>>,
-    /// Empty wide hands; there are two in all.
-    spare: Vec<Arc<Hand<Entry<T>>>>,
+    /// Due buckets that were opened, and let others pass.
+    pub(super) parked: Parked<T>,
+    /// Empty wide hands.
+    pub(super) spare: Vec<Arc<Hand<Entry<T>>>>,
     /// Entries that were found in buckets and belong to other rounds.
     pub(super) rounds: Rounds<T>,
+    /// Entries that the turn under way may still look at.
+    pub(super) looks: usize,
     /// The expiration of the bucket or round that was opened last.
     pub(super) opened: Option<Tick>,
     /// Per level: the last bucket that was cascaded eagerly.
@@ -54,6 +59,10 @@ pub(super) struct Open<T> {
     pub(super) place: Place,
     pub(super) hand: Arc<Hand<Entry<T>>>,
     pub(super) at: At,
+    /// Entries that are looked at before others may pass it, once it is due.
+    pub(super) left: usize,
+    /// When it was due to open, if it was parked since: its place counts as opened later then.
+    pub(super) began: Option<Tick>,
 }
 
 // === impl Owner ===
@@ -64,8 +73,10 @@ impl<T> Owner<T> {
             heap: ArmedHeap::default(),
             due: None,
             eager: None,
-            spare: hands.wide().into(),
+            parked: Parked::new(shared.share),
+            spare: vec![hands.add_wide(), hands.add_wide()],
             rounds: Rounds::new(),
+            looks: usize::MAX,
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             sweep: None,
@@ -85,6 +96,18 @@ impl<T> Owner<T> {
         &mut self.batch
     }
 
+    /// Sets how many entries the next turn may look at; `usize::MAX`: no bound.
+    #[inline]
+    pub fn bound_looks(&mut self, looks: usize) {
+        self.looks = looks;
+    }
+
+    /// Whether the turn under way has looked at as many entries as it may.
+    #[inline]
+    pub fn has_looked_enough(&self) -> bool {
+        self.looks == 0
+    }
+
     /// Whether the shard was closed: it has no more turns.
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -96,8 +119,8 @@ impl<T> Owner<T> {
         self.opened
     }
 
-    /// When the first armed bucket or round at hand opens; [`Tick::NEVER`] if there is none. (The
-    /// due one that is open already does not count.)
+    /// When the first armed bucket or round at hand opens; [`Tick::NEVER`] if there is none. (Those
+    /// that are open already, or parked, do not count.)
     #[inline]
     pub fn next_opening(&self) -> Tick {
         let armed = self.heap.first().map_or(Tick::NEVER, |place| place.expiration);
@@ -146,10 +169,11 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Takes an empty wide hand. Two are enough: one is due, one is cascaded eagerly.
+    /// Takes an empty wide hand. Beside those that are parked, two are enough: one is due, one is
+    /// cascaded eagerly.
     #[inline]
     pub(super) fn spare_hand(&mut self) -> Arc<Hand<Entry<T>>> {
-        self.spare.pop().expect("no more than two buckets are open")
+        self.spare.pop().expect("no more than two buckets are open and not parked")
     }
 
     /// Takes back the hand of a bucket or round that is finished.

@@ -210,6 +210,13 @@ fn all_fire_beside_a_task_that_is_stuck() {
 }
 
 #[test]
+fn all_fire_that_are_due_at_once_and_the_probes_beside_them() {
+    check("burst", "1", |record| {
+        count(record, "fired") == n(record) && count(record, "probes") > 0
+    });
+}
+
+#[test]
 fn wheels_fire_all() {
     check("wheel", "1", |record| count(record, "fired") == n(record));
 }

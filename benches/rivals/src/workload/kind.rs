@@ -25,6 +25,7 @@ pub(crate) enum Workload {
     Precise,
     Stall,
     Stuck,
+    Burst,
     Wheel,
     PurgatoryShort,
     PurgatoryLong,
@@ -79,7 +80,7 @@ impl Kind {
 
 impl Workload {
     /// All there are, in the order in which they are listed.
-    pub(crate) const ALL: [Workload; 19] = [
+    pub(crate) const ALL: [Workload; 20] = [
         Workload::CancelHeavy,
         Workload::Handoff,
         Workload::Reset,
@@ -96,6 +97,7 @@ impl Workload {
         Workload::Precise,
         Workload::Stall,
         Workload::Stuck,
+        Workload::Burst,
         Workload::Wheel,
         Workload::PurgatoryShort,
         Workload::PurgatoryLong,
@@ -120,6 +122,7 @@ impl Workload {
             Workload::Precise => "precise",
             Workload::Stall => "stall",
             Workload::Stuck => "stuck",
+            Workload::Burst => "burst",
             Workload::Wheel => "wheel",
             Workload::PurgatoryShort => "purgatory-short",
             Workload::PurgatoryLong => "purgatory-long",
@@ -157,6 +160,9 @@ impl Workload {
             Workload::Stall => "4,000,000 timers in one bucket come down; how long is a call?",
             Workload::Stuck => {
                 "1,000 timers per second; on each thread, one task a second takes 500 ms"
+            }
+            Workload::Burst => {
+                "1,000,000 timers are due at once; how late is what is due meanwhile?"
             }
             Workload::Wheel => "a wheel for one thread, in simulated time",
             Workload::PurgatoryShort => {
@@ -243,20 +249,12 @@ impl Workload {
                 ("per s", "per_s"),
                 ("late rounds", "late_rounds"),
             ],
-            Workload::FireAll | Workload::Clustered | Workload::Single | Workload::Stuck => &[
-                ("p50 us", "late_us.p50"),
-                ("p99 us", "late_us.p99"),
-                ("p99.9 us", "late_us.p999"),
-                ("max us", "late_us.max"),
-                ("early", "early"),
-            ],
-            Workload::Precise => &[
-                ("cores", "cores"),
-                ("p50 us", "late_us.p50"),
-                ("p99 us", "late_us.p99"),
-                ("p99.9 us", "late_us.p999"),
-                ("early", "early"),
-            ],
+            Workload::FireAll
+            | Workload::Clustered
+            | Workload::Single
+            | Workload::Stuck
+            | Workload::Burst
+            | Workload::Precise => self.headlines_of_lateness(),
             Workload::Scale => &[("bytes/timer", "bytes_per_timer"), ("fill ns", "fill_ns")],
             Workload::Steady => &[("others' cpu ns", "others_cpu_ns_per_op"), ("per s", "per_s")],
             Workload::Idle => &[
@@ -290,6 +288,33 @@ impl Workload {
                 ("max us", "late_us.max"),
                 ("peak MB", "peak_mb"),
                 ("cores", "cores"),
+            ],
+        }
+    }
+
+    /// The same where what counts is how late timers are.
+    fn headlines_of_lateness(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Workload::Burst => &[
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("max us", "late_us.max"),
+                ("all fired ms", "all_fired_ms"),
+                ("probes", "probes"),
+            ],
+            Workload::Precise => &[
+                ("cores", "cores"),
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("p99.9 us", "late_us.p999"),
+                ("early", "early"),
+            ],
+            _ => &[
+                ("p50 us", "late_us.p50"),
+                ("p99 us", "late_us.p99"),
+                ("p99.9 us", "late_us.p999"),
+                ("max us", "late_us.max"),
+                ("early", "early"),
             ],
         }
     }

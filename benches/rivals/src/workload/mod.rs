@@ -1,5 +1,6 @@
 //! The workloads, each written once for all contenders.
 
+mod burst;
 mod cancel_heavy;
 mod churn;
 mod drained;
@@ -50,6 +51,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Record, BenchError> {
         Workload::Precise => precise::run::<C>(plan),
         Workload::Stall => stall::run::<C>(plan),
         Workload::Stuck => stuck::run::<C>(plan),
+        Workload::Burst => burst::run::<C>(plan),
         Workload::Wheel | Workload::PurgatoryShort | Workload::PurgatoryLong => {
             Err(plan.wrong(Kind::Engine.limit()))
         }
