@@ -128,6 +128,4 @@ impl<'a> Serve for Server<'a> {
     fn find_leader(&self) -> bool {
         false
     }
-
-    fn came_back(&self) {}
 }

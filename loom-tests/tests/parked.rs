@@ -34,17 +34,18 @@ fn pass(world: &World) {
 }
 
 #[test]
-fn what_is_parked_is_passed_and_fires() {
+fn what_is_parked_is_passed_and_fires_with_its_handle_or_without() {
     check(3, || {
-        let (world, mut hand, [second, other]) = crowded();
+        let (world, mut hand, timers) = crowded();
+        let [second, other] = [timers[0].id(), timers[1].id()];
+        let holder = thread::spawn(move || timers.into_iter().for_each(|timer| hand.detach(timer)));
         let report = world.turn_at_most(2, 1).unwrap();
-        assert!(has_run(other.id()) && !has_run(second.id()), "it was passed");
+        assert!(has_run(other) && !has_run(second), "it was passed");
         assert!(report.busy, "what is parked is due");
-        world.check(2);
         world.turn_at_most(2, 1);
-        assert!(has_run(second.id()));
+        assert!(has_run(second));
+        holder.join().unwrap();
         world.check(2);
-        [second, other].into_iter().for_each(|timer| hand.detach(timer));
     });
 }
 

@@ -70,9 +70,8 @@ pub(super) struct State {
     made: usize,
     /// Threads that wait for a duty.
     idle: usize,
-    /// Threads that serve a group, and how many of them are stuck: they have lost their shard.
-    pub(super) serving: isize,
-    pub(super) stuck: isize,
+    /// Threads that serve a group, also those that are stuck: they have lost their shard.
+    pub(super) serving: usize,
     /// Duties that were given, and that no thread has taken yet.
     duties: VecDeque<Duty>,
     /// A thread watches, or is to.
@@ -150,7 +149,8 @@ impl Crew {
 
     /// Whether another thread may serve beside those that do.
     pub(super) fn has_room(&self, state: &State) -> bool {
-        state.serving - state.stuck < self.settings.reapers as isize
+        let stuck: usize = self.groups.iter().map(|home| home.group.stuck()).sum();
+        state.serving < self.settings.reapers + stuck
     }
 
     /// Whether the engine stops.

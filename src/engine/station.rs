@@ -81,11 +81,7 @@ impl<'a, T: Send + 'static> Serve for Station<'a, T> {
         let mut state = self.crew.lock();
         let is_found = self.crew.has_room(&state)
             && self.engine.give(self.crew, &mut state, Duty::Lead(self.group));
-        state.serving += isize::from(is_found);
+        state.serving += usize::from(is_found);
         is_found
-    }
-
-    fn came_back(&self) {
-        self.crew.lock().stuck -= 1;
     }
 }

@@ -27,7 +27,6 @@ impl<T: Send + 'static> Core<T> {
         let mut state = crew.lock();
         state.has_watcher = false;
         state.serving += 1;
-        state.stuck += 1;
         self.ensure_watcher(crew, &mut state);
         drop(state);
         self.serve(crew, number, group, begin);

@@ -33,8 +33,15 @@ const SERVED: u64 = u64::MAX;
 
 const _: () = assert!(Tick::NEVER.get() < SERVED, "every time comes before the mark");
 
-/// An estimate of how long turns take loses an eighth with each shorter turn.
-const DECAY: u64 = 8;
+/// An estimate of how long turns take loses so much with each shorter turn: a turn of half a second
+/// is remembered for some 400 turns.
+const DECAY: u64 = 64;
+
+/// How long turns may take while a thread of the group is stuck.
+const STUCK_NS: u64 = 5_000_000;
+
+/// More threads than an engine has.
+const MOST_STUCK: usize = usize::MAX / 2;
 
 /// Shards that share a doorbell.
 #[derive(Debug)]
@@ -44,6 +51,8 @@ pub struct Group {
     /// When each shard needs its next turn, or [`SERVED`].
     next: Box<[AtomicU64]>,
     turns: Box<[Turns]>,
+    /// Threads that have lost a shard of the group, and have not come back.
+    stuck: Hint,
 }
 
 /// What is known of the turns of one shard.
@@ -68,15 +77,16 @@ pub struct Part<'a> {
 // === impl Group ===
 
 impl Group {
-    /// A group of so many shards, which all have this doorbell. Each of them needs a turn to begin
-    /// with.
+    /// A group of so many shards, which all have this doorbell. None needs a turn before it asks
+    /// for one.
     pub fn new(doorbell: Arc<Doorbell>, shards: usize) -> Group {
         let turns = |_| Turns { takes_ns: Counter::new(0), server: Hint::new(0) };
         Group {
             doorbell,
             lead: Lead::new(),
-            next: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            next: (0..shards).map(|_| AtomicU64::new(Tick::NEVER.get())).collect(),
             turns: (0..shards).map(turns).collect(),
+            stuck: Hint::new(0),
         }
     }
 
@@ -159,6 +169,25 @@ impl Group {
         debug_assert!(!is_hook, "a group has threads");
     }
 
+    /// A shard was taken over from a thread that is stuck.
+    pub(super) fn begin_stuck(&self) {
+        // ORDER: Relaxed - a number that says how much care to take.
+        self.stuck.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A thread that was stuck is back.
+    pub(super) fn end_stuck(&self) {
+        // ORDER: Relaxed - as in `begin_stuck`, which may come after this.
+        self.stuck.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many threads are stuck.
+    pub fn stuck(&self) -> usize {
+        // ORDER: Relaxed - as in `begin_stuck`.
+        let stuck = self.stuck.load(Ordering::Relaxed);
+        if stuck > MOST_STUCK { 0 } else { stuck }
+    }
+
     /// Notes that a turn of shard `index` has taken so long.
     #[inline]
     pub(super) fn took(&self, index: usize, ns: u64) {
@@ -168,12 +197,14 @@ impl Group {
         takes_ns.store(ns.max(before_ns - before_ns / DECAY), Ordering::Relaxed);
     }
 
-    /// How long a turn of shard `index` may take, if that is longer than `patience_ns`.
+    /// How long a turn of shard `index` may take, if that is longer than `patience_ns`. While a
+    /// thread is stuck, any turn may.
     #[inline]
     pub(super) fn takes_long(&self, index: usize, patience_ns: u64) -> Option<u64> {
         // ORDER: Relaxed - as in `took`.
         let takes_ns = self.turns[index].takes_ns.load(Ordering::Relaxed);
-        (takes_ns > patience_ns).then_some(takes_ns)
+        let least_ns = if self.stuck() > 0 { STUCK_NS } else { 0 };
+        Some(takes_ns.max(least_ns)).filter(|&takes_ns| takes_ns > patience_ns)
     }
 }
 

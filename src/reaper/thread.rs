@@ -65,9 +65,6 @@ pub trait Serve {
     /// Makes another thread lead. The caller has given the lead up. `false`: there is no thread to
     /// spare.
     fn find_leader(&self) -> bool;
-
-    /// The thread has come back from a task that kept it so long that it lost a shard.
-    fn came_back(&self);
 }
 
 /// What a thread begins with.
@@ -109,6 +106,11 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
     }
     let mut server = Server { this, leads, is_replaced: false, woken: 0 };
     if let Begin::Succeed { index, role, .. } = begin {
+        this.group().begin_stuck();
+        if server.leads && this.group().shards() > 1 {
+            // The rest of the batch may have the same kind of task.
+            server.pass_lead_on();
+        }
         // What was in hand is handed over whatever happens meanwhile.
         server.turn(index, role, |reaper| reaper.succeed());
     }
@@ -197,7 +199,7 @@ impl<S: Serve> Server<'_, S> {
             group.settle(index);
         }
         if report.is_some_and(|report| report.taken_over) {
-            this.came_back();
+            group.end_stuck();
             self.is_replaced = true;
         }
     }
