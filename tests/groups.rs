@@ -107,6 +107,22 @@ fn a_stuck_task_holds_no_other_shard_up() {
 }
 
 #[test]
+fn without_spare_threads_each_shard_has_a_thread_of_its_own() {
+    let engine = builder(2).takeover(MS).spares(0).build().unwrap();
+    for shard in [0, 1] {
+        let (sender, receiver) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        schedule_on(&engine, shard, Duration::ZERO, move || {
+            end.send(receiver.recv_timeout(PATIENCE).is_ok()).unwrap();
+        });
+        schedule_on(&engine, 1 - shard, 2 * MS, move || sender.send(()).unwrap());
+        assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
+    }
+    assert_eq!(engine.stats().takeovers, 0);
+    engine.stop().unwrap();
+}
+
+#[test]
 fn with_slow_tasks_on_all_shards_each_payload_is_handed_over_once() {
     let timers = scaled(4_000) as usize;
     let counts: Arc<[AtomicUsize]> = (0..timers).map(|_| AtomicUsize::new(0)).collect();

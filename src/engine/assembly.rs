@@ -115,7 +115,7 @@ impl Builder {
         let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.
         let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
-        let watch = threads.clone().zip(self.takeover).map(|(threads, after)| {
+        let watch = threads.clone().zip(self.takeover_after()).map(|(threads, after)| {
             let home = home.clone();
             let make =
                 move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
@@ -215,7 +215,7 @@ impl Builder {
 
     /// Places for the threads of an engine that so many serve, besides that of precise timers.
     fn threads(&self, reapers: usize) -> Threads {
-        let spares = self.takeover.map_or(0, |_| self.spares);
+        let spares = self.takeover_after().map_or(0, |_| self.spares);
         let most = reapers + usize::from(self.precise.is_some()) + spares;
         (0..most).map(|_| OnceLock::new()).collect()
     }

@@ -142,12 +142,14 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards: wheels that work independently, each with a reaper. Default: one
-    /// per core; from 1 to 1024. Each thread schedules on one of them.
+    /// Sets the number of shards: wheels that work independently. Default: one per core; from 1 to
+    /// 1024. Each thread schedules on one of them, and [`reapers`](Builder::reapers) says how many
+    /// threads serve them.
     ///
-    /// On Linux the reapers of up to 64 shards take two file descriptors each: a thread that
-    /// schedules for an earlier time sets the timer by which a reaper wakes up, and need not wake
-    /// the reaper for that. Without free descriptors, or on another system, it does wake it.
+    /// On Linux each thread that sleeps for some of the shards takes two file descriptors, if there
+    /// are at most 64: a thread that schedules for an earlier time sets the timer by which the
+    /// other wakes up, and need not wake it for that. Without free descriptors, or on another
+    /// system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -171,22 +173,6 @@ impl Builder {
     /// with a lower limit.
     pub fn exact_below(mut self, timers: u64) -> Builder {
         self.exact_below = timers;
-        self
-    }
-
-    /// Sets the name of the reapers' threads, to which a dash and a number are appended, in the
-    /// order in which they are made. Default: `tickless`. The name must not contain a NUL. Systems
-    /// may show only its beginning (Linux: 15 bytes).
-    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
-        self.thread_name = name.into();
-        self
-    }
-
-    /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
-    /// CPU that the process may use. Default: no. Linux only: on other systems the build fails. The
-    /// thread for [precise](Builder::precise) timers is never pinned.
-    pub fn pinned(mut self, pinned: bool) -> Builder {
-        self.pinned = pinned;
         self
     }
 

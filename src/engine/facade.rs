@@ -101,9 +101,9 @@ impl Engine {
 impl Engine {
     /// Returns the process's own engine, on which [`sleep`](crate::sleep),
     /// [`timeout`](crate::timeout) and [`interval`](crate::interval) run. It has the default
-    /// settings (1 ms ticks, a shard per core with a thread each, no limit) and is started on first
-    /// use. It is never dropped. It can be stopped like any other engine, and does not start again.
-    /// A child process has a global engine of its own.
+    /// settings (1 ms ticks, a shard per core, no limit) and is started on first use. It is never
+    /// dropped. It can be stopped like any other engine, and does not start again. A child process
+    /// has a global engine of its own.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The settings for an engine's threads: how many there are, and what they do about a task that is
-//! stuck.
+//! The settings for an engine's threads: how many there are, what they are called, where they run,
+//! and what they do about a task that is stuck.
 
 use std::time::Duration;
 
@@ -15,6 +15,22 @@ const MAX_SPARES: usize = 1024;
 // === impl Builder ===
 
 impl Builder {
+    /// Sets the name of the reapers' threads, to which a dash and a number are appended, in the
+    /// order in which they are made. Default: `tickless`. The name must not contain a NUL. Systems
+    /// may show only its beginning (Linux: 15 bytes).
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
+    /// CPU that the process may use. Default: no. Linux only: on other systems the build fails. The
+    /// thread for [precise](Builder::precise) timers is never pinned.
+    pub fn pinned(mut self, pinned: bool) -> Builder {
+        self.pinned = pinned;
+        self
+    }
+
     /// Sets the least and the greatest number of threads that serve the shards. Default: 1, and
     /// one per shard; without [takeovers](Builder::takeover), one per shard, always.
     ///
@@ -26,9 +42,10 @@ impl Builder {
     /// needed, and wait when they are not.
     ///
     /// So an engine with many shards, which keep threads that schedule apart, wakes up as seldom
-    /// as one with a single shard. The price: a slow task that nobody expects delays all shards of
-    /// its group, until it has returned or a [takeover](Builder::takeover) ends that. With as
-    /// many threads as shards, it delays its own shard.
+    /// as one with a single shard. The price: tasks of different shards run at the same time only
+    /// when there is much to do, and a slow task that nobody expects delays all shards of its
+    /// group, until it has returned or a [takeover](Builder::takeover) ends that. With as many
+    /// threads as shards, tasks of different shards never wait for each other.
     ///
     /// More threads than shards are of no use, and the numbers are lowered to that of the shards.
     /// [Pinned](Builder::pinned) threads are one per shard. [Precise](Builder::precise) timers have
@@ -53,7 +70,7 @@ impl Builder {
     pub(super) fn reapers_for(&self, shards: usize) -> Result<(usize, usize), BuildError> {
         let (min, max) = match self.reapers {
             Some((min, max)) => (min, max),
-            None if self.takeover.is_none() => (shards, shards),
+            None if self.takeover_after().is_none() => (shards, shards),
             None => (1, shards),
         };
         if min == 0 || min > max {
@@ -62,9 +79,15 @@ impl Builder {
         Ok(if self.pinned { (shards, shards) } else { (min.min(shards), max.min(shards)) })
     }
 
+    /// How long a task may keep its shard, if it can be taken over.
+    pub(super) fn takeover_after(&self) -> Option<Duration> {
+        self.takeover.filter(|_| self.spares > 0)
+    }
+
     /// Sets how long a task may keep its shard. After that, a spare thread takes the shard over, so
     /// that no other timer waits for the task. `None`: a shard is never taken over, and a slow task
-    /// delays all timers of its shard. Default: 5 ms. Zero is `None`.
+    /// delays all timers of its shard, which then has a thread of its own unless
+    /// [`reapers`](Builder::reapers) says otherwise. Default: 5 ms. Zero is `None`.
     ///
     /// The spare thread goes on where the reaper was: it hands over the rest of the batch, each
     /// payload once and in order, and then runs the shard's turns. The task itself is not touched.
@@ -76,8 +99,8 @@ impl Builder {
     /// the system does not let run for so long, may end after a later one. Without takeovers, the
     /// tasks of one shard never overlap.
     ///
-    /// A task that is the only timer of its shard is left alone until another one is scheduled
-    /// there. Otherwise a stuck task is noticed after this time to one and a half times this
+    /// A task that is the only timer of its [group](Builder::reapers) is left alone until another
+    /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half times this
     /// time, or two and a half if it is not the first of its batch. Spare threads are made when
     /// they are first needed, and end with the engine. One of them wakes up once per this time,
     /// at most, while timers fire, and not at all while none do. If all

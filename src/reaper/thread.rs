@@ -145,8 +145,8 @@ impl<S: Serve> Server<'_, S> {
             if !group.needs_turn(index, scale.floor(now_ns)) {
                 continue;
             }
-            let is_behind = now_ns - begun_ns > patience_ns;
-            if self.leads && (is_behind || self.may_delay_others(index, now_ns, patience_ns)) {
+            let late_ns = now_ns - begun_ns;
+            if self.leads && self.may_delay_others(index, now_ns, late_ns, patience_ns) {
                 self.pass_lead_on();
             }
             let Some(role) = self.this.take(index) else { continue };
@@ -162,11 +162,15 @@ impl<S: Serve> Server<'_, S> {
         has_worked
     }
 
-    /// Whether a turn of shard `index` may take longer than `patience_ns`, and another shard needs
-    /// a turn by then.
-    fn may_delay_others(&self, index: usize, now_ns: u64, patience_ns: u64) -> bool {
+    /// Whether another shard would have to wait for longer than `patience_ns`, because a turn of
+    /// shard `index` may take so long, or because this pass is so late already.
+    fn may_delay_others(&self, index: usize, now_ns: u64, late_ns: u64, patience_ns: u64) -> bool {
         let group = self.this.group();
-        let Some(takes_ns) = group.takes_long(index, patience_ns) else { return false };
+        let takes_ns = match group.takes_long(index, patience_ns) {
+            Some(takes_ns) => takes_ns,
+            None if late_ns > patience_ns => 0,
+            None => return false,
+        };
         let end = self.this.scale().floor(now_ns.saturating_add(takes_ns));
         (0..group.shards()).any(|other| other != index && group.needs_turn(other, end))
     }
