@@ -73,7 +73,7 @@ pub use error::{
 #[cfg(not(any(loom, shuttle)))]
 #[doc(inline)]
 pub use future::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
-pub use reaper::{Lateness, TaskPanic};
+pub use reaper::{Lateness, StuckTask, TaskPanic};
 #[cfg(not(any(loom, shuttle)))]
 #[doc(inline)]
 pub use scope::Scope;

@@ -70,6 +70,7 @@ mod stop_backlog;
 mod stop_cycles;
 mod stop_within;
 mod stress;
+mod stuck;
 mod takeover;
 mod threads_end;
 mod wait_async;

@@ -52,7 +52,7 @@ pub struct Builder {
     pub(super) share: usize,
     /// Without a name, the engine is named as its threads are.
     name: Option<Arc<str>>,
-    observation: Observation,
+    pub(super) observation: Observation,
 }
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;

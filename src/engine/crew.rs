@@ -28,7 +28,7 @@ use std::ops::Range;
 use crate::dispatch::work_for;
 use crate::doorbell::Threads;
 use crate::os::Cpus;
-use crate::reaper::{self, Begin, Group, NEVER_NS, Spin};
+use crate::reaper::{self, Begin, Group, NEVER_NS, Spin, StuckTask};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
 
 use super::core::{Core, Role};
@@ -78,6 +78,8 @@ pub(super) struct State {
     pub(super) has_watcher: bool,
     /// There was no thread to spare for it: the next one that is not needed elsewhere watches.
     lacks_watcher: bool,
+    /// Tasks that are stuck, and of which nobody was told yet.
+    pub(super) untold: Vec<StuckTask>,
     is_over: bool,
     handles: Vec<JoinHandle<()>>,
 }
@@ -149,8 +151,18 @@ impl Crew {
 
     /// Whether another thread may serve beside those that do.
     pub(super) fn has_room(&self, state: &State) -> bool {
-        let stuck: usize = self.groups.iter().map(|home| home.group.stuck()).sum();
-        state.serving < self.settings.reapers + stuck
+        state.serving < self.settings.reapers + self.stuck()
+    }
+
+    /// How many threads are stuck: they have lost their shard, and have not come back.
+    pub(super) fn stuck(&self) -> usize {
+        self.groups.iter().map(|home| home.group.stuck()).sum()
+    }
+
+    /// The name of a thread.
+    pub(super) fn name_of(&self, number: usize) -> String {
+        let thread = self.threads[number].get();
+        thread.and_then(|thread| thread.name()).unwrap_or_default().to_owned()
     }
 
     /// Whether the engine stops.

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use crate::error::BuildError;
+use crate::reaper::StuckTask;
+use crate::sync::Arc;
 
 use super::Builder;
 
@@ -100,10 +102,10 @@ impl Builder {
     /// tasks of one shard never overlap.
     ///
     /// A task that is the only timer of its [group](Builder::reapers) is left alone until another
-    /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half times this
-    /// time, or two and a half if it is not the first of its batch. Spare threads are made when
-    /// they are first needed, and end with the engine. One of them wakes up once per this time,
-    /// at most, while timers fire, and not at all while none do. If all
+    /// one is scheduled there. Otherwise a stuck task is noticed after this time to one and a half
+    /// times this time, or two and a half if it is not the first of its batch. Threads are made
+    /// when they are first needed, and end with the engine. One of them wakes up once per this
+    /// time, at most, while timers fire, and not at all while none do. If all
     /// [`spares`](Builder::spares) are busy, further shards are not taken over until one returns.
     /// An engine that its caller drives has no threads: see
     /// [`Engine::take_over`](crate::Engine::take_over).
@@ -128,6 +130,19 @@ impl Builder {
     /// ```
     pub fn takeover(mut self, after: impl Into<Option<Duration>>) -> Builder {
         self.takeover = after.into().filter(|after| !after.is_zero());
+        self
+    }
+
+    /// Sets a callback for tasks that are stuck: it is called while such a task still runs, once
+    /// another thread has taken its shard over ([`takeover`](Builder::takeover)). Default: none.
+    /// [`Stats::stuck`](crate::Stats::stuck) is how many there are at the moment.
+    ///
+    /// A thread that watches for the next stuck task calls it, and watches no longer meanwhile; so
+    /// the callback must not block. Its panics are caught. With all
+    /// [`spares`](Builder::spares) stuck, it is called once one of them has come back. For each
+    /// slow task after it has returned, see [`on_slow_task`](Builder::on_slow_task).
+    pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
+        self.observation.on_stuck = Some(Arc::new(callback));
         self
     }
 

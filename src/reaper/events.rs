@@ -1,8 +1,8 @@
 //! Events for the `tracing` facade; without that feature everything here is a no-op.
 //!
 //! Each kind of event has its own target, so that a filter can tell them apart: `tickless::batch`
-//! (spans), `tickless::slow`, `tickless::panic` and `tickless::saturation`. A target without a
-//! subscriber costs the test of a cached flag.
+//! (spans), `tickless::slow`, `tickless::stuck`, `tickless::panic` and `tickless::saturation`. A
+//! target without a subscriber costs the test of a cached flag.
 //!
 //! *Tested by*: `tests/tracing.rs`.
 
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::dispatch::SlowTask;
 
-use super::Observer;
 use super::panics::TaskPanic;
+use super::{Observer, StuckTask};
 
 /// Runs `f`, in which the handler takes a batch of `timers`, in a span.
 #[inline]
@@ -43,6 +43,18 @@ pub(super) fn slow(engine: &str, slow: &SlowTask) {
         waiting = slow.waiting,
         panicked = slow.panicked,
         "slow task",
+    );
+}
+
+/// Reports a task that is stuck.
+pub(super) fn stuck(observer: &Observer, task: &StuckTask) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "tickless::stuck",
+        engine = &**observer.name(),
+        shard = task.shard,
+        thread = &*task.thread,
+        "task stuck",
     );
 }
 

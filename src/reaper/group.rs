@@ -111,17 +111,22 @@ impl Group {
         self.doorbell.retract();
     }
 
+    /// The number of the thread that serves shard `index`, or that served it last.
+    pub fn server(&self, index: usize) -> usize {
+        // ORDER: Relaxed - a number for those who look on; the CAS in `take_lead_from` decides.
+        self.turns[index].server.load(Ordering::Relaxed)
+    }
+
     /// Takes the lead for thread `number` from the thread that serves shard `index`, if that one
     /// has lent it.
     pub fn take_lead_from(&self, index: usize, number: usize) -> bool {
-        // ORDER: Relaxed - whoever it is, the CAS finds out whether it has lent the lead.
-        self.lead.take_from(self.turns[index].server.load(Ordering::Relaxed), number)
+        self.lead.take_from(self.server(index), number)
     }
 
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.
     #[inline]
     pub(super) fn begin(&self, index: usize, number: usize) {
-        // ORDER: Relaxed - as in `take_lead_from`.
+        // ORDER: Relaxed - as in `server`.
         self.turns[index].server.store(number, Ordering::Relaxed);
         // ORDER(DOORBELL): Relaxed - a leader that still reads a time finds the role taken.
         self.next[index].store(SERVED, Ordering::Relaxed);

@@ -28,4 +28,4 @@ pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
 pub use thread::{Begin, Serve, serve};
 pub use turn::{Reaper, Report};
-pub use watch::{Found, Look, NEVER_NS, Watch};
+pub use watch::{Found, Look, NEVER_NS, OnStuck, StuckTask, Watch};

@@ -14,7 +14,7 @@ use crate::dispatch::{OnSlowTask, SlowRule, SlowTask, Stopwatch, contained};
 use crate::sync::{Arc, Counter, Ordering};
 
 use super::panics::{OnPanic, TaskPanic};
-use super::{Latenesses, events};
+use super::{Latenesses, OnStuck, StuckTask, events};
 
 /// Stands for the start of the saturation while the shard is not saturated.
 const NEVER_NS: u64 = u64::MAX;
@@ -28,6 +28,8 @@ pub struct Observation {
     pub slow: Option<SlowRule>,
     /// The callback for panics.
     pub on_panic: Option<OnPanic>,
+    /// The callback for tasks that are stuck.
+    pub on_stuck: Option<OnStuck>,
     /// A shard that is this far behind is saturated.
     pub saturation: Duration,
 }
@@ -54,6 +56,7 @@ impl Observation {
             name: name.into(),
             slow: None,
             on_panic: None,
+            on_stuck: None,
             saturation: Observation::SATURATION,
         }
     }
@@ -63,6 +66,7 @@ debug! { impl[] Observation[] {
     name,
     slow,
     on_panic = |this| this.on_panic.is_some(),
+    on_stuck = |this| this.on_stuck.is_some(),
     saturation,
 } }
 
@@ -142,6 +146,14 @@ impl Observer {
     #[inline]
     pub(super) fn stopwatch(&self) -> Option<Stopwatch> {
         self.slow.as_ref().map(|rule| Stopwatch::new(rule, self.shard))
+    }
+
+    /// Tells that a task of the shard is stuck.
+    pub fn stuck(&self, task: &StuckTask) {
+        contained(|| events::stuck(self, task));
+        if let Some(tell) = &self.observation.on_stuck {
+            contained(|| tell(task));
+        }
     }
 
     /// Notes that a payload panicked with the value `payload`.

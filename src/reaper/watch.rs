@@ -19,11 +19,11 @@
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::dispatch::Progress;
 use crate::doorbell::{Doorbell, Threads};
-use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
 
 use super::Part;
 
@@ -51,6 +51,39 @@ pub struct Look {
     seen: Option<Progress>,
     since_ns: u64,
 }
+
+/// A task that has kept its shard for too long. It still ran when it was noticed; its shard was
+/// taken over.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Engine, StuckTask};
+///
+/// let (sender, told) = mpsc::channel();
+/// let engine = Engine::builder()
+///     .on_stuck(move |task: &StuckTask| sender.send(task.clone()).unwrap())
+///     .build()?;
+/// let (release, released) = mpsc::channel::<()>();
+/// engine.schedule_detached(Duration::ZERO, move || _ = released.recv())?;
+/// engine.schedule_detached(Duration::from_millis(1), || println!("it holds nobody up"))?;
+/// assert_eq!(told.recv()?.thread, "tickless-0");
+/// drop(release);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StuckTask {
+    /// The shard of its timer.
+    pub shard: usize,
+    /// The name of the thread that runs it.
+    pub thread: String,
+    /// Since when it has run, at the latest.
+    pub since: Instant,
+}
+
+/// A callback for tasks that are stuck.
+pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
 /// What a look at a shard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,6 +41,7 @@ use super::Stats;
 /// | `tickless_entries_dead` | gauge | entries | [`Stats::dead`] |
 /// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
 /// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
+/// | `tickless_tasks_stuck` | gauge | tasks | [`Stats::stuck`] |
 /// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the maximum so far |
 /// | `tickless_lateness_seconds` | histogram | seconds | how late each timer was handed over |
 ///
@@ -112,11 +113,12 @@ const COUNTERS: [(&str, &str, ReadCounter); 12] = [
 ];
 
 /// Each gauge's name, its description, and how to read it. All but `MAX_LATENESS` are numbers.
-const GAUGES: [(&str, &str, ReadGauge); 5] = [
+const GAUGES: [(&str, &str, ReadGauge); 6] = [
     ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
     ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
     ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),
+    ("tickless_tasks_stuck", "Tasks that lost their shard.", |s, _| s.stuck as f64),
     (MAX_LATENESS, "How late the latest timer was.", |s, _| s.lateness.max.as_secs_f64()),
 ];
 

@@ -6,6 +6,7 @@ use std::array;
 use std::fmt;
 
 use crate::engine::core::Core;
+use crate::engine::crew::Crew;
 use crate::memory::{Count, Sums};
 use crate::reaper::{Lateness, Observer};
 
@@ -64,6 +65,9 @@ pub struct Stats {
     /// Times that a shard was taken over from a task that kept it for too long:
     /// [`Builder::takeover`](crate::Builder::takeover).
     pub takeovers: u64,
+    /// Tasks that have lost their shard to another thread and have not returned yet. (In an engine
+    /// that its caller drives: none.)
+    pub stuck: usize,
     /// Shards that are saturated now.
     pub saturated: usize,
     /// Times that a reaper's thread woke up.
@@ -93,6 +97,7 @@ impl Stats {
             slow: sums.get(Count::Slow),
             saturations: sums.get(Count::Saturated),
             takeovers: sums.get(Count::TakenOver),
+            stuck: core.crew.as_ref().map_or(0, Crew::stuck),
             saturated: observers().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(observers().map(Observer::lateness)),
@@ -123,6 +128,7 @@ impl fmt::Display for Stats {
             ("became saturated", self.saturations),
             ("- and are now", self.saturated as u64),
             ("taken over", self.takeovers),
+            ("- and still stuck", self.stuck as u64),
         ];
         let reapers = table(["reapers", "count"], reapers.map(row));
         let Lateness { count, p50, p99, p999, max } = self.lateness;

@@ -1,0 +1,86 @@
+//! Tasks that are stuck: somebody is told while they are, and how many there are can be read.
+
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickless::{Builder, Engine, StuckTask};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A task that runs until the sender is dropped, beside another timer on each shard of the engine.
+fn get_stuck(engine: &Engine, shard: usize) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel::<()>();
+    engine.bind_thread(shard).unwrap();
+    engine.schedule_detached(Duration::ZERO, move || _ = released.recv()).unwrap();
+    engine.schedule_detached(MS, || ()).unwrap();
+    release
+}
+
+fn builder() -> (Builder, mpsc::Receiver<StuckTask>) {
+    let (sender, told) = mpsc::channel();
+    let builder = Engine::builder().shards(2).takeover(MS).thread_name("sticky");
+    // The engine may outlive the test.
+    (builder.on_stuck(move |task| _ = sender.send(task.clone())), told)
+}
+
+#[test]
+fn a_task_that_is_stuck_is_reported_while_it_is() {
+    let (builder, told) = builder();
+    let engine = builder.build().unwrap();
+    let before = Instant::now();
+    for shard in [0, 1, 0] {
+        let taken_over = engine.stats().takeovers;
+        let release = get_stuck(&engine, shard);
+        let task = told.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(task.shard, shard);
+        assert!(task.thread.starts_with("sticky-"), "{task:?}");
+        assert!(task.since >= before && task.since <= Instant::now());
+        assert!(engine.stats().takeovers > taken_over);
+        drop(release);
+    }
+    engine.stop().unwrap();
+}
+
+#[test]
+fn as_long_as_tasks_are_stuck_they_are_counted() {
+    let (builder, told) = builder();
+    let engine = builder.build().unwrap();
+    assert_eq!(engine.stats().stuck, 0);
+    let releases = [0, 1].map(|shard| {
+        let release = get_stuck(&engine, shard);
+        told.recv_timeout(PATIENCE).unwrap();
+        release
+    });
+    let wait_for = |stuck| {
+        let begun = Instant::now();
+        while engine.stats().stuck != stuck {
+            assert!(begun.elapsed() < PATIENCE, "{}", engine.stats());
+            thread::sleep(MS);
+        }
+    };
+    wait_for(2);
+    drop(releases);
+    wait_for(0);
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_report_that_panics_harms_nobody() {
+    let (sender, told) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let builder = Engine::builder().shards(1).takeover(MS).on_stuck(move |task| {
+        let _ = sender.lock().map(|sender| sender.send(task.shard));
+        crate::planned::panic_as_planned();
+    });
+    crate::planned::quietly();
+    let engine = builder.build().unwrap();
+    for _ in 0..3 {
+        let release = get_stuck(&engine, 0);
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(0));
+        drop(release);
+    }
+    engine.stop().unwrap();
+}
