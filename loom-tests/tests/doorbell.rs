@@ -173,6 +173,9 @@ fn a_reaper_that_sleeps_is_woken_for_a_sweep_and_for_the_end() {
         let world = World::served(wheel(2, 2));
         let reaper = world.serve_in_thread(vec![]);
         world.shard.ask_for_sweep();
+        while world.shard.wants_sweep() {
+            thread::yield_now();
+        }
         world.stop();
         reaper.join().unwrap();
     });

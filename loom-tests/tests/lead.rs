@@ -128,7 +128,7 @@ fn a_timer_is_found_by_the_thread_beside_the_leader_or_wakes_the_leader() {
 
 #[test]
 fn the_leader_sleeps_no_longer_than_until_the_time_that_a_thread_beside_it_leaves() {
-    check(1, || {
+    check(2, || {
         let (threads, hand) = (Threads::from([const { OnceLock::new() }; 2]), ManualClock::new());
         let passing = Passing { hand: hand.clone(), threads: threads.clone() };
         let bell = Bell::Movable(Answering::new(&threads, 0), Box::new(passing));
@@ -167,7 +167,7 @@ fn who_takes_a_stuck_leaders_place_serves_all_its_shards() {
 
 #[test]
 fn a_stop_ends_the_leader_and_the_thread_beside_it() {
-    check(1, || {
+    check(2, || {
         let (worlds, threads) = two_shards();
         let wanted = Arc::new(Wanted::new(&[]));
         let leader = server(&worlds, &threads, 0, &wanted, |_, it| it.lead(Spin::NEVER));
