@@ -32,6 +32,15 @@ fn stop(engine: &Engine<Token>) -> usize {
     engine.stop().unwrap().len()
 }
 
+/// Waits until the handler has what was not cancelled: it may still be on its way there, and a stop
+/// would return it.
+fn wait_for_lost(engine: &Engine<Token>, outcomes: &[(usize, bool)]) {
+    let lost = outcomes.iter().filter(|(_, cancelled)| !cancelled).count() as u64;
+    while engine.stats().fired < lost {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fate() {
     const RACERS: usize = 2;
@@ -62,11 +71,7 @@ fn a_cancel_that_races_with_the_fire_wins_or_loses_and_the_payload_meets_one_fat
     };
     let racers: Vec<_> = (0..RACERS).map(race).collect();
     let outcomes: Vec<_> = racers.into_iter().flat_map(|racer| racer.join().unwrap()).collect();
-    // What has fired may still be on its way to the handler, and a stop would return it.
-    let lost = outcomes.iter().filter(|(_, cancelled)| !cancelled).count() as u64;
-    while engine.stats().fired < lost {
-        thread::yield_now();
-    }
+    wait_for_lost(&engine, &outcomes);
     assert_eq!(stop(&engine), 0, "each was cancelled or has fired");
     let mut won = 0;
     for &(number, cancelled) in &outcomes {
@@ -95,7 +100,8 @@ fn a_cancel_from_another_thread_races_with_the_fire_as_well() {
     }
     drop(sender);
     let outcomes = canceller.join().unwrap();
-    assert_eq!(stop(&engine), 0);
+    wait_for_lost(&engine, &outcomes);
+    assert_eq!(stop(&engine), 0, "each was cancelled or has fired");
     for (number, cancelled) in outcomes {
         assert_eq!(fates.of(number), (u32::from(!cancelled), 1), "cancelled: {cancelled}");
     }

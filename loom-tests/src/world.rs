@@ -142,6 +142,16 @@ impl World {
         world
     }
 
+    /// As `new`; each bucket that a turn does not finish is a crowd.
+    pub fn of_crowds(geometry: Geometry) -> Arc<World> {
+        // SAFETY: as in `with`.
+        let shared = unsafe { Shared::new(1, 1, None) };
+        let doorbell = Doorbell::new(Bell::None);
+        let world = World::build(geometry, doorbell, Arc::new(shared.with_share(0)));
+        world.make_levels();
+        world
+    }
+
     /// A world that [`World::serve`] serves, and whose levels are there already.
     pub fn served(geometry: Geometry) -> Arc<World> {
         let world = World::with(geometry, Bell::Thread(Default::default()), 1);

@@ -16,7 +16,7 @@ use tickless::sync::thread;
 /// Two timers of tick 1, of which the second is in the open bucket's hand, and one of tick 2, which
 /// parks it in the next turn at 2. Both are the timers of the hand that comes with them.
 fn crowded() -> (Arc<World>, Hand, [Timer; 2]) {
-    let world = World::new(wheel(4, 1));
+    let world = World::of_crowds(wheel(4, 1));
     // On one lane: what was filed last is first.
     let [mut one, mut two] = [Hand::new(&world), Hand::new(&world)];
     let second = one.schedule(1, 0).unwrap();
