@@ -81,7 +81,7 @@ ABLATIONS = {
         [(EAGER, [
             (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
             ("shared.living() >= CROWD => ahead", "false && shared.living() >= CROWD => ahead"),
-            ("level >= COARSE\n            && shared.living()", "false\n            && level >= COARSE\n            && shared.living()"),
+            ("if level < COARSE || shared.living() < CROWD {", "if level <= u8::MAX || shared.living() < CROWD {"),
         ])],
     ),
     "four lists of the owner's": (
