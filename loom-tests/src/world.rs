@@ -27,13 +27,6 @@ pub fn wheel(slots: u32, levels: u8) -> Geometry {
 /// The width of a tick.
 pub const TICK: Duration = Duration::from_millis(1);
 
-/// Frees what waits for readers, if there is none. (The epoch's first pin is late by one.)
-pub fn collect() {
-    for _ in 0..2 {
-        entry::collect();
-    }
-}
-
 /// A shard and what surrounds it. In its end it is stopped, if it was not before.
 #[derive(Debug)]
 pub struct World {
@@ -69,9 +62,8 @@ pub struct Handler {
 impl World {
     /// A world whose reaper is driven by the model, and whose levels are there already.
     pub fn new(geometry: Geometry) -> Arc<World> {
-        let world = World::with(geometry, Bell::None, 1);
-        world.make_levels();
-        world
+        // SAFETY: as in `with`.
+        World::of(geometry, unsafe { Shared::new(1, 1, None) })
     }
 
     /// A world with a bell, and a shared for so many shards: one for none gives every magazine
@@ -99,9 +91,7 @@ impl World {
     /// Another shard of the same engine, driven by the model as well.
     pub fn beside(other: &World) -> Arc<World> {
         let geometry = *other.shard.wheel().geometry();
-        let world = World::build(geometry, Doorbell::new(Bell::None), other.shared.clone());
-        world.make_levels();
-        world
+        World::made(geometry, Doorbell::new(Bell::None), other.shared.clone())
     }
 
     /// As `new`, with a doorbell that calls a watcher.
@@ -109,9 +99,7 @@ impl World {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Doorbell::new(Bell::Thread(Default::default())).watched_by(Some(call));
-        let world = World::build(geometry, doorbell, shared);
-        world.make_levels();
-        world
+        World::made(geometry, doorbell, shared)
     }
 
     /// A world with so many timers that are due at 1, of which the reaper knows.
@@ -126,28 +114,27 @@ impl World {
     /// As `new`, for at most `max_pending` timers at a time.
     pub fn limited(geometry: Geometry, max_pending: u64) -> Arc<World> {
         // SAFETY: as in `with`.
-        let shared = unsafe { Shared::new(1, 1, Some(max_pending)) };
-        let world = World::build(geometry, Doorbell::new(Bell::None), Arc::new(shared));
-        world.make_levels();
-        world
+        World::of(geometry, unsafe { Shared::new(1, 1, Some(max_pending)) })
     }
 
     /// As `new`; each timer is filed for its own deadline, as few timers are.
     pub fn of_few(geometry: Geometry) -> Arc<World> {
         // SAFETY: as in `with`.
-        let shared = unsafe { Shared::new(1, 1, None) };
-        let world =
-            World::build(geometry, Doorbell::new(Bell::None), Arc::new(shared.with_few(u64::MAX)));
-        world.make_levels();
-        world
+        World::of(geometry, unsafe { Shared::new(1, 1, None) }.with_few(u64::MAX))
     }
 
     /// As `new`; each bucket that a turn does not finish is a crowd.
     pub fn of_crowds(geometry: Geometry) -> Arc<World> {
         // SAFETY: as in `with`.
-        let shared = unsafe { Shared::new(1, 1, None) };
-        let doorbell = Doorbell::new(Bell::None);
-        let world = World::build(geometry, doorbell, Arc::new(shared.with_share(0)));
+        World::of(geometry, unsafe { Shared::new(1, 1, None) }.with_share(0))
+    }
+
+    fn of(geometry: Geometry, shared: Shared<Payload>) -> Arc<World> {
+        World::made(geometry, Doorbell::new(Bell::None), Arc::new(shared))
+    }
+
+    fn made(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
+        let world = World::build(geometry, doorbell, shared);
         world.make_levels();
         world
     }
