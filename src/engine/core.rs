@@ -72,6 +72,11 @@ impl<T> Core<T> {
         iter::once(self).chain(self.precise.as_deref())
     }
 
+    /// The number of the engine's shards, with that of precise timers.
+    pub(super) fn all_shards(&self) -> usize {
+        self.both().map(|core| core.shards.len()).sum()
+    }
+
     /// The core that a shard of the engine belongs to, and the shard's number there: that of
     /// precise timers is the last. `None`: there is no such shard.
     #[inline]

@@ -6,6 +6,8 @@
 //!   time of a timer as callers give it.
 //! - `precise` has the settings for waiting in user space, and the core of precise timers.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
+//! - `threads` has the settings for the engine's threads; `crew` has the threads; `station` is how
+//!   one of them reaches the shards that it serves, and `watching` what the watcher does.
 //! - `driving` runs turns for callers; `stopping` ends an engine.
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.

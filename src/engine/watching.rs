@@ -44,7 +44,7 @@ impl<T: Send + 'static> Core<T> {
     /// serves now; `None`: the engine stops.
     fn watch<'a>(&'a self, crew: &Crew, number: usize) -> Option<Taken<'a, T>> {
         let watch = self.watch.as_ref().expect("there is a watcher only with a watch");
-        let mut looks = vec![Look::default(); self.shards_of_both()];
+        let mut looks = vec![Look::default(); self.all_shards()];
         self.tell(crew);
         watch.begin(number);
         loop {
@@ -129,10 +129,6 @@ impl<T: Send + 'static> Core<T> {
             let (part, index) = self.part(task.shard);
             part.observers[index].stuck(&task);
         }
-    }
-
-    fn shards_of_both(&self) -> usize {
-        self.both().map(|core| core.shards.len()).sum()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it, and `spin`
-//! decides how that loop waits.
+//! decides how that loop waits. A `group` is the shards that one such loop serves; `lead` decides
+//! which thread sleeps for them.
 //!
 //! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
 //! the handler; `panics` describes their panics. Each shard has an `observer`, which records both

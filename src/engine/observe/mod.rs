@@ -49,7 +49,7 @@ impl<T: Send + 'static> Engine<T> {
     /// [`Builder::precise`](crate::Builder::precise) there is one more, the last, which has the
     /// precise timers.
     pub fn shards(&self) -> usize {
-        self.core().both().map(|core| core.shards.len()).sum()
+        self.core().all_shards()
     }
 
     /// Returns what the engine has counted so far. Takes no lock and delays no thread. O(threads
