@@ -59,7 +59,7 @@ const SETTERS: u64 = SETTING | SETTING_LATE;
 /// In the same word: the sleep is movable.
 const MOVABLE: u64 = 1 << 61;
 
-/// In the same word: the reaper is awake, and hands over the only timer of its shards. Nobody
+/// In the same word: the reaper is awake, and hands over the only timer of its group. Nobody
 /// watches it.
 const UNWATCHED: u64 = 1 << 60;
 
@@ -281,7 +281,7 @@ impl Doorbell {
         self.publish_word(wakes_at.get() | mark);
     }
 
-    /// Publishes that the reaper is awake and hands over the only timer of its shards: a thread that
+    /// Publishes that the reaper is awake and hands over the only timer of its group: a thread that
     /// files another one calls the watcher. The caller looks for notices *after* this.
     pub fn publish_unwatched(&self) {
         debug_assert!(self.call.is_some(), "there is no watcher to call");
