@@ -497,10 +497,10 @@ MUTANTS = {
          "        let _ = unsafe { after_readers(|| ()) };\n        give();\n    }\n\n    /// Gives memory of blocks")])]),
     # TAKEOVER
     "payloads are in hand Relaxed": (
-        "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE), Ordering::Release)",
-                                 "self.line.word.store(before.wrapping_add(ONE), Ordering::Relaxed)")])]),
+        "takeover", [(IN_HAND, [("self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release)",
+                                 "self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Relaxed)")])]),
     "a takeover ignores what was claimed since": (
-        "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen",
+        "takeover", [(IN_HAND, [("!asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0",
                                  "!asymmetric::heavy() || self.word.load(Ordering::Acquire) == 0")])]),
     "a claim is not fenced": ("takeover", [(IN_HAND, [("        asymmetric::light();\n", "")])]),
     "a takeover is not fenced": (
@@ -512,11 +512,11 @@ MUTANTS = {
         "takeover", [(IN_HAND, [("        if self.line.is_wanted() && self.line.taken_from().is_some() {\n            self.is_lost",
                                  "        if false {\n            self.is_lost")])]),
     "nobody notes what was taken over": (
-        "takeover", [(IN_HAND, [("        *taken_from = Some(seen & CLAIMED);\n", "")])]),
+        "takeover", [(IN_HAND, [("        *taken_from = Some(seen.0 & CLAIMED);\n", "")])]),
     "nobody counts who is left over": ("takeover", [(ENDING, [("        end.roles += 1;\n", "        end.roles += 0;\n")])]),
     "who is left over is counted late": (
-        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen)?;\n        end.roles += 1;\n        drop(end);\n",
-                                "        let in_hand = role.take_over(seen)?;\n        self.lock().roles += 1;\n")])]),
+        "takeover", [(ENDING, [("        let mut end = self.lock();\n        let in_hand = role.take_over(seen, lost)?;\n        end.roles += 1;\n        drop(end);\n",
+                                "        let in_hand = role.take_over(seen, lost)?;\n        self.lock().roles += 1;\n")])]),
     "who was taken over gives the role back": (
         "takeover", [(ENDING, [("        if in_hand.is_taken_over() {\n            return self.ending.role_ended(Payloads::new());\n        }\n",
                                 "        if in_hand.is_taken_over() {\n            self.ending.role_ended(Payloads::new());\n        }\n")])]),

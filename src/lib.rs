@@ -61,8 +61,8 @@ pub mod wheel;
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
-    Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, PendingTimer,
-    Snapshot, State, Stats, Stopped, Turn, Waitable, When,
+    Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, Overdue,
+    PendingTimer, Snapshot, State, Stats, Stopped, Turn, Waitable, When,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]

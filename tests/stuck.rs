@@ -88,3 +88,20 @@ fn a_report_that_panics_harms_nobody() {
     }
     engine.stop().unwrap();
 }
+
+#[test]
+fn without_takeovers_a_stuck_task_is_reported_once() {
+    let (builder, told) = builder();
+    for builder in [builder.clone().takeover(None), builder.spares(0)] {
+        let engine = builder.build().unwrap();
+        for shard in [0, 1, 1] {
+            let release = get_stuck(&engine, shard);
+            assert_eq!(told.recv_timeout(PATIENCE).unwrap().shard, shard);
+            assert_eq!(told.recv_timeout(MS * 30), Err(mpsc::RecvTimeoutError::Timeout));
+            assert_eq!(engine.overdue().stuck.len(), 1);
+            drop(release);
+        }
+        assert_eq!(engine.stats().takeovers, 0);
+        engine.stop().unwrap();
+    }
+}

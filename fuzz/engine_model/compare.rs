@@ -22,6 +22,7 @@ impl Pair {
         assert_eq!(oracle.timers.len(), self.log.numbers());
         self.compare_stats();
         self.compare_snapshot();
+        self.compare_overdue();
         for held in &*self.stage.handles() {
             compare_handle(oracle, held);
         }
@@ -63,6 +64,23 @@ impl Pair {
             return assert!(is_part, "{found:?} is more than {expected:?}");
         }
         assert_eq!(found, expected, "the snapshot");
+    }
+
+    /// At rest what is overdue is as old as the oldest that is due; else no older.
+    fn compare_overdue(&self) {
+        let overdue = self.stage.engine.overdue();
+        let now_ns = self.stage.clock.elapsed().as_nanos() as u64;
+        let first = self.oracle.pending.first().map(|&(due, _)| due);
+        let first = first.filter(|&due| due <= self.oracle.floor(now_ns));
+        let since_ns = first.and_then(|due| self.oracle.start_ns(due)).unwrap_or(now_ns);
+        let oldest = Duration::from_nanos(now_ns - since_ns);
+        // Of very many it looks at some.
+        if !self.at_rest.iter().all(|at_rest| *at_rest) || self.oracle.pending.len() > 4096 {
+            return assert!(overdue.oldest <= oldest, "{overdue:?} is not {oldest:?}");
+        }
+        assert_eq!((overdue.oldest, overdue.shards > 0), (oldest, first.is_some()));
+        assert_eq!(overdue.stuck, []);
+        assert_eq!(self.stage.engine.stats().overdue, oldest);
     }
 
     /// A turn at `now_ns` left nothing behind that it should have fired, and says when the next

@@ -9,7 +9,7 @@ use tickless::doorbell::{Bell, Call, Doorbell, Threads};
 use tickless::entry;
 use tickless::local::{Geometry, Place};
 use tickless::memory::Shared;
-use tickless::reaper::{Ending, Group, Observer, Reaper, Report, Spin, Turns};
+use tickless::reaper::{Ending, Group, Observer, Reaper, Report, Spin, StuckThreads, Turns};
 use tickless::shard::Shard;
 use tickless::sync::{Counter, JoinHandle, Ordering, thread};
 use tickless::time::Scale;
@@ -80,7 +80,7 @@ impl World {
         // SAFETY: as in `with`.
         let shared = Arc::new(unsafe { Shared::new(1, 1, None) });
         let doorbell = Arc::new(Doorbell::for_shards(2, bell));
-        let group = Arc::new(Group::new(doorbell, 2));
+        let group = Arc::new(Group::new(doorbell, 2, Arc::new(StuckThreads::of(3))));
         [0, 1].map(|place| {
             let world = World::in_group(geometry, shared.clone(), &group, place, hand.clone());
             world.make_levels();
@@ -147,7 +147,7 @@ impl World {
     }
 
     fn build(geometry: Geometry, doorbell: Doorbell, shared: Arc<Shared<Payload>>) -> Arc<World> {
-        let group = Arc::new(Group::new(Arc::new(doorbell), 1));
+        let group = Arc::new(Group::new(Arc::new(doorbell), 1, Arc::new(StuckThreads::of(2))));
         World::in_group(geometry, shared, &group, 0, ManualClock::new())
     }
 
@@ -204,8 +204,8 @@ impl World {
     /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
     /// in its place. Returns how many payloads that one fired, if there was one.
     pub fn take_over(&self, now: u64) -> Option<usize> {
-        let seen = self.ending.progress(0).map(|(seen, _)| seen);
-        let mut role = self.ending.take_over(0, seen?)?;
+        let seen = self.ending.progress(0);
+        let mut role = self.ending.take_over(0, seen?, || ())?;
         let handler = |batch: Batch<'_, Payload>| batch.for_each(|payload| self.fire(payload));
         let reaper = self.reaper(&handler);
         reaper.succeed();
@@ -260,9 +260,9 @@ impl World {
     ) -> JoinHandle<()> {
         let world = self.clone();
         let reaper = thread::spawn(move || {
-            let (seen, _) = world.ending.progress(0).expect("a hand-over is under way");
+            let seen = world.ending.progress(0).expect("a hand-over is under way");
             // Unless a stop came first.
-            let Some(role) = world.ending.take_over(0, seen) else { return };
+            let Some(role) = world.ending.take_over(0, seen, || ()) else { return };
             assert!(world.group.lead().take(number));
             Server::new(&[&world], number, &Wanted::new(&wanted)).succeed(0, role, true);
         });

@@ -103,8 +103,8 @@ fn the_handler_is_there_until_the_one_that_lost_its_role_has_returned() {
         let [holder, taker] = [ending.clone(), ending.clone()];
         let holder = thread::spawn(move || hand_over(&holder));
         let taker = thread::spawn(move || {
-            let seen = taker.progress(0).map(|(seen, _)| seen);
-            if let Some(mut role) = seen.and_then(|seen| taker.take_over(0, seen)) {
+            let seen = taker.progress(0);
+            if let Some(mut role) = seen.and_then(|seen| taker.take_over(0, seen, || ())) {
                 role.parts().0.0.with(|_| ());
             }
         });

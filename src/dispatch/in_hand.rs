@@ -1,16 +1,16 @@
 //! The payloads that a reaper hands over: who takes the next one, and who takes the rest away.
 //!
 //! ```text
-//!            63        33     32      31 .. 0
-//!  word    ┌─────────────┬────────┬──────────┐
-//!          │ hand-over   │ closed │ claimed  │
-//!          └─────────────┴────────┴──────────┘
+//!            63        33     32      31 .. 16   15 .. 0
+//!  word    ┌─────────────┬────────┬──────────┬──────────┐
+//!          │ hand-over   │ closed │ open     │ claimed  │
+//!          └─────────────┴────────┴──────────┴──────────┘
 //! ```
 //!
-//! A handler claims payloads one by one: it stores how many it has claimed, and then looks whether
-//! anybody takes over. While a payload runs, another thread may *take over*: it says so, and then
-//! looks how many are claimed. If that is still what it has seen before, it has the rest, and the
-//! handler gets no more when it comes back.
+//! A handler claims payloads one by one, as many as are *open* to it: it stores how many it has
+//! claimed, and then looks whether anybody takes over. While a payload runs, another thread may
+//! *take over*: it says so, and then looks how many are claimed. If that is still what it has seen
+//! before, it has the rest, and the handler gets no more when it comes back.
 //!
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
@@ -36,7 +36,8 @@ use crate::time::Tick;
 #[doc(hidden)]
 pub type Payloads<T> = Vec<(Tick, T)>;
 
-const CLAIMED: u64 = CLOSED - 1;
+const CLAIMED: u64 = (1 << OPEN_SHIFT) - 1;
+const OPEN_SHIFT: u32 = 16;
 const CLOSED: u64 = 1 << 32;
 /// One hand-over. (The number returns after 2^31 of them, during one look of a watcher.)
 const ONE: u64 = 1 << 33;
@@ -71,8 +72,6 @@ struct Waiting<T> {
     payloads: Payloads<T>,
     /// How many payloads there are behind it.
     hidden: usize,
-    /// How many of them may be claimed.
-    open: u64,
     /// When the bucket of the first one was due to open.
     opened: Option<Tick>,
     /// When they were handed over before, if they were: a takeover has left them.
@@ -102,7 +101,7 @@ impl<T> InHand<T> {
     }
 
     fn with(payloads: Payloads<T>, opened: Option<Tick>, handed_ns: Option<u64>) -> InHand<T> {
-        let waiting = Waiting { payloads, hidden: 0, open: 0, opened, handed_ns };
+        let waiting = Waiting { payloads, hidden: 0, opened, handed_ns };
         InHand {
             line: Arc::new(Line {
                 word: AtomicU64::new(CLOSED),
@@ -134,19 +133,19 @@ impl<T> InHand<T> {
     /// Begins a hand-over at `now_ns`: at most `at_most` payloads can be claimed now.
     #[inline]
     pub fn open(&mut self, at_most: usize, now_ns: u64) -> &Line<T> {
-        self.change(|waiting| {
+        let open = self.change(|waiting| {
             waiting.hidden = waiting.payloads.len();
-            waiting.open = waiting.hidden.min(at_most) as u64;
             waiting.handed_ns = Some(now_ns);
             // SAFETY: the payloads are still there, and `close` shows those that are left.
             unsafe { waiting.payloads.set_len(0) };
+            waiting.hidden.min(at_most).min(CLAIMED as usize) as u64
         });
         // ORDER: Relaxed - a number for watchers.
         self.line.since_ns.store(now_ns, Ordering::Relaxed);
         // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
         // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
-        self.line.word.store(before.wrapping_add(ONE), Ordering::Release);
+        self.line.word.store(before.wrapping_add(ONE) | open << OPEN_SHIFT, Ordering::Release);
         &self.line
     }
 
@@ -245,8 +244,7 @@ impl<T> Line<T> {
         // ORDER(TAKEOVER): Relaxed - only the holder writes it.
         let word = self.word.load(Ordering::Relaxed);
         let at = word & CLAIMED;
-        // SAFETY: the line is open or taken over, so nobody changes this.
-        if at >= self.waiting.with(|waiting| unsafe { (*waiting).open }) {
+        if at >= open_in(word) {
             return None;
         }
         self.publish(word + 1);
@@ -297,9 +295,9 @@ impl<T> Line<T> {
         if self.is_wanted() && self.taken_from().is_some() {
             return 0;
         }
-        // SAFETY: as in `claim`.
-        let open = self.waiting.with(|waiting| unsafe { (*waiting).open });
-        (open - self.claimed() as u64) as usize
+        // ORDER(TAKEOVER): Relaxed - asked by the thread that claims.
+        let word = self.word.load(Ordering::Relaxed);
+        (open_in(word) - (word & CLAIMED)) as usize
     }
 
     /// How many payloads the handler of the last hand-over has claimed.
@@ -324,6 +322,15 @@ impl<T> Line<T> {
         Some(self.since_ns.load(Ordering::Relaxed)).filter(|&since_ns| since_ns != PATIENT)
     }
 
+    /// When the hand-over under way began, by the engine's clock, if there are payloads that it has
+    /// not claimed: they were due by then. `None` as well if its handler waits for others.
+    pub fn waiting_since_ns(&self) -> Option<u64> {
+        // ORDER: Relaxed - numbers for those who look on.
+        let word = self.word.load(Ordering::Relaxed);
+        let is_waiting = word & CLOSED == 0 && word & CLAIMED < open_in(word);
+        self.since_ns().filter(|_| is_waiting)
+    }
+
     /// The handler waits for others, as it was told to, until this is called with the present time.
     pub fn waits(&self, until_ns: Option<u64>) {
         // ORDER: Relaxed - as in `since_ns`.
@@ -331,9 +338,10 @@ impl<T> Line<T> {
     }
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further
-    /// than `seen`. The holder loses the right to hand over. `None`: it has come further, a thread
+    /// than `seen`. The holder loses the right to hand over, and `lost` is called before it can
+    /// learn that. `None`: it has come further, a thread
     /// has taken over before, or the system does not fence.
-    pub(crate) fn take_over(&self, Progress(seen): Progress) -> Option<InHand<T>> {
+    pub(crate) fn take_over(&self, seen: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let mut taken_from = self.taken_from.lock().expect("nothing panics under this lock");
         if taken_from.is_some() {
             return None;
@@ -341,17 +349,18 @@ impl<T> Line<T> {
         // ORDER(TAKEOVER): Relaxed - ordered by the fence.
         self.is_wanted.store(true, Ordering::Relaxed);
         // ORDER(TAKEOVER): Acquire - pairs with the Release in `open` and `publish`.
-        if !asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen {
+        if !asymmetric::heavy() || self.word.load(Ordering::Acquire) != seen.0 {
             // ORDER(TAKEOVER): Relaxed - a holder that has seen it waits for the lock.
             self.is_wanted.store(false, Ordering::Relaxed);
             return None;
         }
-        *taken_from = Some(seen & CLAIMED);
+        *taken_from = Some(seen.0 & CLAIMED);
+        lost();
         Some(self.waiting.with(|waiting| {
             // SAFETY: the holder waits for the lock before it changes anything, and finds it taken.
             let waiting = unsafe { &*waiting };
             // SAFETY: nobody else has these: the holder claims no more, and there is one taker.
-            let rest = ((seen & CLAIMED) as usize..waiting.hidden)
+            let rest = ((seen.0 & CLAIMED) as usize..waiting.hidden)
                 .map(|at| unsafe { waiting.place(at).read() });
             InHand::with(rest.collect(), waiting.opened, waiting.handed_ns)
         }))
@@ -359,6 +368,12 @@ impl<T> Line<T> {
 }
 
 debug! { impl[T] Line[T] { progress = |this| this.progress() } }
+
+/// How many payloads could be claimed in a hand-over, by its word.
+#[inline]
+fn open_in(word: u64) -> u64 {
+    word >> OPEN_SHIFT & CLAIMED
+}
 
 // === impl Waiting ===
 

@@ -6,10 +6,10 @@ use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
 use crate::protocol::asymmetric;
-use crate::reaper::{Ending, Group, Observer, Spin, Watch};
+use crate::reaper::{Ending, Group, Observer, Spin, StuckThreads, Watch};
 use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, OnceLock, Weak, thread};
-use crate::time::{Clock, Geometry, MAX_SHARDS, Scale};
+use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
@@ -34,6 +34,7 @@ struct Part {
     /// Whom the doorbells wake, unless the caller drives the engine.
     threads: Option<Threads>,
     watch: Option<Arc<Watch>>,
+    stuck: Arc<StuckThreads>,
 }
 
 /// The numbers of an engine, and of the first shard and the first group of a part.
@@ -115,18 +116,19 @@ impl Builder {
         let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.
         let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());
-        let watch = threads.clone().zip(self.takeover_after()).map(|(threads, after)| {
+        let watch = threads.clone().filter(|_| self.has_watcher()).map(|threads| {
             let home = home.clone();
             let make =
                 move || home.get().and_then(Weak::upgrade).iter().for_each(Core::make_watcher);
-            Arc::new(Watch::new(after, threads, make))
+            Arc::new(Watch::new(self.stuck_after(), threads, make))
         });
         let numbers = Numbers { party: number, shard: 0, group: 0 };
-        let part = Part { numbers, shards, groups, geometry, scale, clock, threads, watch };
-        let threads = part.threads.clone();
+        let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
+        let part = Part { numbers, shards, groups, geometry, scale, clock, threads, watch, stuck };
+        let (threads, stuck) = (part.threads.clone(), part.stuck.clone());
         let (mut core, groups) = self.both_cores(part, shared, handler)?;
-        core.crew =
-            threads.map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into()));
+        core.crew = threads
+            .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
         home.get_or_init(|| Arc::downgrade(&core));
         ENGINES.enter(number, &core);
@@ -187,7 +189,8 @@ impl Builder {
             let doorbell = Doorbell::for_shards(range.len(), bell).watched_by(call.clone());
             let doorbell = Arc::new(doorbell);
             let its = (first + range.start)..(first + range.end);
-            homes.push(Home { group: Group::new(doorbell.clone(), range.len()), shards: its });
+            let group = Group::new(doorbell.clone(), range.len(), part.stuck.clone());
+            homes.push(Home { group, shards: its });
             shards.extend(range.enumerate().map(|(place, i)| {
                 let shard = Shard::new(i as u32, geometry, doorbell.clone(), now, &shared);
                 shard.in_place(place)
@@ -207,6 +210,7 @@ impl Builder {
             routed: AtomicUsize::new(0),
             party,
             precise,
+            stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
             crew: None,
         };
@@ -215,7 +219,7 @@ impl Builder {
 
     /// Places for the threads of an engine that so many serve, besides that of precise timers.
     fn threads(&self, reapers: usize) -> Threads {
-        let spares = self.takeover_after().map_or(0, |_| self.spares);
+        let spares = self.takeover_after().map_or(usize::from(self.has_watcher()), |_| self.spares);
         let most = reapers + usize::from(self.precise.is_some()) + spares;
         (0..most).map(|_| OnceLock::new()).collect()
     }
@@ -228,6 +232,7 @@ impl Builder {
             reapers: reapers + usize::from(self.precise.is_some()),
             cpus: self.pinned.then(Cpus::allowed),
             spins: [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)],
+            takes_over: self.takeover_after().is_some(),
         }
     }
 
@@ -252,6 +257,7 @@ impl Builder {
             clock: beside.clock.without_cycles(),
             threads: beside.threads.clone(),
             watch: beside.watch.clone(),
+            stuck: beside.stuck.clone(),
         };
         self.core(part, shared, handler, None)
     }

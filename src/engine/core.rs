@@ -42,7 +42,9 @@ pub(super) struct Core<T> {
     pub(super) party: u32,
     /// The core of the engine's precise timers, if it has one. See `precise`.
     pub(super) precise: Option<Arc<Core<T>>>,
-    /// The watch over reapers that are busy, unless shards are not taken over.
+    /// How long a task may take before it counts as stuck.
+    pub(super) stuck_after_ns: u64,
+    /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<Arc<Watch>>,
     /// The engine's threads, if it has any. (That of precise timers belongs to the crew of the
     /// engine's core.)

@@ -28,7 +28,7 @@ use std::ops::Range;
 use crate::dispatch::work_for;
 use crate::doorbell::Threads;
 use crate::os::Cpus;
-use crate::reaper::{self, Begin, Group, NEVER_NS, Spin, StuckTask};
+use crate::reaper::{self, Begin, Group, NEVER_NS, Spin, StuckTask, StuckThreads};
 use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, mpsc, thread, wait};
 
 use super::core::{Core, Role};
@@ -41,6 +41,8 @@ pub(super) struct Crew {
     threads: Threads,
     /// The groups of the engine's shards. That of precise timers is the last.
     pub(super) groups: Box<[Home]>,
+    /// The threads that have lost their shard, and have not come back.
+    stuck: Arc<StuckThreads>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -55,6 +57,8 @@ pub(super) struct Settings {
     pub(super) cpus: Option<Cpus>,
     /// How leaders wait: those of all groups, and that of precise timers.
     pub(super) spins: [Spin; 2],
+    /// Whether shards are taken over from tasks that are stuck, or these are only told of.
+    pub(super) takes_over: bool,
 }
 
 /// A group, and where its shards are.
@@ -95,10 +99,20 @@ pub(super) enum Duty {
 
 impl Crew {
     /// The crew of an engine whose shards form these groups. It has no thread yet.
-    pub(super) fn new(settings: Settings, threads: Threads, groups: Box<[Home]>) -> Crew {
+    pub(super) fn new(
+        settings: Settings,
+        threads: Threads,
+        groups: Box<[Home]>,
+        stuck: Arc<StuckThreads>,
+    ) -> Crew {
         debug_assert!(threads.len() >= groups.len(), "each group has a leader");
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Crew { settings, threads, groups, state, changed }
+        Crew { settings, threads, groups, stuck, state, changed }
+    }
+
+    /// Whether shards are taken over from tasks that are stuck.
+    pub(super) fn takes_over(&self) -> bool {
+        self.settings.takes_over
     }
 
     /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it
@@ -151,12 +165,19 @@ impl Crew {
 
     /// Whether another thread may serve beside those that do.
     pub(super) fn has_room(&self, state: &State) -> bool {
-        state.serving < self.settings.reapers + self.stuck()
+        state.serving < self.settings.reapers + self.stuck.iter().count()
     }
 
-    /// How many threads are stuck: they have lost their shard, and have not come back.
-    pub(super) fn stuck(&self) -> usize {
-        self.groups.iter().map(|home| home.group.stuck()).sum()
+    /// The threads that have lost their shard, and have not come back.
+    pub(super) fn stuck(&self) -> &StuckThreads {
+        &self.stuck
+    }
+
+    /// The number of the thread that serves a shard of the engine, or that served it last.
+    pub(super) fn server(&self, shard: usize) -> usize {
+        let has_it = |home: &&Home| home.shards.contains(&shard);
+        let home = self.groups.iter().find(has_it).expect("each shard is in a group");
+        home.group.server(shard - home.shards.start)
     }
 
     /// The name of a thread.

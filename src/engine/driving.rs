@@ -179,8 +179,8 @@ impl<T: Send + 'static> Engine<T> {
         if part.is_stopping() {
             return Err(TurnError::Stopped);
         }
-        let seen = part.ending.progress(index).map(|(seen, _)| seen);
-        let Some(role) = seen.and_then(|seen| part.ending.take_over(index, seen)) else {
+        let seen = part.ending.progress(index);
+        let Some(role) = seen.and_then(|seen| part.ending.take_over(index, seen, || ())) else {
             return Ok(None);
         };
         part.turn_in(index, role, usize::MAX, |reaper| reaper.succeed()).map(Some)

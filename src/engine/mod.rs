@@ -38,7 +38,7 @@ pub use driving::Turn;
 pub use facade::Engine;
 pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
-pub use observe::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot, Stats};
+pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
 pub(crate) use remote::EngineRef;

@@ -86,6 +86,16 @@ impl Builder {
         self.takeover.filter(|_| self.spares > 0)
     }
 
+    /// How long a task may take before it counts as stuck.
+    pub(super) fn stuck_after(&self) -> Duration {
+        self.takeover.unwrap_or(TAKEOVER)
+    }
+
+    /// Whether somebody does something about tasks that are stuck.
+    pub(super) fn has_watcher(&self) -> bool {
+        self.takeover_after().is_some() || self.observation.on_stuck.is_some()
+    }
+
     /// Sets how long a task may keep its shard. After that, a spare thread takes the shard over, so
     /// that no other timer waits for the task. `None`: a shard is never taken over, and a slow task
     /// delays all timers of its shard, which then has a thread of its own unless
@@ -133,14 +143,17 @@ impl Builder {
         self
     }
 
-    /// Sets a callback for tasks that are stuck: it is called while such a task still runs, once
-    /// another thread has taken its shard over ([`takeover`](Builder::takeover)). Default: none.
-    /// [`Stats::stuck`](crate::Stats::stuck) is how many there are at the moment.
+    /// Sets a callback for tasks that are stuck: it is called once for such a task, while that
+    /// still runs. Default: none. A task is stuck when it keeps its shard for longer than
+    /// [`takeover`](Builder::takeover) allows; without takeovers, for longer than 5 ms.
+    /// [`Engine::overdue`](crate::Engine::overdue) shows which ones are stuck at the moment.
     ///
-    /// A thread that watches for the next stuck task calls it, and watches no longer meanwhile; so
-    /// the callback must not block. Its panics are caught. With all
-    /// [`spares`](Builder::spares) stuck, it is called once one of them has come back. For each
-    /// slow task after it has returned, see [`on_slow_task`](Builder::on_slow_task).
+    /// With takeovers, another thread has the shard by then. A thread that watches for the next
+    /// stuck task makes the call, and watches no longer meanwhile; so the callback must not block.
+    /// Its panics are caught. With all [`spares`](Builder::spares) stuck, it is called once one of
+    /// them has come back. As with takeovers, a task that is the only timer of its group is left
+    /// alone. An engine that its caller drives never makes the call. For each slow task after it
+    /// has returned, see [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

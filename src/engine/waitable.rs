@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{IntoPayload, Task};
 use crate::error::{ResetError, ScheduleError};
-use crate::wait::{Cancelled, Ended, Guarded, Stage, WaitError, Waiter, pair};
+use crate::wait::{Cancelled, Carries, Ended, Guarded, Stage, WaitError, Waiter, pair};
 
-use super::{Cancel, CancelOnDrop, Engine, Handle, State, When};
+use super::{Cancel, CancelOnDrop, Engine, EngineRef, Handle, State, When};
 
 /// The caller's end of a timer whose task can be waited for.
 ///
@@ -64,8 +64,7 @@ impl Engine {
         when: impl Into<When>,
         task: impl IntoPayload<Task>,
     ) -> Result<Waitable, ScheduleError<Task>> {
-        let (task, waiter) = crate::wait::task(task);
-        self.file_waitable(when.into(), task, waiter)
+        EngineRef::new(self).schedule_waitable(when.into(), task.into_payload())
     }
 }
 
@@ -80,22 +79,22 @@ impl<V: Send + 'static> Engine<Guarded<V>> {
         when: impl Into<When>,
         value: V,
     ) -> Result<Waitable<V, Guarded<V>>, ScheduleError<V>> {
-        let (guarded, waiter) = pair(value);
-        self.file_waitable(when.into(), guarded, waiter)
+        EngineRef::new(self).schedule_waitable(when.into(), value)
     }
 }
 
-impl<T: Send + 'static> Engine<T> {
-    fn file_waitable<V: Send + 'static>(
-        &self,
+impl<T: Send + 'static> EngineRef<T> {
+    /// As [`Engine::schedule_waitable`].
+    pub(crate) fn schedule_waitable<V: Send + 'static>(
+        self,
         when: When,
-        payload: T,
-        mut waiter: Waiter<V>,
+        value: V,
     ) -> Result<Waitable<V, T>, ScheduleError<V>>
     where
-        T: IntoPayload<T>,
+        T: Carries<V>,
     {
-        match self.schedule(when, payload) {
+        let (guarded, mut waiter) = pair(value);
+        match self.schedule_when(when, T::carrier(guarded)) {
             Ok(handle) => Ok(Waitable { handle: Some(handle), waiter }),
             Err(refused) => {
                 let value = waiter.take().expect("nobody else has had it");

@@ -1,5 +1,5 @@
 //! The watcher: a thread of the crew that sleeps until a reaper might be stuck, and then takes its
-//! place.
+//! place; or tells that it is, if shards are not taken over.
 //!
 //! *Owner*: one thread at a time; any thread calls it (`reaper/watch.rs`).
 //!
@@ -10,7 +10,8 @@
 use std::mem;
 use std::time::Duration;
 
-use crate::reaper::{Begin, Found, Look, NEVER_NS, StuckTask};
+use crate::dispatch::Progress;
+use crate::reaper::{Begin, Found, NEVER_NS, StuckTask};
 use crate::sync::{Arc, park};
 use crate::time::Tick;
 
@@ -44,15 +45,15 @@ impl<T: Send + 'static> Core<T> {
     /// serves now; `None`: the engine stops.
     fn watch<'a>(&'a self, crew: &Crew, number: usize) -> Option<Taken<'a, T>> {
         let watch = self.watch.as_ref().expect("there is a watcher only with a watch");
-        let mut looks = vec![Look::default(); self.all_shards()];
+        let mut told = vec![None; self.all_shards()];
         self.tell(crew);
         watch.begin(number);
         loop {
             // Only the second look, after the publication, may be followed by a sleep.
-            let until_ns = self.look(crew, number, &mut looks);
+            let until_ns = self.look(crew, number, &mut told);
             let until_ns = until_ns.and_then(|until_ns| {
                 watch.publish(until_ns);
-                Ok(until_ns.min(self.look(crew, number, &mut looks)?))
+                Ok(until_ns.min(self.look(crew, number, &mut told)?))
             });
             match until_ns {
                 Err(taken_over) => {
@@ -69,57 +70,58 @@ impl<T: Send + 'static> Core<T> {
     }
 
     /// Looks at all shards. Returns when to look again; `Err`: this thread has taken one over.
+    /// `told` has the hand-overs of which it has told.
     fn look<'a>(
         &'a self,
         crew: &Crew,
         number: usize,
-        looks: &mut [Look],
+        told: &mut [Option<Progress>],
     ) -> Result<u64, Taken<'a, T>> {
         let now_ns = self.clock.now_ns();
         let mut until_ns = NEVER_NS;
         for (group, home) in crew.groups.iter().enumerate() {
             for (index, shard) in home.shards.clone().enumerate() {
-                match self.look_at(home, index, now_ns, number, &mut looks[shard]) {
-                    Ok(again_ns) => until_ns = until_ns.min(again_ns),
-                    Err((begin, since_ns)) => {
-                        let server = crew.name_of(home.group.server(index));
-                        let task = self.stuck_task(shard, server, since_ns);
-                        return Err(Taken { group, begin, task });
+                let (part, at) = self.part(shard);
+                let again_ns = match part.ending.look(at, now_ns, self.stuck_after_ns) {
+                    Found::Busy(again_ns) => again_ns,
+                    Found::Idle => {
+                        part.wakes_ns(at).max(now_ns).saturating_add(self.stuck_after_ns)
                     }
-                }
+                    Found::Stuck(seen, since_ns) => {
+                        let server = home.group.server(index);
+                        let task = || self.stuck_task(shard, Some(server), since_ns);
+                        if crew.takes_over() {
+                            let begin = self.succeed(home, index, number, (seen, since_ns));
+                            if let Some(begin) = begin {
+                                return Err(Taken { group, begin, task: task() });
+                            }
+                        } else if told[shard].replace(seen) != Some(seen) {
+                            part.observers[at].stuck(&task());
+                        }
+                        now_ns.saturating_add(self.stuck_after_ns)
+                    }
+                };
+                until_ns = until_ns.min(again_ns);
             }
         }
         Ok(until_ns)
     }
 
-    /// Looks at shard `index` of a group.
-    fn look_at<'a>(
+    /// Takes shard `index` of a group over for thread `number`, if the task there is still the one
+    /// that was seen, which has run since then.
+    fn succeed<'a>(
         &'a self,
         home: &Home,
         index: usize,
-        now_ns: u64,
         number: usize,
-        look: &mut Look,
-    ) -> Result<u64, (Begin<Role<'a, T>>, u64)> {
-        let (part, shard) = self.part(home.shards.start + index);
-        let after_ns = self.watch.as_ref().map_or(NEVER_NS, |watch| watch.after_ns());
-        let soon_ns = now_ns.saturating_add(after_ns);
-        match look.at(part.ending.progress(shard), now_ns, after_ns) {
-            Found::Busy(again_ns) => Ok(again_ns),
-            Found::Idle => Ok(part.wakes_ns(shard).max(now_ns).saturating_add(after_ns)),
-            Found::Stuck(seen, since_ns) => match part.ending.take_over(shard, seen) {
-                Some(role) => {
-                    let leads = home.group.take_lead_from(index, number);
-                    Err((Begin::Succeed { index, role, leads }, since_ns))
-                }
-                None => Ok(soon_ns),
-            },
-        }
-    }
-
-    fn stuck_task(&self, shard: usize, thread: String, since_ns: u64) -> StuckTask {
-        let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
-        StuckTask { shard, thread, since }
+        (seen, since_ns): (Progress, u64),
+    ) -> Option<Begin<Role<'a, T>>> {
+        let shard = home.shards.start + index;
+        let (part, at) = self.part(shard);
+        let lost = || home.group.begin_stuck(index, shard, since_ns);
+        let role = part.ending.take_over(at, seen, lost)?;
+        let leads = home.group.take_lead_from(index, number);
+        Some(Begin::Succeed { index, role, leads })
     }
 
     /// Tells of the tasks that are stuck. A watcher does this, which keeps no timer.
@@ -133,6 +135,18 @@ impl<T: Send + 'static> Core<T> {
 }
 
 impl<T> Core<T> {
+    /// The task that has run in a shard of the engine since `since_ns`, on this thread of it.
+    pub(super) fn stuck_task(
+        &self,
+        shard: usize,
+        server: Option<usize>,
+        since_ns: u64,
+    ) -> StuckTask {
+        let since = self.clock.instant_at(since_ns).unwrap_or_else(|| self.instant_now());
+        let name = self.crew.as_ref().zip(server).map(|(crew, server)| crew.name_of(server));
+        StuckTask { shard, thread: name.unwrap_or_default(), since }
+    }
+
     /// When the reaper of a shard wakes up by itself, if it sleeps.
     fn wakes_ns(&self, index: usize) -> u64 {
         let wakes_at = self.shards[index].doorbell().wakes_at();

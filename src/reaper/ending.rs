@@ -29,6 +29,7 @@ use crate::memory::Shared;
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
 
+use super::Found;
 use super::role::Role;
 
 /// The state that decides how an engine with payloads `T` and a handler `H` ends.
@@ -120,24 +121,45 @@ impl<T, H> Ending<T, H> {
         Some(Turns { ending: self, role, in_hand: Some(role.try_take()?) })
     }
 
-    /// How far the hand-over under way in `shard` has come, and when it began, by the engine's
-    /// clock: see `Line::since_ns`. `None`: none is under way.
-    pub fn progress(&self, shard: usize) -> Option<(Progress, Option<u64>)> {
+    /// How far the hand-over under way in `shard` has come. `None`: none is under way.
+    pub fn progress(&self, shard: usize) -> Option<Progress> {
         self.roles[shard].progress()
     }
 
+    /// Looks at the hand-over under way in `shard` at `now_ns`, by the engine's clock. A task may
+    /// take as long as `after_ns`.
+    pub fn look(&self, shard: usize, now_ns: u64, after_ns: u64) -> Found {
+        self.roles[shard].look(now_ns, after_ns)
+    }
+
+    /// The same for a thread that must not wait; and since when payloads wait in hand at least, if
+    /// any do. `None`: another thread looks.
+    pub fn try_look(
+        &self,
+        shard: usize,
+        now_ns: u64,
+        after_ns: u64,
+    ) -> Option<(Found, Option<u64>)> {
+        self.roles[shard].try_look(now_ns, after_ns)
+    }
+
     /// Takes the role of `shard` from a holder whose hand-over has not come any further than
-    /// `seen`, with the payloads that were not claimed. Returns `None` if it has, or if the engine
-    /// is stopping. The next turn has to begin with
-    /// [`Reaper::succeed`](super::Reaper::succeed).
-    pub fn take_over(&self, shard: usize, seen: Progress) -> Option<Turns<'_, T, H>> {
+    /// `seen`, with the payloads that were not claimed, and calls `lost` before the holder can
+    /// learn that. Returns `None` if it has come further, or if the engine is stopping. The next
+    /// turn has to begin with [`Reaper::succeed`](super::Reaper::succeed).
+    pub fn take_over(
+        &self,
+        shard: usize,
+        seen: Progress,
+        lost: impl FnOnce(),
+    ) -> Option<Turns<'_, T, H>> {
         let role = &self.roles[shard];
         if self.is_stopping() {
             return None;
         }
         // Under the lock, so that the old holder does not count itself out before it is counted.
         let mut end = self.lock();
-        let in_hand = role.take_over(seen)?;
+        let in_hand = role.take_over(seen, lost)?;
         end.roles += 1;
         drop(end);
         Some(Turns { ending: self, role, in_hand: Some(in_hand) })

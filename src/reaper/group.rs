@@ -26,6 +26,7 @@ use crate::doorbell::Doorbell;
 use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
 use crate::time::Tick;
 
+use super::StuckThreads;
 use super::lead::Lead;
 
 /// In place of a time: a thread serves the shard.
@@ -40,9 +41,6 @@ const DECAY: u64 = 64;
 /// How long turns may take while a thread of the group is stuck.
 const STUCK_NS: u64 = 5_000_000;
 
-/// More threads than an engine has.
-const MOST_STUCK: usize = usize::MAX / 2;
-
 /// Shards that share a doorbell.
 #[derive(Debug)]
 pub struct Group {
@@ -51,8 +49,10 @@ pub struct Group {
     /// When each shard needs its next turn, or [`SERVED`].
     next: Box<[AtomicU64]>,
     turns: Box<[Turns]>,
-    /// Threads that have lost a shard of the group, and have not come back.
+    /// How many threads have lost a shard of the group, and have not come back.
     stuck: Hint,
+    /// Those of the engine.
+    stuck_threads: Arc<StuckThreads>,
 }
 
 /// What is known of the turns of one shard.
@@ -78,8 +78,8 @@ pub struct Part<'a> {
 
 impl Group {
     /// A group of so many shards, which all have this doorbell. None needs a turn before it asks
-    /// for one.
-    pub fn new(doorbell: Arc<Doorbell>, shards: usize) -> Group {
+    /// for one. `stuck` has the threads of the engine.
+    pub fn new(doorbell: Arc<Doorbell>, shards: usize, stuck: Arc<StuckThreads>) -> Group {
         let turns = |_| Turns { takes_ns: Counter::new(0), server: Hint::new(0) };
         Group {
             doorbell,
@@ -87,6 +87,7 @@ impl Group {
             next: (0..shards).map(|_| AtomicU64::new(Tick::NEVER.get())).collect(),
             turns: (0..shards).map(turns).collect(),
             stuck: Hint::new(0),
+            stuck_threads: stuck,
         }
     }
 
@@ -174,23 +175,25 @@ impl Group {
         debug_assert!(!is_hook, "a group has threads");
     }
 
-    /// A shard was taken over from a thread that is stuck.
-    pub(super) fn begin_stuck(&self) {
+    /// Shard `index`, of this number in the engine, is taken over from its server, which has been
+    /// stuck in a task since `since_ns`. To be called before that can learn it.
+    pub fn begin_stuck(&self, index: usize, shard: usize, since_ns: u64) {
         // ORDER: Relaxed - a number that says how much care to take.
         self.stuck.fetch_add(1, Ordering::Relaxed);
+        self.stuck_threads.begin(self.server(index), shard, since_ns);
     }
 
-    /// A thread that was stuck is back.
-    pub(super) fn end_stuck(&self) {
-        // ORDER: Relaxed - as in `begin_stuck`, which may come after this.
+    /// Thread `number`, which was stuck, is back.
+    pub(super) fn end_stuck(&self, number: usize) {
+        self.stuck_threads.end(number);
+        // ORDER: Relaxed - as in `begin_stuck`, which came before this.
         self.stuck.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// How many threads are stuck.
-    pub fn stuck(&self) -> usize {
+    fn stuck(&self) -> usize {
         // ORDER: Relaxed - as in `begin_stuck`.
-        let stuck = self.stuck.load(Ordering::Relaxed);
-        if stuck > MOST_STUCK { 0 } else { stuck }
+        self.stuck.load(Ordering::Relaxed)
     }
 
     /// Notes that a turn of shard `index` has taken so long.

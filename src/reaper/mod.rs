@@ -4,7 +4,8 @@
 //!
 //! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
 //! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
-//! and emits `events`. `watch` says when somebody looks whether a task takes too long.
+//! and emits `events`. `watch` says when somebody looks whether a task takes too long, and `stuck`
+//! which do.
 
 mod ending;
 mod events;
@@ -16,6 +17,7 @@ mod observer;
 mod panics;
 mod role;
 mod spin;
+mod stuck;
 mod thread;
 mod turn;
 mod watch;
@@ -27,6 +29,9 @@ pub use lead::Lead;
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};
 pub use spin::Spin;
+pub use stuck::{OnStuck, StuckTask, StuckThreads};
 pub use thread::{Begin, Serve, serve};
 pub use turn::{Reaper, Report};
-pub use watch::{Found, Look, NEVER_NS, OnStuck, StuckTask, Watch};
+pub use watch::{Found, NEVER_NS, Watch};
+
+use watch::Look;

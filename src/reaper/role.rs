@@ -21,12 +21,14 @@
 //! that gave it back: the next holder sees what the last one left in hand. A thread that finds the
 //! role taken sets the word to Awaited under a lock, and the thread that wakes it takes the same
 //! lock first: no wake-up is lost, and nobody takes the lock if nobody waits. TAKEOVER: the same
-//! lock has the line of the present holder.
+//! lock has the line of the present holder, and what was seen of it.
 //!
 //! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`.
 
 use crate::dispatch::{InHand, Line, Payloads, Progress};
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
+
+use super::{Found, Look};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -42,10 +44,17 @@ pub(super) struct Role<T> {
     /// `None` while the role is taken: the holder has it. Kept from turn to turn for its memory. A
     /// stop may leave payloads in it.
     in_hand: UnsafeCell<Option<InHand<T>>>,
-    /// The other end of what the holder has in hand. Threads that wait for the role wait by the
-    /// same lock.
-    line: Mutex<Arc<Line<T>>>,
+    /// What others see of the holder. Threads that wait for the role wait by the same lock.
+    seen: Mutex<Seen<T>>,
     changed: Condvar,
+}
+
+/// What threads that look on see of the holder of a role.
+struct Seen<T> {
+    /// The other end of what it has in hand.
+    line: Arc<Line<T>>,
+    /// What was seen last.
+    look: Look,
 }
 
 // SAFETY: only the holder of the role touches what it has in hand, which the CASes of the state
@@ -57,7 +66,7 @@ impl<T> Role<T> {
         let in_hand = InHand::new();
         Role {
             state: AtomicU32::new(FREE),
-            line: Mutex::new(in_hand.line().clone()),
+            seen: Mutex::new(Seen::of(&in_hand)),
             in_hand: UnsafeCell::new(Some(in_hand)),
             changed: Condvar::new(),
         }
@@ -88,24 +97,36 @@ impl<T> Role<T> {
                 Ok(_) => return true,
                 Err(ENDING | ENDED) => return false,
                 Err(TAKEN) => _ = self.cas(TAKEN, AWAITED),
-                Err(_) => guard = wait(&self.changed, &self.line, guard),
+                Err(_) => guard = wait(&self.changed, &self.seen, guard),
             }
         }
     }
 
-    /// How far the hand-over of the present holder has come, and when it began, by the engine's
-    /// clock: see [`Line::since_ns`]. `None`: the holder does not hand over, or there is none.
-    pub(super) fn progress(&self) -> Option<(Progress, Option<u64>)> {
-        let line = self.lock();
-        Some((line.progress()?, line.since_ns()))
+    /// How far the hand-over of the present holder has come. `None`: the holder does not hand over,
+    /// or there is none.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.lock().line.progress()
     }
 
-    /// Takes the role from its holder, if that one has not come any further than `seen`. Returns
-    /// the payloads that it had still in hand.
-    pub(super) fn take_over(&self, seen: Progress) -> Option<InHand<T>> {
-        let mut line = self.lock();
-        let in_hand = line.take_over(seen)?;
-        *line = in_hand.line().clone();
+    /// Looks at the holder at `now_ns`; a task may take as long as `after_ns`.
+    pub(super) fn look(&self, now_ns: u64, after_ns: u64) -> Found {
+        self.lock().look(now_ns, after_ns)
+    }
+
+    /// As `look`, but does not wait, and also returns since when payloads in hand wait at least.
+    /// `None`: another thread looks.
+    pub(super) fn try_look(&self, now_ns: u64, after_ns: u64) -> Option<(Found, Option<u64>)> {
+        let mut seen = self.seen.try_lock().ok()?;
+        Some((seen.look(now_ns, after_ns), seen.line.waiting_since_ns()))
+    }
+
+    /// Takes the role from its holder, if that one has not come any further than `progress`, and
+    /// calls `lost` before the holder can learn that. Returns the payloads that it had still in
+    /// hand.
+    pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
+        let mut seen = self.lock();
+        let in_hand = seen.line.take_over(progress, lost)?;
+        *seen = Seen::of(&in_hand);
         Some(in_hand)
     }
 
@@ -188,7 +209,18 @@ impl<T> Role<T> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Line<T>>> {
-        self.line.lock().expect("nothing panics under this lock")
+    fn lock(&self) -> MutexGuard<'_, Seen<T>> {
+        self.seen.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl<T> Seen<T> {
+    fn of(in_hand: &InHand<T>) -> Seen<T> {
+        Seen { line: in_hand.line().clone(), look: Look::default() }
+    }
+
+    fn look(&mut self, now_ns: u64, after_ns: u64) -> Found {
+        let progress = self.line.progress().map(|progress| (progress, self.line.since_ns()));
+        self.look.at(progress, now_ns, after_ns)
     }
 }

@@ -106,7 +106,6 @@ pub fn serve<S: Serve>(this: &S, begin: Begin<S::Role>, mut spin: Spin) {
     }
     let mut server = Server { this, leads, is_replaced: false, woken: 0 };
     if let Begin::Succeed { index, role, .. } = begin {
-        this.group().begin_stuck();
         if server.leads && this.group().shards() > 1 {
             // The rest of the batch may have the same kind of task.
             server.pass_lead_on();
@@ -203,7 +202,7 @@ impl<S: Serve> Server<'_, S> {
             group.settle(index);
         }
         if report.is_some_and(|report| report.taken_over) {
-            group.end_stuck();
+            group.end_stuck(this.number());
             self.is_replaced = true;
         }
     }

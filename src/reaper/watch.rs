@@ -19,11 +19,11 @@
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::dispatch::Progress;
 use crate::doorbell::{Doorbell, Threads};
-use crate::sync::{Arc, AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
+use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
 
 use super::Part;
 
@@ -45,45 +45,12 @@ pub struct Watch {
     make: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What the watcher remembers of one shard.
+/// What was seen of one shard's holder.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub(super) struct Look {
     seen: Option<Progress>,
     since_ns: u64,
 }
-
-/// A task that has kept its shard for too long. It still ran when it was noticed; its shard was
-/// taken over.
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::Duration;
-/// use tickless::{Engine, StuckTask};
-///
-/// let (sender, told) = mpsc::channel();
-/// let engine = Engine::builder()
-///     .on_stuck(move |task: &StuckTask| sender.send(task.clone()).unwrap())
-///     .build()?;
-/// let (release, released) = mpsc::channel::<()>();
-/// engine.schedule_detached(Duration::ZERO, move || _ = released.recv())?;
-/// engine.schedule_detached(Duration::from_millis(1), || println!("it holds nobody up"))?;
-/// assert_eq!(told.recv()?.thread, "tickless-0");
-/// drop(release);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StuckTask {
-    /// The shard of its timer.
-    pub shard: usize,
-    /// The name of the thread that runs it.
-    pub thread: String,
-    /// Since when it has run, at the latest.
-    pub since: Instant,
-}
-
-/// A callback for tasks that are stuck.
-pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
 /// What a look at a shard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +59,7 @@ pub enum Found {
     Idle,
     /// It does, and is to be looked at again at this time.
     Busy(u64),
-    /// It has been in the same place for too long, since this time.
+    /// It has been in the same place for too long, since this time by the engine's clock.
     Stuck(Progress, u64),
 }
 
@@ -188,7 +155,7 @@ debug! { impl[] Watch[] { after_ns = |this| this.after_ns } }
 impl Look {
     /// Looks at a shard at `now_ns`: how far its reaper has come, and when its hand-over began
     /// (`None`: it waits for others, as it was told to). A task may take as long as `after_ns`.
-    pub fn at(
+    pub(super) fn at(
         &mut self,
         progress: Option<(Progress, Option<u64>)>,
         now_ns: u64,
@@ -233,8 +200,8 @@ mod tests {
         line.claim();
         assert_eq!(look.at(progress(), 109, 10), Found::Busy(119));
         let Found::Stuck(seen, 109) = look.at(progress(), 119, 10) else { panic!("it is stuck") };
-        assert_eq!(line.take_over(seen).unwrap().take(), [(Tick::ZERO, 2)]);
-        assert!(line.take_over(seen).is_none(), "nobody takes it twice");
+        assert_eq!(line.take_over(seen, || ()).unwrap().take(), [(Tick::ZERO, 2)]);
+        assert!(line.take_over(seen, || ()).is_none(), "nobody takes it twice");
         assert_eq!(line.claim(), None);
         assert_eq!((line.left(), line.claimed()), (0, 2));
         assert!(in_hand.close().is_err() && in_hand.is_taken_over());

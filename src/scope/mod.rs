@@ -48,9 +48,11 @@
 //!
 //! A scope is for timers with one owner, who calls it through `&mut`. For timers that several
 //! threads find by a name, there is [`keyed`](crate::keyed); for a single timer,
-//! [`cancel_on_drop`](crate::Handle::cancel_on_drop) is enough.
+//! [`cancel_on_drop`](crate::Handle::cancel_on_drop) is enough. A [`WaitableScope`] also waits for
+//! tasks that run.
 
 mod slots;
+mod waitable;
 
 use std::time::Instant;
 
@@ -59,7 +61,8 @@ use crate::engine::{Engine, EngineRef, Handle, State, When};
 use crate::error::{ResetError, ScheduleError};
 
 pub use slots::Key;
-use slots::Slots;
+use slots::{End, Slots};
+pub use waitable::WaitableScope;
 
 /// The timers of one connection, request or session: see the [module](crate::scope). Created by
 /// [`Engine::scope`].
@@ -89,7 +92,7 @@ use slots::Slots;
 #[must_use = "dropping a scope cancels its timers"]
 pub struct Scope<T: Send + 'static = Task> {
     engine: EngineRef<T>,
-    slots: Slots<T>,
+    slots: Slots<Handle<T>>,
 }
 
 // === impl Engine ===

@@ -1,12 +1,13 @@
-//! The handles of a scope's timers, each in a slot and under a key that is never used again.
+//! The ends of a scope's timers (handles, or what waits for their tasks), each in a slot and under
+//! a key that is never used again.
 //!
 //! *Owner*: one scope, and whichever thread has it.
 //!
 //! *Invariants*
 //! - Timers are numbered in the order in which they come, and a key is its timer's slot and number.
 //!   So a key finds its own timer or nothing, also after the slot has got another timer.
-//! - Nobody tells a scope that a timer has fired. When all slots are taken, the slots of timers
-//!   that have fired become free. The table grows only if fewer than half of its slots were freed
+//! - Nobody tells a scope that a timer is over. When all slots are taken, the slots of timers that
+//!   are over become free. The table grows only if fewer than half of its slots were freed
 //!   in this way. So at least half a table of timers come between two such looks, and there are at
 //!   most four slots for each of the most timers that were ever pending at once (and at least
 //!   [`FEWEST`]).
@@ -15,7 +16,8 @@
 
 use std::mem;
 
-use crate::engine::{Handle, State};
+use crate::engine::{Handle, State, Waitable};
+use crate::wait::Stage;
 
 /// The key of a timer within its [`Scope`](crate::scope::Scope): a small number that is never used
 /// again. It is valid in that scope only; in another one, it may find another timer.
@@ -25,19 +27,25 @@ pub struct Key {
     slot: usize,
 }
 
+/// The caller's end of a timer.
+pub(super) trait End {
+    /// Whether it is certain that nothing is left that a scope does with it.
+    fn is_over(&self) -> bool;
+}
+
 /// The table of slots.
-pub(super) struct Slots<T: Send + 'static> {
-    slots: Vec<Slot<T>>,
+pub(super) struct Slots<E> {
+    slots: Vec<Slot<E>>,
     /// The slot that became free last, or [`NONE`].
     free: usize,
     /// The number of the next timer.
     next_number: u64,
 }
 
-enum Slot<T: Send + 'static> {
+enum Slot<E> {
     Taken {
         number: u64,
-        handle: Handle<T>,
+        end: E,
     },
     /// `next` is the slot that became free before this one.
     Free {
@@ -45,7 +53,7 @@ enum Slot<T: Send + 'static> {
     },
 }
 
-const _: () = assert!(size_of::<Slot<u64>>() == 2 * size_of::<u64>(), "as small as its parts");
+const _: () = assert!(size_of::<Slot<Handle>>() == 2 * size_of::<u64>(), "as small as its parts");
 
 const NONE: usize = usize::MAX;
 
@@ -54,20 +62,20 @@ const FEWEST: usize = 4;
 
 // === impl Slots ===
 
-impl<T: Send + 'static> Slots<T> {
-    pub(super) const fn new() -> Slots<T> {
+impl<E: End> Slots<E> {
+    pub(super) const fn new() -> Slots<E> {
         Slots { slots: Vec::new(), free: NONE, next_number: 0 }
     }
 
-    /// Takes in a handle. Amortised O(1).
+    /// Takes in a timer's end. Amortised O(1).
     #[inline]
-    pub(super) fn insert(&mut self, handle: Handle<T>) -> Key {
+    pub(super) fn insert(&mut self, end: E) -> Key {
         if self.free == NONE && self.slots.len() == self.slots.capacity() {
             self.make_room();
         }
         let number = self.next_number;
         self.next_number += 1;
-        let taken = Slot::Taken { number, handle };
+        let taken = Slot::Taken { number, end };
         let slot = self.free;
         match self.slots.get_mut(slot) {
             Some(place) => {
@@ -83,59 +91,72 @@ impl<T: Send + 'static> Slots<T> {
         }
     }
 
-    /// Takes the handle under `key` out.
+    /// Takes the end under `key` out.
     #[inline]
-    pub(super) fn remove(&mut self, key: Key) -> Option<Handle<T>> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<E> {
         self.get(key)?;
         let slot = mem::replace(&mut self.slots[key.slot], Slot::Free { next: self.free });
         self.free = key.slot;
-        slot.into_handle()
+        slot.into_end()
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&Handle<T>> {
+    pub(super) fn get(&self, key: Key) -> Option<&E> {
         match self.slots.get(key.slot)? {
-            Slot::Taken { number, handle } if *number == key.number => Some(handle),
+            Slot::Taken { number, end } if *number == key.number => Some(end),
             _ => None,
         }
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Handle<T>> {
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut E> {
         match self.slots.get_mut(key.slot)? {
-            Slot::Taken { number, handle } if *number == key.number => Some(handle),
+            Slot::Taken { number, end } if *number == key.number => Some(end),
             _ => None,
         }
     }
 
-    /// All handles, also of timers that are over.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Handle<T>> {
+    /// All ends, also of timers that are over.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         self.slots.iter().filter_map(|slot| match slot {
-            Slot::Taken { handle, .. } => Some(handle),
+            Slot::Taken { end, .. } => Some(end),
             Slot::Free { .. } => None,
         })
     }
 
-    /// Takes all handles out, and keeps the memory. A handle that the iterator still has when it is
-    /// dropped detaches its timer.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Handle<T>> {
-        self.free = NONE;
-        self.slots.drain(..).filter_map(Slot::into_handle)
+    /// All ends, also of timers that are over.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Taken { end, .. } => Some(end),
+            Slot::Free { .. } => None,
+        })
     }
 
-    /// Frees the slots of timers that have fired, and grows if that is not enough. Called when all
-    /// slots are taken.
-    #[cold]
-    fn make_room(&mut self) {
+    /// Takes all ends out, and keeps the memory. An end that the iterator still has when it is
+    /// dropped detaches its timer.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = E> {
+        self.free = NONE;
+        self.slots.drain(..).filter_map(Slot::into_end)
+    }
+
+    /// Frees the slots of timers that are over, and returns how many there were.
+    pub(super) fn let_go(&mut self) -> usize {
         let mut freed = 0;
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            // Only of a timer that has fired is it certain that its handle has no payload.
-            if matches!(slot, Slot::Taken { handle, .. } if handle.state() == State::Fired) {
+            if matches!(slot, Slot::Taken { end, .. } if end.is_over()) {
                 *slot = Slot::Free { next: self.free };
                 self.free = index;
                 freed += 1;
             }
         }
+        freed
+    }
+
+    /// Frees the slots of timers that are over, and grows if that is not enough. Called when all
+    /// slots are taken.
+    #[cold]
+    fn make_room(&mut self) {
+        let freed = self.let_go();
         let slots = self.slots.len();
         if 2 * freed < slots || slots == 0 {
             self.slots.reserve_exact(slots.max(FEWEST));
@@ -145,13 +166,29 @@ impl<T: Send + 'static> Slots<T> {
 
 // === impl Slot ===
 
-impl<T: Send + 'static> Slot<T> {
+impl<E> Slot<E> {
     #[inline]
-    fn into_handle(self) -> Option<Handle<T>> {
+    fn into_end(self) -> Option<E> {
         match self {
-            Slot::Taken { handle, .. } => Some(handle),
+            Slot::Taken { end, .. } => Some(end),
             Slot::Free { .. } => None,
         }
+    }
+}
+
+// === impl End ===
+
+impl<T: Send + 'static> End for Handle<T> {
+    /// Only of a timer that has fired is it certain that its handle has no payload.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.state() == State::Fired
+    }
+}
+
+impl<V: Send + 'static, T: Send + 'static> End for Waitable<V, T> {
+    fn is_over(&self) -> bool {
+        matches!(self.stage(), Stage::Finished | Stage::Cancelled)
     }
 }
 

@@ -25,6 +25,7 @@ mod eager;
 mod flush;
 mod hands;
 mod notice;
+mod overdue;
 mod owner;
 mod parked;
 mod rounds;

@@ -33,7 +33,8 @@
 //! [`pair`] makes the two ends for a value of any type: a [`Guarded`] value, which goes into the
 //! engine as the payload or as a part of it, and a [`Waiter`]. [`task`] makes a [`Task`] and its
 //! waiter, for everything that takes a task: [`keyed`](crate::keyed) timers, a pool's
-//! [`submit`](crate::dispatch::Pool::submit), an engine.
+//! [`submit`](crate::dispatch::Pool::submit), an engine. All timers of a connection or request,
+//! with one wait for all of them, are in a [`WaitableScope`](crate::scope::WaitableScope).
 //!
 //! # Deadlocks
 //!
@@ -59,6 +60,7 @@ mod waiting;
 
 pub use cancelled::Cancelled;
 pub use error::WaitError;
+pub(crate) use guarded::Carries;
 pub use guarded::{Guarded, Running};
 pub use waiter::{Ended, Stage, Waiter};
 pub(crate) use waiting::{Bell, Ends, wait_for_end, working_on};
@@ -105,5 +107,5 @@ pub fn pair<V: Send + 'static>(value: V) -> (Guarded<V>, Waiter<V>) {
 /// ```
 pub fn task(task: impl IntoPayload<Task>) -> (Task, Waiter) {
     let (guarded, waiter) = pair(task.into_payload());
-    (Task::of(guarded), waiter)
+    (Task::carrier(guarded), waiter)
 }

@@ -42,6 +42,7 @@ use super::Stats;
 /// | `tickless_shards` | gauge | shards | [`Engine::shards`] |
 /// | `tickless_shards_saturated` | gauge | shards | [`Stats::saturated`] |
 /// | `tickless_tasks_stuck` | gauge | tasks | [`Stats::stuck`] |
+/// | `tickless_overdue_seconds` | gauge | seconds | [`Stats::overdue`] |
 /// | `tickless_lateness_max_seconds` | gauge | seconds | [`Stats::lateness`]: the maximum so far |
 /// | `tickless_lateness_seconds` | histogram | seconds | how late each timer was handed over |
 ///
@@ -112,13 +113,14 @@ const COUNTERS: [(&str, &str, ReadCounter); 12] = [
     ("tickless_wake_ups_total", "Times that a reaper woke up.", |s| s.wake_ups),
 ];
 
-/// Each gauge's name, its description, and how to read it. All but `MAX_LATENESS` are numbers.
-const GAUGES: [(&str, &str, ReadGauge); 6] = [
+/// Each gauge's name, its description, and how to read it.
+const GAUGES: [(&str, &str, ReadGauge); 7] = [
     ("tickless_timers_pending", "Timers pending.", |s, _| s.pending as f64),
     ("tickless_entries_dead", "Cancelled entries not swept yet.", |s, _| s.dead as f64),
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
     ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),
-    ("tickless_tasks_stuck", "Tasks that lost their shard.", |s, _| s.stuck as f64),
+    ("tickless_tasks_stuck", "Tasks that are stuck.", |s, _| s.stuck as f64),
+    ("tickless_overdue_seconds", "How long a timer waits.", |s, _| s.overdue.as_secs_f64()),
     (MAX_LATENESS, "How late the latest timer was.", |s, _| s.lateness.max.as_secs_f64()),
 ];
 
@@ -140,7 +142,7 @@ impl Metrics {
             ::metrics::counter!(name, "engine" => engine.clone())
         });
         let gauges = GAUGES.map(|(name, text, _)| {
-            let unit = if name == MAX_LATENESS { Unit::Seconds } else { Unit::Count };
+            let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
             ::metrics::describe_gauge!(name, unit, text);
             ::metrics::gauge!(name, "engine" => engine.clone())
         });
@@ -162,7 +164,7 @@ impl Metrics {
         self
     }
 
-    /// Publishes what the engine has counted so far. Takes no lock of the engine. O(threads that
+    /// Publishes what the engine has counted so far. Waits for no lock of it. O(threads that
     /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
         let (stats, observers) = (self.stats.stats(), &self.observers);

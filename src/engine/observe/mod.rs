@@ -1,6 +1,6 @@
 //! Observability: the engine's methods for statistics, snapshots and metrics.
 //!
-//! - `stats` and `snapshot` have the types that the methods return, and print them as tables.
+//! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
@@ -10,6 +10,7 @@
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
+mod overdue;
 mod snapshot;
 mod stats;
 
@@ -23,6 +24,7 @@ use crate::shard::{Counted, Violation};
 
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
+pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
 
@@ -52,10 +54,28 @@ impl<T: Send + 'static> Engine<T> {
         self.core().all_shards()
     }
 
-    /// Returns what the engine has counted so far. Takes no lock and delays no thread. O(threads
-    /// that use the engine at a time + shards): about 1 us, plus 0.1 us for each thread.
+    /// Returns what the engine has counted so far, and what is [overdue](Engine::overdue). Waits
+    /// for no lock. O(threads that use the engine at a time + shards): about 1 us, plus 0.1 us for
+    /// each thread.
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
+    }
+
+    /// Returns for how long timers have been due that were not handed over, and which tasks are
+    /// stuck. Any thread may call this, whatever state the engine is in: it waits for no lock. It
+    /// may delay a reaper that is behind for the time of a look at 4096 timers in each shard.
+    /// O(shards), and O(armed buckets) more for a shard that is behind.
+    ///
+    /// A task is stuck when it keeps its shard for longer than
+    /// [`Builder::takeover`](crate::Builder::takeover) allows (5 ms without takeovers), or has done
+    /// so until another thread took the shard over. A handler that waits for room, as it was told
+    /// to, is not stuck.
+    ///
+    /// What is moved from one place to another at that moment may be missed; so may a shard whose
+    /// reaper works on without a pause. [`Builder::on_stuck`](crate::Builder::on_stuck) is called
+    /// for each stuck task.
+    pub fn overdue(&self) -> Overdue {
+        Overdue::of(self.core())
     }
 
     /// Returns the pending timers, found by walking every bucket while the engine goes on. Takes no

@@ -4,9 +4,9 @@
 
 use std::array;
 use std::fmt;
+use std::time::Duration;
 
 use crate::engine::core::Core;
-use crate::engine::crew::Crew;
 use crate::memory::{Count, Sums};
 use crate::reaper::{Lateness, Observer};
 
@@ -65,9 +65,11 @@ pub struct Stats {
     /// Times that a shard was taken over from a task that kept it for too long:
     /// [`Builder::takeover`](crate::Builder::takeover).
     pub takeovers: u64,
-    /// Tasks that have lost their shard to another thread and have not returned yet. (In an engine
-    /// that its caller drives: none.)
+    /// Tasks that are stuck: those of [`Engine::overdue`](crate::Engine::overdue).
     pub stuck: usize,
+    /// How long the timer has been due that has been so for longest, of those that have not been
+    /// handed over. Zero: none is due.
+    pub overdue: Duration,
     /// Shards that are saturated now.
     pub saturated: usize,
     /// Times that a reaper's thread woke up.
@@ -82,6 +84,8 @@ impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Stats {
         let sums = core.both().map(|core| core.shared.all_counters.sums());
         let sums = sums.reduce(Sums::plus).expect("there is one core at least");
+        let mut stuck = 0;
+        let backlog = core.backlog(|_, _, _| stuck += 1);
         let observers = || core.both().flat_map(|core| &*core.observers);
         Stats {
             scheduled: sums.scheduled(),
@@ -97,7 +101,8 @@ impl Stats {
             slow: sums.get(Count::Slow),
             saturations: sums.get(Count::Saturated),
             takeovers: sums.get(Count::TakenOver),
-            stuck: core.crew.as_ref().map_or(0, Crew::stuck),
+            stuck,
+            overdue: backlog.oldest,
             saturated: observers().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(observers().map(Observer::lateness)),
@@ -128,7 +133,7 @@ impl fmt::Display for Stats {
             ("became saturated", self.saturations),
             ("- and are now", self.saturated as u64),
             ("taken over", self.takeovers),
-            ("- and still stuck", self.stuck as u64),
+            ("stuck now", self.stuck as u64),
         ];
         let reapers = table(["reapers", "count"], reapers.map(row));
         let Lateness { count, p50, p99, p999, max } = self.lateness;

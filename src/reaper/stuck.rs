@@ -1,0 +1,109 @@
+//! Tasks that are stuck: what is told of them, and which threads of an engine have one.
+//!
+//! *Owner*: the thread that takes a shard over says which thread has lost it, before that thread
+//! can learn it; that thread says when it is back. Anyone reads.
+
+use std::time::Instant;
+
+use crate::sync::{Arc, Counter, Ordering};
+
+/// A task that keeps its shard, or has kept it until another thread took the shard over, for longer
+/// than [`Builder::takeover`](crate::Builder::takeover) allows. It ran when it was noticed.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickless::{Engine, StuckTask};
+///
+/// let (sender, told) = mpsc::channel();
+/// let engine = Engine::builder()
+///     .on_stuck(move |task: &StuckTask| sender.send(task.clone()).unwrap())
+///     .build()?;
+/// let (release, released) = mpsc::channel::<()>();
+/// engine.schedule_detached(Duration::ZERO, move || _ = released.recv())?;
+/// engine.schedule_detached(Duration::from_millis(1), || println!("it holds nobody up"))?;
+/// assert_eq!(told.recv()?.thread, "tickless-0");
+/// drop(release);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StuckTask {
+    /// The shard of its timer.
+    pub shard: usize,
+    /// The name of the thread that runs it. Empty if that has none, or is not one of the engine's.
+    pub thread: String,
+    /// Since when it has run, at the latest.
+    pub since: Instant,
+}
+
+/// A callback for tasks that are stuck.
+pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
+
+/// The threads of an engine that are stuck: they have lost their shard, and have not come back.
+pub struct StuckThreads {
+    /// For each thread zero, or the shard's number plus one, and in the higher bits since when, in
+    /// microseconds by the engine's clock.
+    places: Box<[Counter]>,
+}
+
+const SHARD_BITS: u32 = 16;
+
+const _: () = assert!(crate::time::MAX_SHARDS + 1 < 1 << SHARD_BITS, "it has room there");
+
+// === impl StuckThreads ===
+
+impl StuckThreads {
+    /// None of so many threads is stuck.
+    pub fn of(threads: usize) -> StuckThreads {
+        StuckThreads { places: (0..threads).map(|_| Counter::new(0)).collect() }
+    }
+
+    /// Thread `number` has lost `shard`, in a task that has run since `since_ns` at the latest.
+    pub fn begin(&self, number: usize, shard: usize, since_ns: u64) {
+        let since_us = since_ns.div_ceil(1_000);
+        let place = (since_us << SHARD_BITS) | (shard as u64 + 1);
+        // ORDER: Relaxed - a number for those who look on.
+        self.places[number].store(place, Ordering::Relaxed);
+    }
+
+    /// Thread `number` is back.
+    pub fn end(&self, number: usize) {
+        // ORDER: Relaxed - as in `begin`, which comes before this.
+        self.places[number].store(0, Ordering::Relaxed);
+    }
+
+    /// The stuck threads: the number of each, the shard that it has lost, and since when its task
+    /// has run, in nanoseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        self.places.iter().enumerate().filter_map(|(number, place)| {
+            // ORDER: Relaxed - as in `begin`.
+            let place = place.load(Ordering::Relaxed);
+            let shard = (place & ((1 << SHARD_BITS) - 1)).checked_sub(1)?;
+            Some((number, shard as usize, (place >> SHARD_BITS).saturating_mul(1_000)))
+        })
+    }
+}
+
+debug! { impl[] StuckThreads[] { stuck = |this| this.iter().count() } }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_stuck_stands_there_until_it_is_back() {
+        let threads = StuckThreads::of(3);
+        let all = || threads.iter().collect::<Vec<_>>();
+        assert_eq!(all(), []);
+        threads.begin(2, 0, 0);
+        threads.begin(0, crate::time::MAX_SHARDS, u64::from(u32::MAX) * 1_000_000);
+        // Rounded up: not earlier than it was seen.
+        threads.begin(1, 7, 1_001);
+        let first = (0, crate::time::MAX_SHARDS, u64::from(u32::MAX) * 1_000_000);
+        assert_eq!(all(), [first, (1, 7, 2_000), (2, 0, 0)]);
+        threads.end(1);
+        threads.end(0);
+        assert_eq!(all(), [(2, 0, 0)]);
+    }
+}
