@@ -50,6 +50,8 @@ mod inside;
 mod keyed_foreign;
 #[cfg(feature = "keyed")]
 mod keyed_races;
+#[cfg(feature = "keyed")]
+mod keyed_waits;
 mod known_races;
 mod netty_ends;
 mod netty_races;

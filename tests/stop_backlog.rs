@@ -275,6 +275,8 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
         both.iter().sum::<usize>()
     });
     let accepted = asker.join().unwrap();
+    // The stopper may still be busy with the last buckets: whoever stops closes what is open.
+    let others = engine.stop_within(Duration::ZERO).unwrap().returned.len();
     for shard in [0, 1] {
         engine.bind_thread(shard).unwrap();
         for delay in [Duration::ZERO, MS, HOUR, 2 * HOUR, Duration::MAX] {
@@ -292,7 +294,8 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
     let is_taken = moved.take().is_none();
     assert_eq!(third.begun(), 3, "the third still runs");
     third.open();
-    assert_eq!(stopper.join().unwrap().len(), DUE - 3 + accepted + usize::from(is_taken));
+    let returned = stopper.join().unwrap().len() + others;
+    assert_eq!(returned, DUE - 3 + accepted + usize::from(is_taken));
     assert!((0..DUE + 32).all(|number| fates.of(number).1 == 1));
 }
 

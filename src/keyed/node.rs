@@ -28,6 +28,7 @@ use crate::protocol::generations::Generations;
 use crate::protocol::twin::{Main, Twin};
 use crate::sync::{Arc, CountShard, thread};
 
+use super::running::working_on;
 use super::table::{KeyHash, Table, Waiting};
 
 /// A key and the state that belongs to it.
@@ -103,8 +104,10 @@ impl<K> Ticket<K> {
     #[inline(never)]
     fn give_up(&mut self) {
         let Some(waiting) = self.hand_in() else { return };
-        let mut panics = Panics::none();
-        waiting.discard(&mut panics);
+        let (mut panics, node) = (Panics::none(), waiting.node.twin().clone());
+        working_on(&node, || waiting.discard(&mut panics));
+        self.table.end(&node);
+        panics.drop(node);
         // Not while another panic unwinds: a second would abort the process.
         if !thread::panicking() {
             panics.go_on();
@@ -133,7 +136,8 @@ impl<K: Send + Sync + 'static> Runs for Ticket<K> {
         let Some(waiting) = self.hand_in() else { return };
         let (task, node) = waiting.expire();
         let mut panics = Panics::none();
-        panics.run(|| task.run());
+        panics.run(|| working_on(&node, || task.run()));
+        self.table.end(&node);
         // The key is dropped after that, and never while the closure's panic unwinds: a second
         // panic would abort the process.
         panics.drop(node);

@@ -34,9 +34,10 @@ use crate::dispatch::{Panics, Task};
 use crate::engine::CancelOnDrop;
 use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
-use crate::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
+use crate::sync::{Arc, CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
-use super::node::{MainNode, SharedNode, Timer};
+use super::node::{MainNode, Node, SharedNode, Timer};
+use super::running::{Run, Running};
 
 /// The number of parts for each CPU, so that threads rarely meet; and the limits of their number.
 /// Many parts are many locks, which the processor's nearest cache does not hold.
@@ -59,12 +60,18 @@ pub(super) struct Table<K> {
 
 /// The timers under some of the keys: those whose hashes share some bits.
 struct Part<K> {
-    waiting: Mutex<HashTable<Waiting<K>>>,
+    timers: Mutex<Timers<K>>,
     /// Where the table lies in memory, or zero. With it, a timer's place is fetched before the lock
     /// is taken, while the engine works.
     middle: Hint,
     /// The number of the table's places, less one.
     mask: Hint,
+}
+
+/// What a part has behind its lock.
+struct Timers<K> {
+    waiting: HashTable<Waiting<K>>,
+    running: Running<K>,
 }
 
 /// The hash of a key, as nodes keep it. So many bits tell the timers of a program apart; where they
@@ -110,7 +117,7 @@ impl<K> Table<K> {
     /// A table of so many parts, a power of two.
     fn of(parts: usize) -> Table<K> {
         let part = || Part {
-            waiting: Mutex::new(HashTable::new()),
+            timers: Mutex::new(Timers { waiting: HashTable::new(), running: Running::new() }),
             middle: Hint::new(0),
             mask: Hint::new(0),
         };
@@ -154,7 +161,8 @@ impl<K> Table<K> {
         // The arguments that are not used are dropped after the lock is released.
         let hash = node.hash;
         let part = self.part(hash);
-        let mut waiting = part.lock();
+        let mut timers = part.lock();
+        let waiting = &mut timers.waiting;
         let is_it = |other: &Waiting<K>| other.has(hash) && other.node.key == node.key;
         let other = waiting.find_mut(hash.for_table(), is_it);
         if other.is_some() && rule == Rule::IfAbsent {
@@ -167,7 +175,7 @@ impl<K> Table<K> {
         Entered::Waits(match other {
             Some(other) => Some(mem::replace(other, new)),
             None => {
-                part.insert(&mut waiting, hash, new);
+                part.insert(waiting, hash, new);
                 None
             }
         })
@@ -181,9 +189,9 @@ impl<K> Table<K> {
         is_it: impl Fn(&MainNode<K>) -> bool,
         look: impl FnOnce(&mut Waiting<K>) -> R,
     ) -> Option<R> {
-        let mut waiting = self.part(hash).lock();
+        let mut timers = self.part(hash).lock();
         let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
-        waiting.find_mut(hash.for_table(), is_it).map(look)
+        timers.waiting.find_mut(hash.for_table(), is_it).map(look)
     }
 
     /// Takes out the timer of this hash whose node fits `is_it`, if `may` allows it.
@@ -194,20 +202,37 @@ impl<K> Table<K> {
         may: impl FnOnce(&mut Waiting<K>) -> bool,
     ) -> Option<Waiting<K>> {
         let part = self.part(hash);
-        part.take(&mut part.lock(), hash, is_it, may)
+        part.take(&mut part.lock().waiting, hash, is_it, may)
     }
 
-    /// Takes out the timer of a ticket that has come, if the ticket counts. If the timer is not yet
-    /// under its key, its maker will find out.
+    /// Takes out the timer of a ticket that has come, if the ticket counts. The caller calls `end`
+    /// when the timer's task has ended. If the timer is not yet under its key, its maker will find
+    /// out.
     pub(super) fn hand_in(&self, node: &SharedNode<K>, generation: u64) -> Option<Waiting<K>> {
         let part = self.part(node.hash);
-        let mut waiting = part.lock();
+        let mut timers = part.lock();
         if !node.gate.arrive() {
             return None;
         }
         let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), node);
         let is_due = |waiting: &mut Waiting<K>| waiting.node.own().generations.is_due(generation);
-        part.take(&mut waiting, node.hash, is_it, is_due)
+        let taken = part.take(&mut timers.waiting, node.hash, is_it, is_due)?;
+        timers.running.begin(node.clone());
+        Some(taken)
+    }
+
+    /// The task of a timer that was handed in has ended.
+    pub(super) fn end(&self, node: &SharedNode<K>) {
+        // (The lock is released before anything is dropped.)
+        let (_node, run) = self.part(node.hash).lock().running.end(node);
+        if let Some(run) = run {
+            run.end();
+        }
+    }
+
+    /// The runs of the tasks of this hash whose nodes fit `is_it`.
+    pub(super) fn runs(&self, hash: KeyHash, is_it: impl Fn(&Node<K>) -> bool) -> Vec<Arc<Run>> {
+        self.part(hash).lock().running.runs(hash, is_it)
     }
 
     /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
@@ -215,14 +240,14 @@ impl<K> Table<K> {
     pub(super) fn nodes(&self) -> Vec<SharedNode<K>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
-            nodes.extend(part.lock().iter().map(|waiting| waiting.node.twin().clone()));
+            nodes.extend(part.lock().waiting.iter().map(|waiting| waiting.node.twin().clone()));
         }
         nodes
     }
 
     /// Returns the number of waiting timers.
     pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.lock().len()).sum()
+        self.parts.iter().map(|part| part.lock().waiting.len()).sum()
     }
 
     fn part(&self, hash: KeyHash) -> &Part<K> {
@@ -234,8 +259,8 @@ impl<K> Table<K> {
 
 impl<K> Part<K> {
     /// Locks the part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
-    fn lock(&self) -> MutexGuard<'_, HashTable<Waiting<K>>> {
-        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Timers<K>> {
+        self.timers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Enters a timer under a key that is free.

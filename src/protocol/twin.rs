@@ -80,6 +80,12 @@ impl<V, O> Twin<V, O> {
         one.body == other.body
     }
 
+    /// Where the value lies, as long as it has an owner.
+    #[inline]
+    pub fn addr(this: &Twin<V, O>) -> usize {
+        this.body.addr().get()
+    }
+
     /// Drops two owners at once. If they are the only owners of one value, no atomic is written.
     #[inline]
     pub fn drop_both(one: Twin<V, O>, other: Twin<V, O>) {

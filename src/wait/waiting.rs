@@ -37,6 +37,11 @@ pub(crate) trait Ends<E>: Sync {
 
     /// How it ended; `None`: it has not.
     fn ended(&self) -> Option<E>;
+
+    /// What the threads that run it or drop it work for.
+    fn party(&self) -> Party {
+        party(self.latch())
+    }
 }
 
 /// Runs `f` as work on the thing of which `latch` is a part.
@@ -70,7 +75,7 @@ pub(super) fn may_wait<E>(thing: &dyn Ends<E>) -> Result<Waiting, WaitError> {
     if !thing.process().is_current() {
         return Err(WaitError::Forked);
     }
-    let party = party(thing.latch());
+    let party = thing.party();
     if works_for(party) {
         return Err(WaitError::InsideTask);
     }

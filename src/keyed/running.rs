@@ -1,0 +1,117 @@
+//! The tasks that have begun and have not ended, so that they can be found by their keys.
+//!
+//! A thread that takes a timer out to run its task enters the task here, under the lock under which
+//! it takes the timer out. So another thread finds it waiting, running, or ended. The task is
+//! removed under that lock too. Only a thread that waits for it makes the latch that its end opens.
+//!
+//! *Owner*: the part of the table that has the key, behind its lock.
+//!
+//! *Orderings*: LATCH, through the latch; everything else is behind the lock.
+//!
+//! *Tested by*: `tests/keyed_waits.rs`.
+
+use crate::dispatch::{Party, Process, work_for};
+use crate::protocol::latch::Latch;
+use crate::protocol::twin::Twin;
+use crate::sync::Arc;
+use crate::wait::{Bell, Ends};
+
+use super::node::{Node, SharedNode};
+use super::table::KeyHash;
+
+/// The tasks of some of the keys.
+pub(super) struct Running<K>(Vec<Begun<K>>);
+
+struct Begun<K> {
+    node: SharedNode<K>,
+    /// `None`: nobody waits for it.
+    run: Option<Arc<Run>>,
+}
+
+/// A run of a task that a thread waits for.
+pub(super) struct Run {
+    latch: Latch<Bell>,
+    party: Party,
+    process: Process,
+}
+
+/// An empty list with room for at most so many tasks keeps its memory.
+const KEPT: usize = 4;
+
+// === impl Running ===
+
+impl<K> Running<K> {
+    pub(super) const fn new() -> Running<K> {
+        Running(Vec::new())
+    }
+
+    /// The task of `node` begins.
+    pub(super) fn begin(&mut self, node: SharedNode<K>) {
+        self.0.push(Begun { node, run: None });
+    }
+
+    /// The task of `node` has ended. The caller drops what this returns without the lock, and tells
+    /// the run, if there is one.
+    pub(super) fn end(&mut self, node: &SharedNode<K>) -> (SharedNode<K>, Option<Arc<Run>>) {
+        let at = self.0.iter().position(|begun| Twin::ptr_eq(&begun.node, node));
+        let Begun { node, run } = self.0.swap_remove(at.expect("a task ends once"));
+        if self.0.is_empty() && self.0.capacity() > KEPT {
+            self.0 = Vec::new();
+        }
+        (node, run)
+    }
+
+    /// The runs of the tasks of this hash whose nodes fit `is_it`.
+    pub(super) fn runs(
+        &mut self,
+        hash: KeyHash,
+        is_it: impl Fn(&Node<K>) -> bool,
+    ) -> Vec<Arc<Run>> {
+        let found = self.0.iter_mut().filter(|begun| begun.node.hash == hash && is_it(&begun.node));
+        let run = |begun: &mut Begun<K>| {
+            let party = party(&begun.node);
+            begun.run.get_or_insert_with(|| Arc::new(Run::new(party))).clone()
+        };
+        found.map(run).collect()
+    }
+}
+
+/// Runs `f` as work on the task of `node`.
+pub(super) fn working_on<K, R>(node: &SharedNode<K>, f: impl FnOnce() -> R) -> R {
+    work_for(party(node), f)
+}
+
+fn party<K>(node: &SharedNode<K>) -> Party {
+    Party::Task(Twin::addr(node))
+}
+
+// === impl Run ===
+
+impl Run {
+    fn new(party: Party) -> Run {
+        Run { latch: Latch::new(), party, process: Process::current() }
+    }
+
+    /// Tells those who wait that it has ended.
+    pub(super) fn end(&self) {
+        self.latch.open(Bell::ring);
+    }
+}
+
+impl Ends<()> for Run {
+    fn latch(&self) -> &Latch<Bell> {
+        &self.latch
+    }
+
+    fn process(&self) -> Process {
+        self.process
+    }
+
+    fn party(&self) -> Party {
+        self.party
+    }
+
+    fn ended(&self) -> Option<()> {
+        self.latch.is_open().then_some(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting for tasks, by key.
+
+use std::borrow::Borrow;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+use crate::sync::Arc;
+use crate::wait::{Cancelled, WaitError, wait_for_end};
+
+use super::KeyedTimers;
+use super::running::Run;
+
+// === impl KeyedTimers ===
+
+impl<K, S> KeyedTimers<K, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    S: BuildHasher,
+{
+    /// Cancels the timer that waits under `key`, and waits until each task of this key that runs
+    /// has ended. Returns whether a timer was cancelled.
+    ///
+    /// When this returns `Ok`, nothing runs any more that was under the key before the call, and
+    /// what it captured is dropped; all that it did happens before the return. A task that another
+    /// call has taken out ([`cancel`](KeyedTimers::cancel), [`take`](KeyedTimers::take), a
+    /// replacement) belongs to that call, which may still be dropping it.
+    ///
+    /// The calling thread sleeps meanwhile. Async code uses [`cancelled`](KeyedTimers::cancelled).
+    ///
+    /// # Errors
+    /// A wait would not end: the caller is such a task, or one of them waits for the caller (see
+    /// [`WaitError`]). The timer is cancelled all the same, and the other tasks have ended.
+    ///
+    /// # Panics
+    /// As [`cancel`](KeyedTimers::cancel).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::keyed::KeyedTimers;
+    ///
+    /// let timers = KeyedTimers::new()?;
+    /// timers.schedule_keyed("session", Duration::from_millis(1), || println!("it is idle"))?;
+    /// // The session is closed: what its task uses may be freed after this.
+    /// timers.cancel_wait("session")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<bool, WaitError>
+    where
+        K: Borrow<Q>,
+    {
+        let cancelled = self.cancel(key);
+        wait_until(&self.runs(key), None).map(|()| cancelled)
+    }
+
+    /// As [`cancel_wait`](KeyedTimers::cancel_wait), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`cancel_wait`](KeyedTimers::cancel_wait), or a task is still running:
+    /// [`WaitError::TimedOut`].
+    ///
+    /// # Panics
+    /// As [`cancel`](KeyedTimers::cancel).
+    pub fn cancel_wait_within<Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &Q,
+        limit: Duration,
+    ) -> Result<bool, WaitError>
+    where
+        K: Borrow<Q>,
+    {
+        let deadline = Instant::now().checked_add(limit);
+        let cancelled = self.cancel(key);
+        wait_until(&self.runs(key), deadline).map(|()| cancelled)
+    }
+
+    /// Cancels the timer that waits under `key`, now. The future waits until each task of this key
+    /// that runs has ended, as [`cancel_wait`](KeyedTimers::cancel_wait) does. If it is dropped,
+    /// only the wait ends.
+    ///
+    /// # Errors
+    /// Of the future: as [`cancel_wait`](KeyedTimers::cancel_wait).
+    ///
+    /// # Panics
+    /// As [`cancel`](KeyedTimers::cancel).
+    pub fn cancelled<Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &Q,
+    ) -> impl Future<Output = Result<bool, WaitError>> + Send + use<K, S, Q>
+    where
+        K: Borrow<Q>,
+    {
+        let (cancelled, runs) = (self.cancel(key), self.runs(key));
+        async move {
+            let mut outcome = Ok(());
+            for run in runs {
+                outcome = outcome.and(Cancelled::new(&*run).await);
+            }
+            outcome.map(|()| cancelled)
+        }
+    }
+
+    /// The runs of the tasks of this key.
+    fn runs<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Vec<Arc<Run>>
+    where
+        K: Borrow<Q>,
+    {
+        self.door.table.runs(self.hash(key), |node| *node.key.borrow() == *key)
+    }
+}
+
+/// Waits for all runs. Returns the first error.
+fn wait_until(runs: &[Arc<Run>], deadline: Option<Instant>) -> Result<(), WaitError> {
+    let mut outcome = Ok(());
+    for run in runs {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        outcome = outcome.and(wait_for_end(&**run, left));
+    }
+    outcome
+}
