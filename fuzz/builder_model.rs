@@ -27,6 +27,22 @@ pub(crate) struct Case {
     start: Span,
     /// When the timers are due.
     delays: [Span; 3],
+    threads: Threads,
+}
+
+/// The settings for an engine's threads.
+#[derive(Arbitrary, Clone, Debug)]
+struct Threads {
+    reapers: Option<[Size; 2]>,
+    takeover: Option<Option<Span>>,
+    spares: Option<u16>,
+    tells_of_stuck: bool,
+    /// A share of a core: any number.
+    precise: Option<f32>,
+    spin_before: Option<Span>,
+    spin_share: Option<f32>,
+    exact_below: Option<Size>,
+    crowd: Option<Size>,
 }
 
 /// A length of time, any scale as likely as another.
@@ -99,6 +115,8 @@ fn name_of(error: &BuildError) -> &'static str {
         BuildError::Geometry(_) => "geometry",
         BuildError::Shards { .. } => "shards",
         BuildError::MaxPending => "max_pending",
+        BuildError::Share { .. } => "share",
+        BuildError::Reapers { .. } => "reapers",
         BuildError::ThreadName { .. } => "thread_name",
         BuildError::ManualClockWithThreads => "manual clock",
         BuildError::HookWithThreads => "hook",
@@ -143,6 +161,7 @@ impl Case {
             Some(Who::Threads) => builder.driver(Driver::Threads),
             Some(Who::Caller) => builder.driver(Driver::Caller),
         };
+        builder = self.threads.set(builder);
         let called = called.clone();
         let hook = move |shard| {
             called.lock().unwrap_or_else(PoisonError::into_inner).push(shard);
@@ -166,6 +185,8 @@ impl Case {
             ("hook", self.hook && self.has_threads()),
             ("max_pending", self.max_pending == Some(0)),
             ("thread_name", name.contains('\0')),
+            ("share", self.threads.has_bad_share()),
+            ("reapers", self.threads.has_bad_reapers()),
         ];
         wrong.into_iter().find(|(_, is_wrong)| *is_wrong).map(|(name, _)| name)
     }
@@ -194,9 +215,11 @@ impl Case {
     }
 
     fn use_engine(&self, engine: &Engine<u8>, clock: &ManualClock, fired: &mpsc::Receiver<u8>) {
-        assert_eq!(engine.shards(), self.shards().unwrap_or(engine.shards()));
+        let precise = usize::from(self.threads.precise.is_some());
+        let last = engine.shards() - 1 - precise;
+        assert_eq!(last + 1, self.shards().unwrap_or(last + 1));
         if !self.has_threads() {
-            engine.bind_thread(engine.shards() - 1).unwrap();
+            engine.bind_thread(last).unwrap();
         }
         let max = self.max_pending.unwrap_or(u64::MAX).min(3);
         let mut handles = Vec::new();
@@ -226,7 +249,8 @@ impl Case {
             assert!(begin.elapsed() < PATIENCE, "there is room again");
             std::thread::yield_now();
         }
-        self.expect_one(engine, fired);
+        self.expect_one(engine, last, fired);
+        assert!(engine.overdue().shards <= engine.shards());
         engine.stop().expect("it is not a task that asks");
         assert_eq!(engine.len(), 0);
         let refused = engine.schedule_detached(Duration::ZERO, 10);
@@ -236,7 +260,7 @@ impl Case {
     }
 
     /// A timer without a delay fires, if its tick comes in a time that one can wait for.
-    fn expect_one(&self, engine: &Engine<u8>, fired: &mpsc::Receiver<u8>) {
+    fn expect_one(&self, engine: &Engine<u8>, last: usize, fired: &mpsc::Receiver<u8>) {
         let tick = self.tick.map_or(Duration::from_millis(1), Span::duration);
         if self.has_threads() {
             assert_eq!(engine.turn(0), Err(TurnError::Driven));
@@ -245,9 +269,54 @@ impl Case {
             }
         } else if !self.is_manual() {
             assert_eq!(engine.advance(Duration::ZERO), Err(TurnError::NotManual));
-            let turn = engine.turn(engine.shards() - 1).expect("a turn of a shard that is there");
+            let turn = engine.turn(last).expect("a turn of a shard that is there");
             assert!(turn.fired <= 4);
         }
+    }
+}
+
+// === impl Threads ===
+
+impl Threads {
+    fn set(&self, mut builder: Builder) -> Builder {
+        if let Some([min, max]) = self.reapers {
+            builder = builder.reapers(min.size() as usize, max.size() as usize);
+        }
+        if let Some(after) = self.takeover {
+            builder = builder.takeover(after.map(Span::duration));
+        }
+        if let Some(spares) = self.spares {
+            builder = builder.spares(spares.into());
+        }
+        if self.tells_of_stuck {
+            builder = builder.on_stuck(|_| ());
+        }
+        if let Some(share) = self.precise {
+            builder = builder.precise(share.into());
+        }
+        if let Some(before) = self.spin_before {
+            builder = builder.spin_before(before.duration());
+        }
+        if let Some(share) = self.spin_share {
+            builder = builder.spin_share(share.into());
+        }
+        if let Some(timers) = self.exact_below {
+            builder = builder.exact_below(timers.size().into());
+        }
+        match self.crowd {
+            Some(timers) => builder.share(timers.size() as usize),
+            None => builder,
+        }
+    }
+
+    fn has_bad_share(&self) -> bool {
+        let shares = [self.precise, self.spin_share];
+        shares.into_iter().flatten().any(|share| !(0.0..=1.0).contains(&share))
+    }
+
+    fn has_bad_reapers(&self) -> bool {
+        let bounds = self.reapers.map(|bounds| bounds.map(Size::size));
+        bounds.is_some_and(|[min, max]| min == 0 || min > max)
     }
 }
 

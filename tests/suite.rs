@@ -96,6 +96,7 @@ mod periodic;
 mod periodic_oracle;
 mod periodic_panics;
 mod precise;
+mod precise_doors;
 mod precise_driven;
 mod purgatory;
 mod purgatory_ends;

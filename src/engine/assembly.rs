@@ -105,6 +105,7 @@ impl Builder {
             return Err(BuildError::ThreadName { name: self.thread_name });
         }
         self.check_shares()?;
+        let (groups, reapers) = self.reapers_for(shards)?;
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         let clock = self.clock.clone().unwrap_or_else(Clock::system);
         // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
@@ -112,7 +113,6 @@ impl Builder {
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
         let shared = shared.with_few(self.exact_below).with_share(self.share);
         asymmetric::prepare();
-        let (groups, reapers) = self.reapers_for(shards)?;
         let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.
         let home = Arc::new(OnceLock::<Weak<Core<T>>>::new());

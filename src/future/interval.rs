@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use crate::engine::{Engine, EngineRef};
+use crate::engine::{Engine, EngineRef, When};
 
 use super::{Sleep, SleepError};
 
@@ -137,13 +137,32 @@ impl Engine {
         Interval::new(engine, engine.now(), period)
     }
 
-    /// As [`interval_at`](crate::interval_at), on this engine. `start` is by the engine's clock.
+    /// As [`interval_at`](crate::interval_at), on this engine. `start` is a [`Duration`] from this
+    /// call, an [`Instant`] by the engine's clock, or a [`When`]. If it is
+    /// [precise](When::precise), all ticks are, as a load generator wants them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, When};
+    ///
+    /// let engine = Engine::builder().precise(0.2).build()?;
+    /// let at_once = When::after(Duration::ZERO).precise();
+    /// let mut pace = engine.interval_at(at_once, Duration::from_micros(300));
+    /// pollster::block_on(async {
+    ///     for _ in 0..3 {
+    ///         pace.tick().await;
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// If the period is zero.
     #[track_caller]
-    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(EngineRef::new(self), Some(start), period)
+    pub fn interval_at(&self, start: impl Into<When>, period: Duration) -> Interval {
+        let start = start.into();
+        let engine = EngineRef::for_when(self, start);
+        Interval::new(engine, engine.time_of(start), period)
     }
 }
 

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, When};
 
 use super::{Sleep, SleepError};
 
@@ -148,9 +148,14 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 // === impl Engine: timeouts ===
 
 impl Engine {
-    /// As [`timeout`](crate::timeout), on this engine.
-    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout { inner: future.into_future(), sleep: self.sleep(delay) }
+    /// As [`timeout`](crate::timeout), on this engine: for a [`Duration`] from this call, until an
+    /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
+    pub fn timeout<F: IntoFuture>(
+        &self,
+        when: impl Into<When>,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout { inner: future.into_future(), sleep: self.sleep(when) }
     }
 
     /// As [`timeout_at`](crate::timeout_at), on this engine. `deadline` is by the engine's clock.
