@@ -26,6 +26,8 @@ pub(crate) const SELDOM: Duration = Duration::from_millis(5);
 const OFTEN: Duration = Duration::from_micros(300);
 
 static FIRED: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
+/// Of those, the ones that a first poll found due.
+static AT_ONCE: AtomicU64 = AtomicU64::new(0);
 static FLUSHED: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
 static STUCK_NS: AtomicU64 = AtomicU64::new(0);
 static STAMPS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
@@ -40,6 +42,14 @@ pub(crate) fn fire(token: u64) {
     } else {
         FIRED.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// The same for a future that is due at its first poll. A waker may be woken besides, if the
+/// deadline passes during that poll: then the timer is counted twice.
+#[cold]
+pub(crate) fn fire_at_once(token: u64) {
+    AT_ONCE.fetch_add(1, Ordering::Relaxed);
+    fire(token);
 }
 
 #[cold]
@@ -71,6 +81,12 @@ pub(crate) fn stamped_ns(token: u64) -> u64 {
 /// Timers that were counted.
 pub(crate) fn fired() -> u64 {
     FIRED.load(Ordering::Relaxed)
+}
+
+/// Timers that were counted, each once, if `expected` were to fire.
+pub(crate) fn fired_of(expected: u64) -> u64 {
+    let (fired, at_once) = (fired(), AT_ONCE.load(Ordering::Relaxed));
+    if (expected..=expected.saturating_add(at_once)).contains(&fired) { expected } else { fired }
 }
 
 /// Waits until all these tokens are stamped, at most for `limit`. How many are not?

@@ -20,7 +20,7 @@ pub(crate) fn waker(token: u64) -> Waker {
 pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>, token: u64) {
     let waker = waker(token);
     if future.poll(&mut Context::from_waker(&waker)).is_ready() {
-        sink::fire(token);
+        sink::fire_at_once(token);
     }
 }
 

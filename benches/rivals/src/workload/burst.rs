@@ -80,7 +80,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let missing = contender.inside(|| sink::wait_for_stamps(0..probes, plan.patience()));
     let used = Usage::of_process() - before;
     plan.expect("probes missing", missing, 0)?;
-    plan.expect("timers fired", sink::fired(), timers)?;
+    plan.expect("timers fired", sink::fired_of(timers), timers)?;
     let mut lateness = Lateness::new(begun_ns, Vec::new());
     for (token, deadline_ns) in (0..).zip(deadlines_ns) {
         lateness.record(deadline_ns, sink::stamped_ns(token));

@@ -69,7 +69,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let used = Usage::of_process() - before;
     let done = now();
     sink::wait_for_fired(timers, plan.patience());
-    plan.expect("timers fired", sink::fired(), timers)?;
+    plan.expect("timers fired", sink::fired_of(timers), timers)?;
 
     let calls = Sample::new(calls);
     let mut outcome = Outcome::new(timers, filled - begun, used.cpu_ns);

@@ -65,7 +65,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     });
     let (timers, elapsed, used, by_this) = measured;
     sink::wait_for_fired(feed.token, plan.patience().min(Duration::from_secs(10)));
-    plan.expect("timers fired", sink::fired(), feed.token)?;
+    plan.expect("timers fired", sink::fired_of(feed.token), feed.token)?;
 
     let mut outcome = Outcome::new(timers, feed.in_calls, used.cpu_ns);
     let others = used.cpu_ns.saturating_sub(by_this.cpu_ns);
