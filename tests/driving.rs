@@ -1,11 +1,12 @@
 //! Driving: engines without threads do what their caller says, when the caller says so.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
+use tickless::sync::Mutex;
 use tickless::{Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State};
 
 const PATIENCE: Duration = Duration::from_secs(60);

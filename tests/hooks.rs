@@ -5,12 +5,13 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
 use crate::planned::{panic_as_planned, quietly};
+use tickless::sync::Mutex;
 use tickless::{Driver, Engine, Handle, ManualClock, State, Task};
 
 const MS: Duration = Duration::from_millis(1);

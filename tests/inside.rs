@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crate::common::scaled;
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock, ResetError, State, TurnError};
 
 const PATIENCE: Duration = Duration::from_secs(60);

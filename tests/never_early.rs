@@ -1,14 +1,15 @@
 //! Never early: a timer fires at the tick that its deadline is rounded up to, and no earlier by
 //! the clock that its caller reads.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::scaled;
 use crate::random::Random;
 use tickless::local::Geometry;
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 /// How long a test waits for what must come.

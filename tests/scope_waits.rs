@@ -1,8 +1,8 @@
 //! Scopes whose tasks are waited for: after the wait nothing of any of them is left.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::slow::Slow;
 use crate::token::Fates;
 use tickless::dispatch::{Full, Pool};
 use tickless::scope::{Key, WaitableScope};
+use tickless::sync::Mutex;
 use tickless::wait::{Guarded, Stage, WaitError};
 use tickless::{Batch, Builder, Engine, ManualClock, ResetError};
 

@@ -1,11 +1,12 @@
 //! Stops with a limit of time: what is stuck is told, nothing else is waited for, nothing is lost.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use crate::slow::Slow;
+use tickless::sync::Mutex;
 use tickless::{Batch, Builder, Driver, Engine, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,9 +1,10 @@
 //! Tasks that are stuck: somebody is told while they are, and how many there are can be read.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tickless::sync::Mutex;
 use tickless::{Builder, Engine, StuckTask};
 
 const PATIENCE: Duration = Duration::from_secs(60);

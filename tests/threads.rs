@@ -23,7 +23,8 @@ fn allowed_cpus() -> Vec<usize> {
 
 /// Name and CPUs of the thread that serves each of so many shards.
 fn reapers(shards: usize, builder: Builder) -> Vec<(Option<String>, Vec<usize>)> {
-    let engine = builder.shards(shards).build().unwrap();
+    // A thread that the system does not let run for a while is not to lose its shard.
+    let engine = builder.shards(shards).takeover(None).build().unwrap();
     let ask = |shard: usize| {
         let (sender, receiver) = mpsc::channel();
         let tell = move || {

@@ -35,6 +35,11 @@ fn threads_locks_the_epoch_and_the_system_are_named_behind_their_doors_only() {
 }
 
 #[test]
+fn tests_under_threadsanitizer_use_locks_that_it_sees() {
+    assert_none(floors::unseen_locks(&tree(), &documents::document("tests/races.rs")));
+}
+
+#[test]
 fn every_atomic_access_says_what_it_is_for() {
     let files = crate_files();
     assert_none(order::unexplained_accesses(&files));

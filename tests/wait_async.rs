@@ -1,7 +1,7 @@
 //! Waiting for tasks in async code.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::planned::{panic_as_planned, quietly};
 use crate::polling::{bell, poll};
 use crate::slow::Slow;
 use crate::token::Fates;
+use tickless::sync::Mutex;
 use tickless::wait::{self, Ended, Stage, WaitError};
 use tickless::{Engine, Waitable};
 

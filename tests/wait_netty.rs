@@ -1,7 +1,7 @@
 //! Waiting for the tasks of timeouts.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::token::Fates;
 use tickless::ManualClock;
 use tickless::dispatch::{Full, Pool};
 use tickless::netty::{Expired, HashedWheelTimer, IntoTask, Timeout, TimerTask, WaitableTimeout};
+use tickless::sync::Mutex;
 use tickless::wait::{Ended, Stage, WaitError};
 
 const MS: Duration = Duration::from_millis(1);

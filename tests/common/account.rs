@@ -6,10 +6,11 @@
 //! is dropped inside `cancel`, on the canceller's thread, is part of every cancel made here.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tickless::sync::Mutex;
 use tickless::{Batch, Engine, Handle, ManualClock, ResetError, ScheduleError, State, Stats};
 
 /// Items and what became of them.

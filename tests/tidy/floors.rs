@@ -178,6 +178,27 @@ pub(crate) fn forced_doors(files: &[Source]) -> Vec<String> {
     complaints
 }
 
+/// The standard library's locks in tests that ThreadSanitizer watches: it does not see a thread
+/// enter one after a wait, and reports a race on all that the lock protects. `races` is the program
+/// that names those tests.
+pub(crate) fn unseen_locks(files: &[Source], races: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in files {
+        let name = source.path.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs"));
+        if !name.is_some_and(|name| races.lines().any(|line| line == format!("mod {name};"))) {
+            continue;
+        }
+        for named in paths(&source.code) {
+            let lock = |name: &&str| begins(&named.parts, &["std", "sync", name]);
+            if ["Mutex", "RwLock", "Condvar"].iter().any(lock) {
+                let message = "`tickless::sync` has a lock that ThreadSanitizer sees";
+                complaints.push(source.complaint(named.line, message));
+            }
+        }
+    }
+    complaints
+}
+
 fn begins(parts: &[String], prefix: &[&str]) -> bool {
     parts.len() >= prefix.len() && parts.iter().zip(prefix).all(|(part, name)| part == name)
 }
@@ -197,6 +218,17 @@ fn an_import_that_goes_up_or_aside_is_found() {
     assert_eq!(upward("src/attic/mod.rs", ""), 1);
     assert_eq!(upward("src/inbox/hand/tests.rs", "use crate::shard::Shard;"), 0);
     assert_eq!(upward("src/entry/mod.rs", "/// [`crate::shard::Shard`]\nstruct A;"), 0);
+}
+
+#[test]
+fn a_lock_that_is_not_seen_is_found() {
+    let unseen = |path: &str, text: &str| {
+        unseen_locks(&[Source::new(path, text)], "mod stop;\nmod common;\n").len()
+    };
+    assert_eq!(unseen("tests/stop.rs", "use std::sync::{Arc, Mutex};"), 1);
+    assert_eq!(unseen("tests/stop.rs", "fn a() -> std::sync::RwLock<()> {}"), 1);
+    assert_eq!(unseen("tests/stop.rs", "use std::sync::Arc;\nuse tickless::sync::Mutex;"), 0);
+    assert_eq!(unseen("tests/order.rs", "use std::sync::Mutex;"), 0);
 }
 
 #[test]
