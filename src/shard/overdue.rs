@@ -39,13 +39,12 @@ impl<T> Shard<T> {
         if owner.closed || !self.has_notices() && !self.is_due(&owner, now) {
             return None;
         }
+        // Mostly, what opens first has the oldest. (A timer that was scheduled for a time in the
+        // past is older than its bucket.)
         let mut places = self.may_be_due(&owner, now);
         places.sort_by_key(|&(opens, _)| opens);
         let (mut oldest, mut looks) = (None, LOOKS);
-        for (opens, among) in places {
-            if oldest.is_some_and(|oldest| oldest <= opens) {
-                break;
-            }
+        for (_, among) in places {
             let is_due = |entry: NonNull<Entry<T>>| {
                 // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
                 let word = unsafe { entry.as_ref() }.word();
@@ -87,11 +86,12 @@ impl<T> Shard<T> {
             let hand = owner.rounds.at(place)?;
             Some((place.expiration, Among::Hand(&**hand)))
         });
-        let open = owner.due.iter().chain(&owner.eager).chain(owner.parked.iter());
-        let open = open.map(|open: &Open<T>| {
+        let open = owner.due.iter().chain(owner.parked.iter()).map(|open: &Open<T>| {
             (open.began.unwrap_or(open.place.expiration), Among::Hand(&*open.hand))
         });
-        armed.chain(rounds).chain(open).filter(|&(opens, _)| opens <= now).collect()
+        // It may hold entries that are filed for an earlier opening than the one it was taken for.
+        let eager = owner.eager.iter().map(|open| (Tick::ZERO, Among::Hand(&*open.hand)));
+        armed.chain(rounds).chain(open).chain(eager).filter(|&(opens, _)| opens <= now).collect()
     }
 
     /// The places of the notices that were not read yet. For a caller that has the owner's lock.
