@@ -192,6 +192,27 @@ fn a_child_waits_for_no_task_of_the_parent() {
 }
 
 #[test]
+#[cfg(feature = "keyed")]
+fn a_child_waits_for_no_key_of_the_parent() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    let (begin, begun) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let task = move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    };
+    timers.schedule_keyed(1, Duration::ZERO, task).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    in_a_child("a wait for a key", || {
+        assert_eq!(timers.cancel_wait(&1), Err(WaitError::Forked));
+        assert_eq!(timers.cancel_wait_within(&1, MS * 50), Err(WaitError::Forked));
+    });
+    drop(release);
+    assert_eq!(timers.cancel_wait(&1), Ok(false));
+}
+
+#[test]
 fn handles_in_a_child_give_their_payload_back_and_move_nothing() {
     let engine = Engine::with_handler(drop_all).unwrap();
     let mut handles: Vec<Handle<u64>> = (0..4).map(|n| engine.schedule(HOUR, n).unwrap()).collect();

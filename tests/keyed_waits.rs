@@ -1,8 +1,11 @@
 //! Waiting for tasks by key: after the wait nothing of the key's tasks is left.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +18,9 @@ use tickless::dispatch::{Full, Pool};
 use tickless::keyed::KeyedTimers;
 use tickless::wait::WaitError;
 use tickless::{Builder, Engine};
+
+/// A wait that may be passed on.
+type Wait = Pin<Box<dyn Future<Output = Result<bool, WaitError>> + Send>>;
 
 const US: Duration = Duration::from_micros(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -160,5 +166,127 @@ fn memory_may_be_freed_after_the_wait() {
             let runs = unsafe { Box::from_raw(memory) }.into_inner();
             assert!(runs <= 3, "{runs}");
         }
+    }
+}
+
+/// A wait is known by the address of a node that it does not keep alive.
+#[test]
+fn a_wait_that_is_over_is_not_taken_for_one_for_another_task() {
+    let pool = Pool::builder(Full::Block).threads(2).queue_bound(1000).build().unwrap();
+    let engine = Builder::new().shards(1).build_with_handler(pool).unwrap();
+    let timers = KeyedTimers::<u32>::with_engine(&engine);
+    // Task 2 runs on one worker.
+    let (two, task) = Slow::task();
+    timers.schedule_keyed(2, Duration::ZERO, task).unwrap();
+    two.has_begun();
+    // Task 1, on the other worker, begins to wait for it, passes the wait on, and goes on.
+    let ((give, given), (end, ends), inside) = (channel::<Wait>(), channel::<()>(), timers.clone());
+    let task = move || {
+        let mut wait: Wait = Box::pin(inside.cancelled(&2));
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(wait.as_mut().poll(cx).is_pending());
+        give.send(wait).unwrap();
+        _ = ends.recv();
+    };
+    timers.schedule_keyed(1, Duration::ZERO, task).unwrap();
+    let wait = given.recv_timeout(PATIENCE).unwrap();
+    two.release();
+    // Task 1 waits for nobody now. So others may wait for it, and find that it still runs.
+    let (tell, told) = channel();
+    let inside = timers.clone();
+    let scheduler = move || {
+        for key in 100..200 {
+            let (timers, tell) = (inside.clone(), tell.clone());
+            let task = move || {
+                tell.send(timers.cancel_wait_within(&1, Duration::ZERO)).unwrap();
+            };
+            inside.schedule_keyed(key, Duration::ZERO, task).unwrap();
+        }
+    };
+    timers.schedule_keyed(3, Duration::ZERO, scheduler).unwrap();
+    let outcomes: Vec<_> = (0..100).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+    drop((end, wait));
+    let circular = outcomes.iter().filter(|outcome| **outcome == Err(WaitError::Circular)).count();
+    assert_eq!(circular, 0, "of {} that could have waited", outcomes.len());
+}
+
+/// Two threads wait for one key: for both of them nothing of its task is left afterwards.
+#[test]
+fn who_waits_for_a_key_also_waits_for_another_waits_drop() {
+    let timers = KeyedTimers::<u32>::new().unwrap();
+    let ((begin, begun), (end, ends)) = (channel::<()>(), channel::<()>());
+    let captured = SlowDrop(move || {
+        begin.send(()).unwrap();
+        _ = ends.recv();
+    });
+    timers.schedule_keyed(1, HOUR, move || drop(captured)).unwrap();
+    let others = timers.clone();
+    let other = thread::spawn(move || others.cancel_wait(&1));
+    begun.recv_timeout(PATIENCE).unwrap();
+    let outcome = timers.cancel_wait_within(&1, Duration::from_millis(50));
+    drop(end);
+    assert_eq!(other.join().unwrap(), Ok(true));
+    assert_eq!(outcome, Err(WaitError::TimedOut), "what the task captured is being dropped");
+}
+
+/// As a wait for a scope does: a panic goes on after the wait.
+#[test]
+fn a_wait_that_panics_has_waited() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("planned"));
+        }
+    }
+    let pool = Pool::builder(Full::Block).threads(2).queue_bound(8).build().unwrap();
+    let engine = Builder::new().shards(1).build_with_handler(pool).unwrap();
+    let timers = KeyedTimers::<u32>::with_engine(&engine);
+    let (slow, task) = Slow::task();
+    timers.schedule_keyed(1, Duration::ZERO, task).unwrap();
+    slow.has_begun();
+    let bomb = Bomb;
+    timers.schedule_keyed(1, HOUR, move || drop(bomb)).unwrap();
+    let (others, (tell, told)) = (timers.clone(), channel());
+    let waits = thread::spawn(move || {
+        let waited =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| others.cancel_wait(&1)));
+        tell.send(waited.is_err()).unwrap();
+    });
+    let early = told.recv_timeout(Duration::from_millis(200));
+    slow.release();
+    waits.join().unwrap();
+    assert!(early.is_err(), "it came back while the key's task ran: {early:?}");
+}
+
+/// The keys are hashed and compared once more after the cancel.
+#[test]
+fn a_wait_whose_comparison_panics_has_changed_nothing() {
+    use std::cell::Cell;
+    use std::hash::{Hash, Hasher};
+    thread_local! { static LEFT: Cell<u32> = const { Cell::new(u32::MAX) }; }
+    struct Key(u32);
+    impl Hash for Key {
+        fn hash<H: Hasher>(&self, hasher: &mut H) {
+            if LEFT.replace(LEFT.get().wrapping_sub(1)) == 0 {
+                std::panic::resume_unwind(Box::new("planned"));
+            }
+            self.0.hash(hasher);
+        }
+    }
+    impl PartialEq for Key {
+        fn eq(&self, other: &Key) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Eq for Key {}
+    let timers = KeyedTimers::<Key>::new().unwrap();
+    for calls in 0..2 {
+        LEFT.set(u32::MAX);
+        timers.schedule_keyed(Key(1), HOUR, || ()).unwrap();
+        LEFT.set(calls);
+        let wait = std::panic::AssertUnwindSafe(|| timers.cancel_wait(&Key(1)));
+        let panicked = std::panic::catch_unwind(wait).is_err();
+        LEFT.set(u32::MAX);
+        assert!(!panicked || timers.len() == 1, "`Hash` panicked in call {calls} of it");
     }
 }

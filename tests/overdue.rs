@@ -12,6 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Schedules a task that runs until the sender is dropped, and so many timers that are due with it.
 fn get_stuck(engine: &Engine, shard: usize, others: usize) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
@@ -177,4 +179,33 @@ fn overdue_precise_timers_are_overdue() {
     wait_for(&engine, |overdue| overdue.oldest >= MS * 3);
     drop(release);
     engine.stop().unwrap();
+}
+
+/// Connections whose idle timers were moved lie in front of a timer that is due.
+#[test]
+fn a_timer_is_overdue_also_behind_many_that_were_moved() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let mut idle: Vec<_> = (0..5_000).map(|_| engine.schedule(MS * 10, || ()).unwrap()).collect();
+    idle.iter_mut().for_each(|timer| timer.reset(HOUR).unwrap());
+    engine.schedule_detached(MS * 20, || ()).unwrap();
+    clock.advance(MS * 35);
+    let overdue = engine.overdue();
+    assert_eq!((overdue.oldest, overdue.shards), (MS * 15, 1));
+}
+
+/// What waits in hand because the pool is full is due and was not handed over.
+#[test]
+fn what_waits_for_room_in_a_pool_is_overdue() {
+    let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
+    let engine = Engine::builder().shards(1).takeover(None).build_with_handler(pool).unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let at = engine.now() + MS * 20;
+    engine.schedule_detached(at, move || _ = released.recv()).unwrap();
+    (0..10).for_each(|_| engine.schedule_detached(at, || ()).unwrap());
+    thread::sleep(MS * 200);
+    let (overdue, stats) = (engine.overdue(), engine.stats());
+    drop(release);
+    assert!(stats.fired < 11, "the others wait: {stats}");
+    assert!(overdue.shards == 1 && overdue.oldest >= MS * 20, "{overdue:?}");
 }

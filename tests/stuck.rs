@@ -106,3 +106,48 @@ fn without_takeovers_a_stuck_task_is_reported_once() {
         engine.stop().unwrap();
     }
 }
+
+/// The callback takes its time, between two looks.
+#[test]
+fn a_task_is_not_stuck_since_before_it_began() {
+    let ((tell, told), (go, may_go)) = (mpsc::channel::<StuckTask>(), mpsc::channel::<()>());
+    let may_go = Mutex::new(may_go);
+    let builder = Engine::builder().shards(2).takeover(None).on_stuck(move |task| {
+        _ = tell.send(task.clone());
+        if task.shard == 0 {
+            _ = may_go.lock().unwrap().recv();
+        }
+    });
+    let engine = builder.build().unwrap();
+    let first = get_stuck(&engine, 0);
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().shard, 0);
+    thread::sleep(MS * 30);
+    let before = Instant::now();
+    let second = get_stuck(&engine, 1);
+    drop(go);
+    let task = told.recv_timeout(PATIENCE).unwrap();
+    drop((first, second));
+    assert_eq!(task.shard, 1);
+    let early = before.saturating_duration_since(task.since);
+    assert_eq!(early, Duration::ZERO, "it is said to have run before it was scheduled");
+}
+
+#[test]
+fn the_last_spare_thread_does_not_keep_a_stuck_task_secret() {
+    for spares in [1, 2] {
+        let (tell, told) = mpsc::channel::<StuckTask>();
+        let builder = Engine::builder().shards(1).takeover(MS).spares(spares);
+        let builder = builder.on_stuck(move |task| _ = tell.send(task.clone()));
+        let engine = builder.build().unwrap();
+        let releases: Vec<_> = (0..spares)
+            .map(|n| {
+                let release = get_stuck(&engine, 0);
+                let task = told.recv_timeout(PATIENCE);
+                let stuck = engine.overdue().stuck;
+                assert!(task.is_ok(), "task {n} of {spares} is stuck, and not told of: {stuck:?}");
+                release
+            })
+            .collect();
+        drop(releases);
+    }
+}

@@ -15,8 +15,8 @@
 //! *Owner*: the thread that runs the shard's turns has the [`InHand`] alone. Any thread may take
 //! over through the [`Line`]; one at a time tries to.
 //!
-//! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes.
-//! No payload is claimed after the takeover. Only an open line can be taken over, and once.
+//! *Invariants*: each payload is claimed once, taken over once, or left when the hand-over closes;
+//! none is claimed after the takeover. Only an open line is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
 //! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for
@@ -61,7 +61,9 @@ pub struct Line<T> {
     /// From which payload on another thread has taken over. The thread that takes over has the lock
     /// until that is decided.
     taken_from: Mutex<Option<u64>>,
-    /// When the hand-over began, by the engine's clock, or [`PATIENT`].
+    /// When the hand-over began, by the engine's clock.
+    begun_ns: Counter,
+    /// The same, or when it last waited for others; [`PATIENT`] while it does.
     since_ns: Counter,
     waiting: UnsafeCell<Waiting<T>>,
 }
@@ -107,6 +109,7 @@ impl<T> InHand<T> {
                 word: AtomicU64::new(CLOSED),
                 is_wanted: AtomicBool::new(false),
                 taken_from: Mutex::new(None),
+                begun_ns: Counter::new(0),
                 since_ns: Counter::new(0),
                 waiting: UnsafeCell::new(waiting),
             }),
@@ -140,7 +143,8 @@ impl<T> InHand<T> {
             unsafe { waiting.payloads.set_len(0) };
             waiting.hidden.min(at_most).min(CLAIMED as usize) as u64
         });
-        // ORDER: Relaxed - a number for watchers.
+        // ORDER: Relaxed, both - numbers for watchers, which the word publishes.
+        self.line.begun_ns.store(now_ns, Ordering::Relaxed);
         self.line.since_ns.store(now_ns, Ordering::Relaxed);
         // ORDER(TAKEOVER): Relaxed - only the holder changes the word of a closed line.
         let before = self.line.word.load(Ordering::Relaxed) & !(ONE - 1);
@@ -270,8 +274,7 @@ impl<T> Line<T> {
     /// Writes the word, before the holder looks whether anybody takes over.
     #[inline]
     fn publish(&self, word: u64) {
-        // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads, which
-        // `open` has published before.
+        // ORDER(TAKEOVER): Release - pairs with the Acquire in `take_over`: the payloads.
         self.word.store(word, Ordering::Release);
         asymmetric::light();
     }
@@ -308,27 +311,25 @@ impl<T> Line<T> {
     }
 
     /// How far the hand-over under way has come. `None`: there is none.
-    #[inline]
     pub fn progress(&self) -> Option<Progress> {
-        // ORDER(TAKEOVER): Relaxed - `take_over` looks again.
-        let word = self.word.load(Ordering::Relaxed);
+        // ORDER(TAKEOVER): Acquire - pairs with the Release in `open`: the numbers for watchers.
+        let word = self.word.load(Ordering::Acquire);
         (word & CLOSED == 0).then_some(Progress(word))
     }
 
-    /// When the last hand-over began, by the engine's clock. `None`: its handler waits for others,
-    /// as it was told to.
+    /// When the last hand-over began. `None`: its handler waits for others, as it was told to.
     pub fn since_ns(&self) -> Option<u64> {
         // ORDER: Relaxed - a number for watchers.
         Some(self.since_ns.load(Ordering::Relaxed)).filter(|&since_ns| since_ns != PATIENT)
     }
 
     /// When the hand-over under way began, by the engine's clock, if there are payloads that it has
-    /// not claimed: they were due by then. `None` as well if its handler waits for others.
+    /// not claimed: they were due by then.
     pub fn waiting_since_ns(&self) -> Option<u64> {
-        // ORDER: Relaxed - numbers for those who look on.
-        let word = self.word.load(Ordering::Relaxed);
-        let is_waiting = word & CLOSED == 0 && word & CLAIMED < open_in(word);
-        self.since_ns().filter(|_| is_waiting)
+        let Progress(word) = self.progress()?;
+        let is_waiting = word & CLAIMED < open_in(word);
+        // ORDER: Relaxed - as in `since_ns`.
+        is_waiting.then(|| self.begun_ns.load(Ordering::Relaxed))
     }
 
     /// The handler waits for others, as it was told to, until this is called with the present time.

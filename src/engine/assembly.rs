@@ -13,6 +13,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
+use super::observe::LastLook;
 use super::precise::{self, Both};
 use super::stopping::Inner;
 use super::thread_cache::{self, ENGINES};
@@ -210,6 +211,7 @@ impl Builder {
             routed: AtomicUsize::new(0),
             party,
             precise,
+            looks: (0..part.shards).map(|_| LastLook::new()).collect(),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
             crew: None,
@@ -219,8 +221,9 @@ impl Builder {
 
     /// Places for the threads of an engine that so many serve, besides that of precise timers.
     fn threads(&self, reapers: usize) -> Threads {
-        let spares = self.takeover_after().map_or(usize::from(self.has_watcher()), |_| self.spares);
-        let most = reapers + usize::from(self.precise.is_some()) + spares;
+        // One that watches and tells when all spare threads serve.
+        let tells = usize::from(self.observation.on_stuck.is_some());
+        let most = reapers + usize::from(self.precise.is_some()) + self.spares_used() + tells;
         (0..most).map(|_| OnceLock::new()).collect()
     }
 
@@ -232,7 +235,7 @@ impl Builder {
             reapers: reapers + usize::from(self.precise.is_some()),
             cpus: self.pinned.then(Cpus::allowed),
             spins: [self.spin(), self.precise.map_or(Spin::NEVER, Spin::adapting)],
-            takes_over: self.takeover_after().is_some(),
+            spares: self.spares_used(),
         }
     }
 

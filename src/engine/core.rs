@@ -14,6 +14,7 @@ use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
 use super::crew::Crew;
+use super::observe::LastLook;
 use super::thread_cache::{self, ENGINES};
 
 /// An engine's handler. The thread that drops it works for the engine meanwhile, because the
@@ -44,6 +45,8 @@ pub(super) struct Core<T> {
     pub(super) precise: Option<Arc<Core<T>>>,
     /// How long a task may take before it counts as stuck.
     pub(super) stuck_after_ns: u64,
+    /// For each shard, when somebody looked for what is overdue.
+    pub(super) looks: Box<[LastLook]>,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<Arc<Watch>>,
     /// The engine's threads, if it has any. (That of precise timers belongs to the crew of the

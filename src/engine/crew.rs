@@ -57,8 +57,8 @@ pub(super) struct Settings {
     pub(super) cpus: Option<Cpus>,
     /// How leaders wait: those of all groups, and that of precise timers.
     pub(super) spins: [Spin; 2],
-    /// Whether shards are taken over from tasks that are stuck, or these are only told of.
-    pub(super) takes_over: bool,
+    /// From how many tasks that are stuck shards are taken over. Others are only told of.
+    pub(super) spares: usize,
 }
 
 /// A group, and where its shards are.
@@ -110,9 +110,9 @@ impl Crew {
         Crew { settings, threads, groups, stuck, state, changed }
     }
 
-    /// Whether shards are taken over from tasks that are stuck.
-    pub(super) fn takes_over(&self) -> bool {
-        self.settings.takes_over
+    /// Whether another shard may be taken over from a task that is stuck.
+    pub(super) fn may_take_over(&self) -> bool {
+        self.stuck.iter().count() < self.settings.spares
     }
 
     /// Ends it: from now on threads that have nothing to do return, and so does the watcher when it

@@ -91,6 +91,11 @@ impl Builder {
         self.takeover.unwrap_or(TAKEOVER)
     }
 
+    /// The greatest number of shards that are taken over.
+    pub(super) fn spares_used(&self) -> usize {
+        self.takeover_after().map_or(0, |_| self.spares)
+    }
+
     /// Whether somebody does something about tasks that are stuck.
     pub(super) fn has_watcher(&self) -> bool {
         self.takeover_after().is_some() || self.observation.on_stuck.is_some()
@@ -143,17 +148,17 @@ impl Builder {
         self
     }
 
-    /// Sets a callback for tasks that are stuck: it is called once for such a task, while that
-    /// still runs. Default: none. A task is stuck when it keeps its shard for longer than
+    /// Sets a callback for tasks that are stuck: it is called once for such a task, usually while
+    /// that still runs. Default: none. A task is stuck when it keeps its shard for longer than
     /// [`takeover`](Builder::takeover) allows; without takeovers, for longer than 5 ms.
     /// [`Engine::overdue`](crate::Engine::overdue) shows which ones are stuck at the moment.
     ///
-    /// With takeovers, another thread has the shard by then. A thread that watches for the next
-    /// stuck task makes the call, and watches no longer meanwhile; so the callback must not block.
-    /// Its panics are caught. With all [`spares`](Builder::spares) stuck, it is called once one of
-    /// them has come back. As with takeovers, a task that is the only timer of its group is left
-    /// alone. An engine that its caller drives never makes the call. For each slow task after it
-    /// has returned, see [`on_slow_task`](Builder::on_slow_task).
+    /// With takeovers, another thread has the shard by then, if there is a [spare
+    /// one](Builder::spares). The thread that looks for stuck tasks makes the call, and looks for
+    /// no others until it returns; so the callback must return soon. Its panics are caught. As with
+    /// takeovers, a task that is the only timer of its group is left alone. An engine that its
+    /// caller drives never makes the call. For each slow task after it has returned, see
+    /// [`on_slow_task`](Builder::on_slow_task).
     pub fn on_stuck(mut self, callback: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.observation.on_stuck = Some(Arc::new(callback));
         self

@@ -77,20 +77,20 @@ impl<T: Send + 'static> Core<T> {
         number: usize,
         told: &mut [Option<Progress>],
     ) -> Result<u64, Taken<'a, T>> {
-        let now_ns = self.clock.now_ns();
         let mut until_ns = NEVER_NS;
         for (group, home) in crew.groups.iter().enumerate() {
             for (index, shard) in home.shards.clone().enumerate() {
                 let (part, at) = self.part(shard);
-                let again_ns = match part.ending.look(at, now_ns, self.stuck_after_ns) {
+                let soon_ns = || self.clock.now_ns().saturating_add(self.stuck_after_ns);
+                let again_ns = match part.ending.look(at, &self.clock, self.stuck_after_ns) {
                     Found::Busy(again_ns) => again_ns,
                     Found::Idle => {
-                        part.wakes_ns(at).max(now_ns).saturating_add(self.stuck_after_ns)
+                        part.wakes_ns(at).saturating_add(self.stuck_after_ns).max(soon_ns())
                     }
                     Found::Stuck(seen, since_ns) => {
                         let server = home.group.server(index);
                         let task = || self.stuck_task(shard, Some(server), since_ns);
-                        if crew.takes_over() {
+                        if crew.may_take_over() {
                             let begin = self.succeed(home, index, number, (seen, since_ns));
                             if let Some(begin) = begin {
                                 return Err(Taken { group, begin, task: task() });
@@ -98,7 +98,7 @@ impl<T: Send + 'static> Core<T> {
                         } else if told[shard].replace(seen) != Some(seen) {
                             part.observers[at].stuck(&task());
                         }
-                        now_ns.saturating_add(self.stuck_after_ns)
+                        soon_ns()
                     }
                 };
                 until_ns = until_ns.min(again_ns);

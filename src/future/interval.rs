@@ -137,9 +137,9 @@ impl Engine {
         Interval::new(engine, engine.now(), period)
     }
 
-    /// As [`interval_at`](crate::interval_at), on this engine. `start` is a [`Duration`] from this
-    /// call, an [`Instant`] by the engine's clock, or a [`When`]. If it is
-    /// [precise](When::precise), all ticks are, as a load generator wants them.
+    /// As [`interval_at`](crate::interval_at), on this engine. `start` is a delay from this call,
+    /// an [`Instant`] by the engine's clock, or a [`When`]. If it is [precise](When::precise), so
+    /// are all ticks.
     ///
     /// ```
     /// use std::time::Duration;

@@ -148,8 +148,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 // === impl Engine: timeouts ===
 
 impl Engine {
-    /// As [`timeout`](crate::timeout), on this engine: for a [`Duration`] from this call, until an
-    /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
+    /// As [`timeout`](crate::timeout), on this engine. `when` is a delay from this call, an
+    /// [`Instant`] by the engine's clock, or a [`When`], which may be precise.
     pub fn timeout<F: IntoFuture>(
         &self,
         when: impl Into<When>,

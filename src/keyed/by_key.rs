@@ -10,8 +10,8 @@ use crate::engine::{Cancel, Engine, When};
 use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
 
-use super::node::{MainNode, Ticket};
-use super::table::{KeyHash, Waiting, drop_ends};
+use super::node::{KeyHash, MainNode, Ticket};
+use super::table::{Waiting, drop_ends};
 use super::{KeyedTimers, ResetError};
 
 // === impl KeyedTimers ===

@@ -42,8 +42,8 @@
 //!   same holds for a replacement and a reset.
 //! - *A key is free* as soon as its task starts to run or `cancel` has returned. A task may
 //!   schedule under its own key again. A timer that is reported as waiting is waiting.
-//! - *Nothing runs after a wait*: when [`KeyedTimers::cancel_wait`] returns, no task of the key
-//!   runs any more.
+//! - *Nothing runs after a wait*: when [`KeyedTimers::cancel_wait`] returns `Ok`, no task of the
+//!   key runs any more.
 //! - *A refusal changes nothing*: if the engine is full or has stopped, the task comes back, and
 //!   the timer that waited under the key still waits.
 //!

@@ -29,7 +29,7 @@ use crate::protocol::twin::{Main, Twin};
 use crate::sync::{Arc, CountShard, thread};
 
 use super::running::working_on;
-use super::table::{KeyHash, Table, Waiting};
+use super::table::{Table, Waiting};
 
 /// A key and the state that belongs to it.
 pub(super) struct Node<K> {
@@ -37,6 +37,11 @@ pub(super) struct Node<K> {
     pub(super) hash: KeyHash,
     pub(super) gate: Gate,
 }
+
+/// The hash of a key, as nodes keep it. So many bits tell the timers of a program apart; where they
+/// do not, the keys do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHash(u32);
 
 /// The part of a node that the table alone has: it is changed only under the lock of the key, so
 /// none of it is atomic.
@@ -78,6 +83,37 @@ impl<K> Node<K> {
     }
 }
 
+// === impl KeyHash ===
+
+impl KeyHash {
+    pub(super) const BITS: u32 = u32::BITS;
+
+    /// From a hash whose upper bits are good.
+    #[inline]
+    pub(super) fn new(hash: u64) -> KeyHash {
+        KeyHash((hash >> 32) as u32)
+    }
+
+    /// The hash as a number.
+    #[inline]
+    pub(super) fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The number of its part, which the bits above the `other_bits` choose.
+    #[inline]
+    pub(super) fn part(self, other_bits: u32) -> usize {
+        self.0 as usize >> other_bits
+    }
+
+    /// The hash as the table of a part wants it, with bits for the place at the bottom and bits for
+    /// the tag on top.
+    #[inline]
+    pub(super) fn for_table(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
 // === impl Ticket ===
 
 impl<K> Ticket<K> {
@@ -104,10 +140,8 @@ impl<K> Ticket<K> {
     #[inline(never)]
     fn give_up(&mut self) {
         let Some(waiting) = self.hand_in() else { return };
-        let (mut panics, node) = (Panics::none(), waiting.node.twin().clone());
-        working_on(&node, || waiting.discard(&mut panics));
-        self.table.end(&node);
-        panics.drop(node);
+        let mut panics = Panics::none();
+        self.table.discard(waiting, &mut panics);
         // Not while another panic unwinds: a second would abort the process.
         if !thread::panicking() {
             panics.go_on();

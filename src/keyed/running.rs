@@ -16,23 +16,24 @@ use crate::protocol::twin::Twin;
 use crate::sync::Arc;
 use crate::wait::{Bell, Ends};
 
-use super::node::{Node, SharedNode};
-use super::table::KeyHash;
+use super::node::{KeyHash, Node, SharedNode};
 
 /// The tasks of some of the keys.
 pub(super) struct Running<K>(Vec<Begun<K>>);
 
 struct Begun<K> {
     node: SharedNode<K>,
+    process: Process,
     /// `None`: nobody waits for it.
-    run: Option<Arc<Run>>,
+    run: Option<Arc<Run<K>>>,
 }
 
 /// A run of a task that a thread waits for.
-pub(super) struct Run {
+pub(super) struct Run<K> {
     latch: Latch<Bell>,
-    party: Party,
     process: Process,
+    /// As long as somebody waits, no other task has its address.
+    node: SharedNode<K>,
 }
 
 /// An empty list with room for at most so many tasks keeps its memory.
@@ -47,14 +48,14 @@ impl<K> Running<K> {
 
     /// The task of `node` begins.
     pub(super) fn begin(&mut self, node: SharedNode<K>) {
-        self.0.push(Begun { node, run: None });
+        self.0.push(Begun { node, process: Process::current(), run: None });
     }
 
     /// The task of `node` has ended. The caller drops what this returns without the lock, and tells
     /// the run, if there is one.
-    pub(super) fn end(&mut self, node: &SharedNode<K>) -> (SharedNode<K>, Option<Arc<Run>>) {
+    pub(super) fn end(&mut self, node: &SharedNode<K>) -> (SharedNode<K>, Option<Arc<Run<K>>>) {
         let at = self.0.iter().position(|begun| Twin::ptr_eq(&begun.node, node));
-        let Begun { node, run } = self.0.swap_remove(at.expect("a task ends once"));
+        let Begun { node, run, .. } = self.0.swap_remove(at.expect("a task ends once"));
         if self.0.is_empty() && self.0.capacity() > KEPT {
             self.0 = Vec::new();
         }
@@ -66,11 +67,12 @@ impl<K> Running<K> {
         &mut self,
         hash: KeyHash,
         is_it: impl Fn(&Node<K>) -> bool,
-    ) -> Vec<Arc<Run>> {
+    ) -> Vec<Arc<Run<K>>> {
         let found = self.0.iter_mut().filter(|begun| begun.node.hash == hash && is_it(&begun.node));
         let run = |begun: &mut Begun<K>| {
-            let party = party(&begun.node);
-            begun.run.get_or_insert_with(|| Arc::new(Run::new(party))).clone()
+            let Begun { node, process, run } = begun;
+            let new = || Run { latch: Latch::new(), process: *process, node: node.clone() };
+            run.get_or_insert_with(|| Arc::new(new())).clone()
         };
         found.map(run).collect()
     }
@@ -87,18 +89,14 @@ fn party<K>(node: &SharedNode<K>) -> Party {
 
 // === impl Run ===
 
-impl Run {
-    fn new(party: Party) -> Run {
-        Run { latch: Latch::new(), party, process: Process::current() }
-    }
-
+impl<K> Run<K> {
     /// Tells those who wait that it has ended.
     pub(super) fn end(&self) {
         self.latch.open(Bell::ring);
     }
 }
 
-impl Ends<()> for Run {
+impl<K: Send + Sync> Ends<()> for Run<K> {
     fn latch(&self) -> &Latch<Bell> {
         &self.latch
     }
@@ -108,7 +106,7 @@ impl Ends<()> for Run {
     }
 
     fn party(&self) -> Party {
-        self.party
+        party(&self.node)
     }
 
     fn ended(&self) -> Option<()> {

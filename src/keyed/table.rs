@@ -36,8 +36,8 @@ use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
 use crate::sync::{Arc, CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
-use super::node::{MainNode, Node, SharedNode, Timer};
-use super::running::{Run, Running};
+use super::node::{KeyHash, MainNode, Node, SharedNode, Timer};
+use super::running::{Run, Running, working_on};
 
 /// The number of parts for each CPU, so that threads rarely meet; and the limits of their number.
 /// Many parts are many locks, which the processor's nearest cache does not hold.
@@ -73,11 +73,6 @@ struct Timers<K> {
     waiting: HashTable<Waiting<K>>,
     running: Running<K>,
 }
-
-/// The hash of a key, as nodes keep it. So many bits tell the timers of a program apart; where they
-/// do not, the keys do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeyHash(u32);
 
 /// A timer that waits under its key. It is changed only under the lock of the key, so none of it is
 /// atomic. It is two words, so that the tables are small: all else lies in the node.
@@ -230,9 +225,27 @@ impl<K> Table<K> {
         }
     }
 
-    /// The runs of the tasks of this hash whose nodes fit `is_it`.
-    pub(super) fn runs(&self, hash: KeyHash, is_it: impl Fn(&Node<K>) -> bool) -> Vec<Arc<Run>> {
-        self.part(hash).lock().running.runs(hash, is_it)
+    /// Drops the task and the key of a timer that was taken out by `hand_in` or `take_to_wait`.
+    pub(super) fn discard(&self, waiting: Waiting<K>, panics: &mut Panics) {
+        let node = waiting.node.twin().clone();
+        working_on(&node, || waiting.discard(panics));
+        self.end(&node);
+        panics.drop(node);
+    }
+
+    /// Takes out the timer of this hash whose node fits `is_it`, as `hand_in` does, and finds the
+    /// runs of the tasks for which that is so.
+    pub(super) fn take_to_wait(
+        &self,
+        hash: KeyHash,
+        is_it: impl Fn(&Node<K>) -> bool,
+    ) -> (Option<Waiting<K>>, Vec<Arc<Run<K>>>) {
+        let part = self.part(hash);
+        let Timers { waiting, running } = &mut *part.lock();
+        let runs = running.runs(hash, &is_it);
+        let taken = part.take(waiting, hash, |node| is_it(node), |_| true);
+        taken.iter().for_each(|taken| running.begin(taken.node.twin().clone()));
+        (taken, runs)
     }
 
     /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
@@ -251,7 +264,7 @@ impl<K> Table<K> {
     }
 
     fn part(&self, hash: KeyHash) -> &Part<K> {
-        &self.parts[hash.0 as usize >> self.other_bits]
+        &self.parts[hash.part(self.other_bits)]
     }
 }
 
@@ -309,31 +322,6 @@ impl<K> Part<K> {
         self.middle.store(middle, Ordering::Relaxed);
         // ORDER: Relaxed - as above.
         self.mask.store(waiting.num_buckets().wrapping_sub(1), Ordering::Relaxed);
-    }
-}
-
-// === impl KeyHash ===
-
-impl KeyHash {
-    const BITS: u32 = u32::BITS;
-
-    /// From a hash whose upper bits are good.
-    #[inline]
-    pub(super) fn new(hash: u64) -> KeyHash {
-        KeyHash((hash >> 32) as u32)
-    }
-
-    /// The hash as a number.
-    #[inline]
-    pub(super) fn number(self) -> u64 {
-        u64::from(self.0)
-    }
-
-    /// The hash as the table of a part wants it, with bits for the place at the bottom and bits for
-    /// the tag on top.
-    #[inline]
-    fn for_table(self) -> u64 {
-        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::error::{BuildError, Refused, ScheduleError};
 use crate::protocol::twin::Twin;
 use crate::sync::{Arc, CountShard, ShardedCount, spread};
 
-use super::node::{MainNode, Node, Ticket};
-use super::table::{Entered, KeyHash, Rule, Table, Waiting};
+use super::node::{KeyHash, MainNode, Node, Ticket};
+use super::table::{Entered, Rule, Table, Waiting};
 use super::{IfAbsentError, IfAbsentReason, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).

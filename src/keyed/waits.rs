@@ -5,10 +5,12 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
+use crate::dispatch::Panics;
 use crate::sync::Arc;
 use crate::wait::{Cancelled, WaitError, wait_for_end};
 
 use super::KeyedTimers;
+use super::node::Node;
 use super::running::Run;
 
 // === impl KeyedTimers ===
@@ -21,10 +23,11 @@ where
     /// Cancels the timer that waits under `key`, and waits until each task of this key that runs
     /// has ended. Returns whether a timer was cancelled.
     ///
-    /// When this returns `Ok`, nothing runs any more that was under the key before the call, and
-    /// what it captured is dropped; all that it did happens before the return. A task that another
-    /// call has taken out ([`cancel`](KeyedTimers::cancel), [`take`](KeyedTimers::take), a
-    /// replacement) belongs to that call, which may still be dropping it.
+    /// A task that another call has taken out ([`cancel`](KeyedTimers::cancel),
+    /// [`take`](KeyedTimers::take), [`retain`](KeyedTimers::retain), a replacement) belongs to that
+    /// call, which may still be dropping or running it. Apart from those, when this returns `Ok`,
+    /// nothing runs any more that was under the key before the call, and what it captured is
+    /// dropped; all that it did happens before the return.
     ///
     /// The calling thread sleeps meanwhile. Async code uses [`cancelled`](KeyedTimers::cancelled).
     ///
@@ -33,7 +36,7 @@ where
     /// [`WaitError`]). The timer is cancelled all the same, and the other tasks have ended.
     ///
     /// # Panics
-    /// As [`cancel`](KeyedTimers::cancel).
+    /// As [`cancel`](KeyedTimers::cancel); a panic of a drop goes on after the wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,15 +52,14 @@ where
     where
         K: Borrow<Q>,
     {
-        let cancelled = self.cancel(key);
-        wait_until(&self.runs(key), None).map(|()| cancelled)
+        self.cancel_and_wait(key, None)
     }
 
     /// As [`cancel_wait`](KeyedTimers::cancel_wait), but waits no longer than `limit`.
     ///
     /// # Errors
     /// As [`cancel_wait`](KeyedTimers::cancel_wait), or a task is still running:
-    /// [`WaitError::TimedOut`].
+    /// [`WaitError::TimedOut`]. Then others may be running too.
     ///
     /// # Panics
     /// As [`cancel`](KeyedTimers::cancel).
@@ -69,9 +71,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let deadline = Instant::now().checked_add(limit);
-        let cancelled = self.cancel(key);
-        wait_until(&self.runs(key), deadline).map(|()| cancelled)
+        self.cancel_and_wait(key, Instant::now().checked_add(limit))
     }
 
     /// Cancels the timer that waits under `key`, now. The future waits until each task of this key
@@ -90,7 +90,8 @@ where
     where
         K: Borrow<Q>,
     {
-        let (cancelled, runs) = (self.cancel(key), self.runs(key));
+        let (cancelled, runs, panics) = self.begin_wait(key);
+        panics.go_on();
         async move {
             let mut outcome = Ok(());
             for run in runs {
@@ -100,21 +101,36 @@ where
         }
     }
 
-    /// The runs of the tasks of this key.
-    fn runs<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Vec<Arc<Run>>
+    fn cancel_and_wait<Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &Q,
+        deadline: Option<Instant>,
+    ) -> Result<bool, WaitError>
     where
         K: Borrow<Q>,
     {
-        self.door.table.runs(self.hash(key), |node| *node.key.borrow() == *key)
+        let (cancelled, runs, panics) = self.begin_wait(key);
+        let mut outcome = Ok(cancelled);
+        for run in runs {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            outcome = wait_for_end(&*run, left).and(outcome);
+        }
+        panics.go_on();
+        outcome
     }
-}
 
-/// Waits for all runs. Returns the first error.
-fn wait_until(runs: &[Arc<Run>], deadline: Option<Instant>) -> Result<(), WaitError> {
-    let mut outcome = Ok(());
-    for run in runs {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        outcome = outcome.and(wait_for_end(&**run, left));
+    /// Cancels the timer that waits under `key`, and drops its task. Returns whether there was one,
+    /// the runs of the key's tasks, and a panic of the drop.
+    fn begin_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> (bool, Vec<Arc<Run<K>>>, Panics)
+    where
+        K: Borrow<Q>,
+    {
+        let is_it = |node: &Node<K>| *node.key.borrow() == *key;
+        let (taken, runs) = self.door.table.take_to_wait(self.hash(key), is_it);
+        let (cancelled, mut panics) = (taken.is_some(), Panics::none());
+        if let Some(waiting) = taken {
+            self.door.table.discard(waiting, &mut panics);
+        }
+        (cancelled, runs, panics)
     }
-    outcome
 }

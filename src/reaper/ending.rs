@@ -29,6 +29,8 @@ use crate::memory::Shared;
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
 
+use crate::time::Clock;
+
 use super::Found;
 use super::role::Role;
 
@@ -126,10 +128,10 @@ impl<T, H> Ending<T, H> {
         self.roles[shard].progress()
     }
 
-    /// Looks at the hand-over under way in `shard` at `now_ns`, by the engine's clock. A task may
-    /// take as long as `after_ns`.
-    pub fn look(&self, shard: usize, now_ns: u64, after_ns: u64) -> Found {
-        self.roles[shard].look(now_ns, after_ns)
+    /// Looks at the hand-over under way in `shard`. A task may take as long as `after_ns`, by the
+    /// engine's clock.
+    pub fn look(&self, shard: usize, clock: &Clock, after_ns: u64) -> Found {
+        self.roles[shard].look(clock, after_ns)
     }
 
     /// The same for a thread that must not wait; and since when payloads wait in hand at least, if
@@ -137,10 +139,10 @@ impl<T, H> Ending<T, H> {
     pub fn try_look(
         &self,
         shard: usize,
-        now_ns: u64,
+        clock: &Clock,
         after_ns: u64,
     ) -> Option<(Found, Option<u64>)> {
-        self.roles[shard].try_look(now_ns, after_ns)
+        self.roles[shard].try_look(clock, after_ns)
     }
 
     /// Takes the role of `shard` from a holder whose hand-over has not come any further than

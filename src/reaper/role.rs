@@ -27,6 +27,7 @@
 
 use crate::dispatch::{InHand, Line, Payloads, Progress};
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
+use crate::time::Clock;
 
 use super::{Found, Look};
 
@@ -108,16 +109,16 @@ impl<T> Role<T> {
         self.lock().line.progress()
     }
 
-    /// Looks at the holder at `now_ns`; a task may take as long as `after_ns`.
-    pub(super) fn look(&self, now_ns: u64, after_ns: u64) -> Found {
-        self.lock().look(now_ns, after_ns)
+    /// Looks at the holder; a task may take as long as `after_ns`, by `clock`.
+    pub(super) fn look(&self, clock: &Clock, after_ns: u64) -> Found {
+        self.lock().look(clock, after_ns)
     }
 
     /// As `look`, but does not wait, and also returns since when payloads in hand wait at least.
     /// `None`: another thread looks.
-    pub(super) fn try_look(&self, now_ns: u64, after_ns: u64) -> Option<(Found, Option<u64>)> {
+    pub(super) fn try_look(&self, clock: &Clock, after_ns: u64) -> Option<(Found, Option<u64>)> {
         let mut seen = self.seen.try_lock().ok()?;
-        Some((seen.look(now_ns, after_ns), seen.line.waiting_since_ns()))
+        Some((seen.look(clock, after_ns), seen.line.waiting_since_ns()))
     }
 
     /// Takes the role from its holder, if that one has not come any further than `progress`, and
@@ -219,8 +220,9 @@ impl<T> Seen<T> {
         Seen { line: in_hand.line().clone(), look: Look::default() }
     }
 
-    fn look(&mut self, now_ns: u64, after_ns: u64) -> Found {
+    fn look(&mut self, clock: &Clock, after_ns: u64) -> Found {
         let progress = self.line.progress().map(|progress| (progress, self.line.since_ns()));
-        self.look.at(progress, now_ns, after_ns)
+        // The clock comes after the progress: what is seen there has begun by then.
+        self.look.at(progress, clock.now_ns(), after_ns)
     }
 }

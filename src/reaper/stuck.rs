@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crate::sync::{Arc, Counter, Ordering};
 
-/// A task that keeps its shard, or has kept it until another thread took the shard over, for longer
-/// than [`Builder::takeover`](crate::Builder::takeover) allows. It ran when it was noticed.
+/// A task that has kept its shard for longer than [`Builder::takeover`](crate::Builder::takeover)
+/// allows, and still has it, or lost it to another thread. It was running when it was noticed.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -33,7 +33,7 @@ pub struct StuckTask {
     pub shard: usize,
     /// The name of the thread that runs it. Empty if that has none, or is not one of the engine's.
     pub thread: String,
-    /// Since when it has run, at the latest.
+    /// A time at which it was already running; it may have begun earlier.
     pub since: Instant,
 }
 

@@ -171,7 +171,7 @@ impl Look {
         };
         if self.seen != Some(seen) {
             self.seen = Some(seen);
-            self.since_ns = if seen.is_at_first() { begun_ns.min(now_ns) } else { now_ns };
+            self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
         }
         let due_ns = self.since_ns.saturating_add(after_ns);
         if now_ns < due_ns { Found::Busy(due_ns) } else { Found::Stuck(seen, self.since_ns) }

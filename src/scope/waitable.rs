@@ -18,16 +18,17 @@ use super::{End, Key};
 /// The timers of one connection, request or session, whose tasks can be waited for: a
 /// [`Scope`](super::Scope) of [`Waitable`]s. Created by [`Engine::waitable_scope`].
 ///
-/// When [`cancel_wait`](WaitableScope::cancel_wait) returns, none of the tasks runs any more, and
-/// what they captured is dropped. So the connection's memory may be freed then, whatever the tasks
-/// do with it.
+/// When [`cancel_wait`](WaitableScope::cancel_wait) returns `Ok`, none of the tasks runs any more,
+/// and what they captured is dropped. So the connection's memory may be freed then, whatever the
+/// tasks do with it.
 ///
 /// Until its task begins, a timer can be cancelled, also after it has fired: see
 /// [`wait`](crate::wait). A timer is *over* when its task has ended or was cancelled. The key of a
 /// timer that is over finds nothing, as in a `Scope`. A task that runs stays in the scope until it
 /// has ended.
 ///
-/// Dropping a scope cancels its timers and does not wait: a task that runs goes on.
+/// Dropping a scope cancels its timers and does not wait: a task that runs goes on. A panic of
+/// dropping a task is swallowed.
 ///
 /// *Cost.* Each timer takes one allocation more than in a `Scope`.
 ///
@@ -152,8 +153,8 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
     }
 
     /// Returns how many timers are not over: they are pending, their tasks wait to be run, or run.
-    /// They end while this counts, so it is an estimate unless time stands still. O(timers in the
-    /// scope).
+    /// Tasks may end while this counts, so it is an estimate unless time stands still. O(timers in
+    /// the scope).
     pub fn len(&self) -> usize {
         self.slots.iter().filter(|timer| !timer.is_over()).count()
     }
@@ -197,7 +198,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
     ///
     /// # Errors
     /// As [`cancel_wait`](WaitableScope::cancel_wait), or a task is still running:
-    /// [`WaitError::TimedOut`].
+    /// [`WaitError::TimedOut`]. Then others may be running too.
     ///
     /// # Panics
     /// As [`cancel_all`](WaitableScope::cancel_all), after the wait.

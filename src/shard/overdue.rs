@@ -17,7 +17,7 @@ use super::{Owner, Shard};
 
 /// How often it tries to get the lock, with a pause after each time. A reaper that fires a backlog
 /// releases it for each batch.
-const TRIES: usize = 256;
+const TRIES: usize = 16;
 
 /// How many entries it looks at: it delays the reaper meanwhile.
 const LOOKS: usize = 4096;
@@ -30,10 +30,12 @@ enum Among<'a, T> {
 
 impl<T> Shard<T> {
     /// The deadline of the timer that has been due for longest at `now` and still waits in the
-    /// shard. If very many wait, it may be one that has been due for less long. `None` as well if
+    /// shard. If very many entries are where something is due, it may be one that has been due for
+    /// less long, or `now` itself if none of those that were looked at is due. `None` as well if
     /// the reaper is busy in its shard throughout, or the shard is closed.
     ///
-    /// O(armed buckets), and 4096 entries if some are due.
+    /// O(armed buckets), and 4096 entries if some are due. The caller takes care that it does not
+    /// look again and again: meanwhile the reaper waits.
     pub fn oldest_due(&self, now: Tick) -> Option<Tick> {
         let owner = self.try_owner()?;
         if owner.closed || !self.has_notices() && !self.is_due(&owner, now) {
@@ -43,28 +45,30 @@ impl<T> Shard<T> {
         // past is older than its bucket.)
         let mut places = self.may_be_due(&owner, now);
         places.sort_by_key(|&(opens, _)| opens);
-        let (mut oldest, mut looks) = (None, LOOKS);
+        let (mut oldest, mut looks, mut is_cut) = (None, LOOKS, false);
         for (_, among) in places {
             let is_due = |entry: NonNull<Entry<T>>| {
                 // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
                 let word = unsafe { entry.as_ref() }.word();
                 Some(word.deadline()).filter(|&due| word.phase() == Phase::Pending && due <= now)
             };
-            let mut looked = 0;
+            // Half of the looks that are left, so that each place has some.
+            let (most, mut looked) = (looks.div_ceil(2), 0);
             let due = match among {
                 Among::Bucket(place) => {
-                    let entries = self.filed_at(place).take(looks);
+                    let entries = self.filed_at(place).take(most);
                     entries.inspect(|_| looked += 1).filter_map(is_due).min()
                 }
                 Among::Hand(hand) => {
-                    let entries = hand.rest().take(looks);
+                    let entries = hand.rest().take(most);
                     entries.inspect(|_| looked += 1).filter_map(is_due).min()
                 }
             };
             looks -= looked;
+            is_cut |= looked == most;
             oldest = oldest.into_iter().chain(due).min();
         }
-        oldest
+        oldest.or(is_cut.then_some(now))
     }
 
     /// The shard's lock, unless another thread keeps it.

@@ -120,7 +120,9 @@ const GAUGES: [(&str, &str, ReadGauge); 7] = [
     ("tickless_shards", "Shards.", |_, shards| shards.len() as f64),
     ("tickless_shards_saturated", "Shards that are saturated.", |s, _| s.saturated as f64),
     ("tickless_tasks_stuck", "Tasks that are stuck.", |s, _| s.stuck as f64),
-    ("tickless_overdue_seconds", "How long a timer waits.", |s, _| s.overdue.as_secs_f64()),
+    ("tickless_overdue_seconds", "The age of the oldest due timer.", |s, _| {
+        s.overdue.as_secs_f64()
+    }),
     (MAX_LATENESS, "How late the latest timer was.", |s, _| s.lateness.max.as_secs_f64()),
 ];
 

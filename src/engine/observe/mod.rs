@@ -24,6 +24,7 @@ use crate::shard::{Counted, Violation};
 
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
+pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
@@ -56,24 +57,26 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Returns what the engine has counted so far, and what is [overdue](Engine::overdue). Waits
     /// for no lock. O(threads that use the engine at a time + shards): about 1 us, plus 0.1 us for
-    /// each thread.
+    /// each thread; once per millisecond, as much as `overdue` for shards that are behind.
     pub fn stats(&self) -> Stats {
         Stats::of(self.core())
     }
 
     /// Returns for how long timers have been due that were not handed over, and which tasks are
-    /// stuck. Any thread may call this, whatever state the engine is in: it waits for no lock. It
-    /// may delay a reaper that is behind for the time of a look at 4096 timers in each shard.
-    /// O(shards), and O(armed buckets) more for a shard that is behind.
+    /// stuck. Any thread may call this, whatever state the engine is in: it waits for no lock.
     ///
     /// A task is stuck when it keeps its shard for longer than
     /// [`Builder::takeover`](crate::Builder::takeover) allows (5 ms without takeovers), or has done
-    /// so until another thread took the shard over. A handler that waits for room, as it was told
-    /// to, is not stuck.
+    /// so until another thread of the engine took the shard over. A handler that waits for room, as
+    /// it was told to, is not stuck. [`Builder::on_stuck`](crate::Builder::on_stuck) is called for
+    /// each stuck task, with the exceptions named there.
     ///
-    /// What is moved from one place to another at that moment may be missed; so may a shard whose
-    /// reaper works on without a pause. [`Builder::on_stuck`](crate::Builder::on_stuck) is called
-    /// for each stuck task.
+    /// A timer that is being moved at that moment may be missed, and so may a shard whose reaper
+    /// works on without a pause. In an engine with threads of its own, each shard is looked into
+    /// once per millisecond at most, and the result is that of the last look.
+    ///
+    /// O(shards). For a shard that is behind, a look takes O(armed buckets) more, goes through 4096
+    /// timers at most, and keeps the reaper waiting meanwhile: some tens of microseconds.
     pub fn overdue(&self) -> Overdue {
         Overdue::of(self.core())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::engine::core::Core;
 use crate::reaper::{Found, StuckTask};
+use crate::sync::{Counter, Ordering};
 
 /// The timers that are overdue when [`Engine::overdue`](crate::Engine::overdue) is called, and the
 /// tasks that are stuck.
@@ -28,15 +29,29 @@ use crate::reaper::{Found, StuckTask};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overdue {
-    /// How long the timer has been due that has been so for longest, of those that have not been
-    /// handed over, at least. Zero: none is due.
+    /// The age of the oldest timer that is due and was not handed over, at least. Zero if none was
+    /// found.
     pub oldest: Duration,
-    /// The shards that have timers which are due.
+    /// How many shards have timers that are due and were not handed over.
     pub shards: usize,
-    /// The tasks that are stuck, in no order. A task that is not the first of its batch counts from
-    /// when it was first seen, by this or by the thread that looks for stuck tasks.
+    /// The tasks that are stuck, in no order. For a task that is not the first of its batch,
+    /// `since` is when it was first seen, which may be later than its start.
     pub stuck: Vec<StuckTask>,
 }
+
+/// What the last look into a shard has found. A shard that a thread serves is not looked into all
+/// the time, since its reaper would wait.
+#[derive(Debug)]
+pub(in crate::engine) struct LastLook {
+    at_ns: Counter,
+    /// Since when a timer is due, or [`NONE_NS`].
+    since_ns: Counter,
+}
+
+const NONE_NS: u64 = u64::MAX;
+
+/// Between two looks into one shard.
+const LOOK_EVERY_NS: u64 = 1_000_000;
 
 /// The numbers of an [`Overdue`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,15 +82,24 @@ impl<T> Core<T> {
         let mut first = 0;
         for core in self.both() {
             for (index, shard) in core.shards.iter().enumerate() {
-                let now_ns = core.clock.now_ns();
-                let looked = core.ending.try_look(index, now_ns, core.stuck_after_ns);
+                let server = || self.crew.as_ref().map(|crew| crew.server(first + index));
+                let before = server();
+                let looked = core.ending.try_look(index, &core.clock, core.stuck_after_ns);
                 let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
-                if let Found::Stuck(_, since_ns) = found {
-                    let server = self.crew.as_ref().map(|crew| crew.server(first + index));
-                    stuck(first + index, server, since_ns);
+                if let Found::Stuck(_, since_ns) = found
+                    && server() == before
+                {
+                    stuck(first + index, before, since_ns);
                 }
-                let oldest = shard.oldest_due(core.scale.floor(now_ns));
-                let filed_ns = oldest.and_then(|oldest| core.scale.start_ns(oldest));
+                let now_ns = core.clock.now_ns();
+                let look = || {
+                    let oldest = shard.oldest_due(core.scale.floor(now_ns));
+                    oldest.and_then(|oldest| core.scale.start_ns(oldest))
+                };
+                let filed_ns = match self.crew {
+                    Some(_) => core.looks[index].or_look(now_ns, look),
+                    None => look(),
+                };
                 if let Some(since_ns) = filed_ns.into_iter().chain(in_hand_ns).min() {
                     let oldest = Duration::from_nanos(now_ns.saturating_sub(since_ns));
                     backlog.oldest = backlog.oldest.max(oldest);
@@ -85,5 +109,32 @@ impl<T> Core<T> {
             first += core.shards.len();
         }
         backlog
+    }
+}
+
+// === impl LastLook ===
+
+impl LastLook {
+    /// None was taken yet.
+    pub(in crate::engine) fn new() -> LastLook {
+        LastLook { at_ns: Counter::new(0), since_ns: Counter::new(NONE_NS) }
+    }
+
+    /// What the last look has found, or this one, if it is time for one at `now_ns`.
+    fn or_look(&self, now_ns: u64, look: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        // ORDER: Relaxed, also below - numbers for those who look on.
+        let at_ns = self.at_ns.load(Ordering::Relaxed);
+        let is_time = now_ns >= at_ns.saturating_add(LOOK_EVERY_NS);
+        let taken = || {
+            self.at_ns.compare_exchange(at_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if is_time && taken() {
+            let found = look();
+            // ORDER: Relaxed - as above.
+            self.since_ns.store(found.unwrap_or(NONE_NS), Ordering::Relaxed);
+            return found;
+        }
+        // ORDER: Relaxed - as above.
+        Some(self.since_ns.load(Ordering::Relaxed)).filter(|&since_ns| since_ns != NONE_NS)
     }
 }

@@ -67,8 +67,8 @@ pub struct Stats {
     pub takeovers: u64,
     /// Tasks that are stuck: those of [`Engine::overdue`](crate::Engine::overdue).
     pub stuck: usize,
-    /// How long the timer has been due that has been so for longest, of those that have not been
-    /// handed over. Zero: none is due.
+    /// The age of the oldest timer that is due and was not handed over: that of
+    /// [`Engine::overdue`](crate::Engine::overdue).
     pub overdue: Duration,
     /// Shards that are saturated now.
     pub saturated: usize,
