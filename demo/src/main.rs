@@ -50,6 +50,7 @@ use crate::engine::{Tickless, Tokio};
 use crate::interrupt::Interrupt;
 use crate::live::say;
 use crate::run::{Outcome, run};
+use crate::verdict::{TERMS, verdict};
 
 const SUCCESS: u8 = 0;
 const VIOLATION: u8 = 1;
@@ -96,7 +97,7 @@ fn show(args: &Args) -> io::Result<Vec<Outcome>> {
         if args.json {
             say(&outcome.json().to_string());
         } else {
-            say(&format!("\n{}\n\n{}\n", outcome.text(), verdict::verdict(&outcome)));
+            say(&format!("\n{}\n\n{}\n", outcome.text(), verdict(&outcome)));
         }
         outcomes.push(outcome);
         // Runs of different lengths would not be a comparison.
@@ -104,8 +105,11 @@ fn show(args: &Args) -> io::Result<Vec<Outcome>> {
             break;
         }
     }
-    if outcomes.len() > 1 && !args.json {
-        say(&compare::table(&outcomes));
+    if !args.json {
+        if outcomes.len() > 1 {
+            say(&format!("{}\n", compare::table(&outcomes)));
+        }
+        say(TERMS);
     }
     if let Some(mut file) = page {
         file.write_all(page::page(&outcomes).as_bytes())?;

@@ -6,7 +6,7 @@ use crate::compare;
 use crate::live::Sample;
 use crate::run::Outcome;
 use crate::svg::{Curve, Plot};
-use crate::verdict::verdict;
+use crate::verdict::{TERMS, verdict};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -31,8 +31,9 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width\"/>\n<title>tickless-demo</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>tickless-demo</h1>\n{}\n{runs}{plots}\
-         </body>\n</html>\n",
-        table(outcomes)
+         <h2>Terms</h2>\n<pre>{}</pre>\n</body>\n</html>\n",
+        table(outcomes),
+        escaped(TERMS)
     )
 }
 
@@ -52,7 +53,7 @@ fn section(outcome: &Outcome) -> String {
     let violations: String =
         outcome.violations().iter().map(|text| format!("<li>{}</li>\n", escaped(text))).collect();
     format!(
-        "<section>\n<h2>On the timers of {}</h2>\n<pre>{}</pre>\n<pre>{}</pre>\n\
+        "<section>\n<h2>On the timers of {}</h2>\n<p>{}</p>\n<pre>{}</pre>\n\
          <ul>{violations}</ul>\n</section>\n",
         outcome.engine,
         escaped(&verdict(outcome)),

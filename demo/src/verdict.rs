@@ -5,17 +5,17 @@ use crate::run::Outcome;
 use crate::words::{grouped, ms};
 
 /// The words of the verdict, for those who read them for the first time.
-const TERMS: &str = "\
+pub(crate) const TERMS: &str = "\
 early: fired before its deadline, by the clock of the thread that set the deadline
 lost: neither fired nor cancelled when all had come to rest
 duplicate: fired twice
 contradicted: fired after `cancel` returned true, or cancelled or reset after it had fired";
 
-/// The verdict and its terms.
+/// One sentence, in the terms of [`TERMS`].
 pub(crate) fn verdict(outcome: &Outcome) -> String {
     let well = outcome.violations().is_empty();
     let books = &outcome.books;
-    let first = if well {
+    if well {
         format!(
             "All well: every one of {} due timers fired, none early, none twice, p99 {} late; \
              {} were cancelled in time, and none of these fired.",
@@ -25,8 +25,7 @@ pub(crate) fn verdict(outcome: &Outcome) -> String {
         )
     } else {
         format!("NOT WELL: {}.", charges(books))
-    };
-    format!("{first}\n\n{TERMS}")
+    }
 }
 
 fn charges(books: &Books) -> String {

@@ -61,5 +61,4 @@ pub(crate) struct Counts {
     pub(crate) panicked: u64,
     /// Timers that the engine returned when it was stopped.
     pub(crate) given_back: u64,
-    pub(crate) wake_ups: u64,
 }

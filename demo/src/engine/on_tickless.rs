@@ -63,7 +63,6 @@ impl TimerEngine for Tickless {
             pending: stats.pending,
             panicked: stats.panicked,
             given_back: left.len() as u64,
-            wake_ups: stats.wake_ups,
         }))
     }
 }
