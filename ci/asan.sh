@@ -6,8 +6,8 @@
 # nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-LEFT_OUT=(alloc backoff citizens corpus demo_audit engine_oracle errors future_alloc golden_placement
-    golden_trace netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
+LEFT_OUT=(alloc backoff citizens corpus demo_audit demo_page engine_oracle errors future_alloc
+    golden_placement golden_trace netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
     purgatory_size shard_clocks tables tidy)
 
 need_nextest

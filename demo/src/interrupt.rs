@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// What a shell reports for a program that SIGINT ended.
@@ -17,10 +17,10 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 // === impl Interrupt ===
 
 impl Interrupt {
-    /// Takes over the signals that ask a program to end.
+    /// Takes over Ctrl-C, and the signal by which services are asked to end.
     pub(crate) fn install() -> io::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
-        for &signal in TERM_SIGNALS {
+        for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down, and then raises it.
             flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;

@@ -47,7 +47,7 @@ fn without_json_there_are_lines_of_figures_and_then_a_verdict_in_words() {
         assert!(first.contains(figure), "{figure} in {first}");
     }
     let line = stdout.lines().nth(1).expect("a line of figures");
-    for label in ["requests/s", "pending", "cancelled", "reset", "fired", "late:", "CPU:"] {
+    for label in ["timers:", "pending", "cancelled", "reset", "fired", "late:", "CPU:"] {
         assert!(line.contains(label), "{label} in {line}");
     }
     let verdict = stdout.lines().find(|line| line.starts_with("All well: ")).expect("a verdict");
