@@ -8,7 +8,7 @@ use crate::words::{grouped, ms};
 
 const HOW_TO_READ: &str = "\
 How to read it: at equal requests per second less is better in every other column; CPU is that of \
-the whole process, most of it for the sockets, p99 is the lateness that 1 % of the timers \
+the whole process, sockets included, p99 is the lateness that 1 % of the timers \
 exceeded, and a wake-up is a voluntary context switch of a thread that serves timers.";
 
 const HEADS: [&str; 7] = [
