@@ -6,8 +6,8 @@
 # nextest.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-LEFT_OUT=(alloc backoff citizens corpus engine_oracle errors future_alloc golden_placement golden_trace
-    netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
+LEFT_OUT=(alloc backoff citizens corpus demo_audit demo_page engine_oracle errors future_alloc
+    golden_placement golden_trace netty_oracle keyed_oracle memory oracle periodic_oracle purgatory_oracle
     purgatory_size shard_clocks tables tidy)
 
 need_nextest
@@ -31,7 +31,5 @@ finds circle "ERROR: LeakSanitizer: detected memory leaks"
 
 tests=("$@")
 [ $# -gt 0 ] || mapfile -t tests < <(tests_without "${LEFT_OUT[@]}")
-# A test runs it, and would build it as a build for no other target than ours.
-cargo build --quiet --locked "${OWN_LINES[@]}" --all-features --target "$(host)" --example service
 cargo nextest run --cargo-quiet --locked "${OWN_LINES[@]}" --all-features --target "$(host)" \
     --profile "sanitizer${LONG:+-long}" "${tests[@]}"

@@ -23,14 +23,14 @@ fail() {
     exit 1
 }
 
-# tests_without NAME..: the options that choose the crates' own tests and all files of tests/ and
-# wheel/tests/ but these: programs that are left out are not built, modules of
+# tests_without NAME..: the options that choose the crates' own tests and all files of tests/,
+# wheel/tests/ and demo/tests/ but these: programs that are left out are not built, modules of
 # tests/{suite,races}.rs and wheel/tests/wheels.rs do not run.
 tests_without() {
     local name modules=
     for name in "$@"; do
         [ -e "tests/$name.rs" ] || [ -e "wheel/tests/$name.rs" ] ||
-            fail "there are no tests called $name to leave out"
+            [ -e "demo/tests/$name.rs" ] || fail "there are no tests called $name to leave out"
         if grep -q "^mod $name;" tests/suite.rs tests/races.rs wheel/tests/wheels.rs; then
             modules+="${modules:+|}$name"
         fi
@@ -38,7 +38,7 @@ tests_without() {
     echo --lib
     while read -r name; do
         [[ " $* " == *" $name "* ]] || printf '%s\n' --test "$name"
-    done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' Cargo.toml wheel/Cargo.toml)
+    done < <(sed -n '/^\[\[test\]\]$/{n;s/^name = "\(.*\)"$/\1/p}' {,wheel/,demo/}Cargo.toml)
     [ -z "$modules" ] || printf '%s\n' -E "not (binary(/^(suite|races|wheels)$/) and test(/^($modules)::/))"
 }
 

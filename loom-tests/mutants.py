@@ -21,8 +21,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
 # The workspace as cargo wants to see it.
-ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "docs", "src", "tests", "benches", "examples", "loom-tests",
-           "wheel", "ci", ".config")
+ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "docs", "src", "tests", "benches", "demo", "examples",
+           "loom-tests", "wheel", "ci", ".config")
 
 # The switches of the worlds that the models run in, and the models of the random scheduler; those
 # of the others are the model checker's.

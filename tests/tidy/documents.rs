@@ -66,8 +66,12 @@ fn missing(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The crates with files of tests: their folder, and the programs that have modules there.
-const TESTED: [(&str, &[&str]); 3] =
-    [("", &["suite", "races", "alloc"]), ("wheel/", &["wheels"]), ("loom-tests/", &["all"])];
+const TESTED: [(&str, &[&str]); 4] = [
+    ("", &["suite", "races", "alloc"]),
+    ("wheel/", &["wheels"]),
+    ("demo/", &[]),
+    ("loom-tests/", &["all"]),
+];
 
 /// Files of tests that nobody runs: no program by `Cargo.toml`, and no module of a shared one.
 pub(crate) fn forgotten_tests() -> Vec<String> {

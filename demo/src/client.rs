@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use tickless::Engine;
 
-use crate::audit::TimerId;
-use crate::mailbox::{Inbox, wait};
+use crate::engine::TimerEngine;
+use crate::gauges::Gauges;
+use crate::mailbox::{Inbox, Mailbox, wait};
 use crate::plan::{DIAL_TIMEOUT, Dice, Plan, REDIAL_PAUSE, REQUEST_TIMEOUT};
-use crate::progress::Gauges;
-use crate::timers::{Fired, Timer, Timers};
+use crate::timers::{Accounts, Fired, Pause, Timer, Timers};
 use crate::wire::{self, Frame, GREETING, Incoming, Partial};
 
 const MAILBOX: Token = Token(usize::MAX - 1);
@@ -44,33 +43,33 @@ pub(crate) struct ClientCounts {
 }
 
 /// The clients' loop and all that it owns.
-pub(crate) struct Clients {
+pub(crate) struct Clients<E: TimerEngine> {
     plan: Plan,
     dice: Dice,
     server: SocketAddr,
     poll: Poll,
-    sessions: Vec<Session>,
+    sessions: Vec<Session<E>>,
     done: usize,
-    timers: Timers,
+    timers: Timers<E>,
     gauges: Arc<Gauges>,
     counts: ClientCounts,
 }
 
-struct Session {
+struct Session<E: TimerEngine> {
     stream: Option<TcpStream>,
     partial: Partial,
-    state: State,
+    state: State<E>,
 }
 
-enum State {
+enum State<E: TimerEngine> {
     /// Not connected; dials when the timer fires.
-    Away(TimerId),
+    Away(Pause<E>),
     /// Waits for the server's greeting.
-    Dialling { timeout: Timer },
+    Dialling { timeout: Timer<E> },
     /// Connected; asks when the timer fires.
-    Thinking(TimerId),
+    Thinking(Pause<E>),
     /// Waits for the answer to a request.
-    Asking { frame: Frame, timeout: Timer },
+    Asking { frame: Frame, timeout: Timer<E> },
     /// Waits for the server to close the connection.
     Silent,
     /// The run is over.
@@ -79,14 +78,14 @@ enum State {
 
 // === impl Clients ===
 
-impl Clients {
+impl<E: TimerEngine> Clients<E> {
     /// Prepares the sessions; they dial at random times in the first moments of the run.
     pub(crate) fn new(
         plan: Plan,
         server: SocketAddr,
-        engine: Engine,
+        engine: E,
         gauges: Arc<Gauges>,
-    ) -> io::Result<Clients> {
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let inbox = Inbox::new(poll.registry(), MAILBOX)?;
         let mut timers = Timers::new("client", engine, inbox, Arc::clone(&gauges));
@@ -100,10 +99,15 @@ impl Clients {
         Ok(Clients { plan, dice, server, poll, sessions, done: 0, timers, gauges, counts })
     }
 
+    /// Where the loop can be woken, to look whether the run is over.
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
+        Arc::clone(self.timers.mailbox())
+    }
+
     /// Runs until the run is over and every session has ended, or until the plan gives up.
-    pub(crate) fn run(mut self) -> io::Result<(ClientCounts, Timers)> {
+    pub(crate) fn run(mut self) -> io::Result<(ClientCounts, Accounts)> {
         let mut events = Events::with_capacity(1_024);
-        while !self.is_done() && wait(&mut self.poll, &mut events, self.plan.give_up)? {
+        while !self.is_done() && wait(&mut self.poll, &mut events, self.plan.give_up())? {
             for event in &events {
                 match event.token() {
                     MAILBOX => self.timers.open_mail(),
@@ -114,7 +118,7 @@ impl Clients {
                 self.timer_fired(fired)?;
             }
         }
-        Ok((self.counts, self.timers))
+        Ok((self.counts, self.timers.into_accounts()))
     }
 
     fn is_done(&self) -> bool {
@@ -123,8 +127,8 @@ impl Clients {
 
     fn timer_fired(&mut self, Fired { timer, owner }: Fired) -> io::Result<()> {
         match &self.sessions[owner].state {
-            State::Away(id) if *id == timer => self.dial(owner),
-            State::Thinking(id) if *id == timer => self.ask(owner),
+            State::Away(pause) if pause.id() == timer => self.dial(owner),
+            State::Thinking(pause) if pause.id() == timer => self.ask(owner),
             State::Dialling { timeout } if timeout.id() == timer => self.dial_failed(owner),
             State::Asking { timeout, .. } if timeout.id() == timer => self.timed_out(owner),
             // The answer came while the letter was on the way: the session has moved on.
@@ -219,7 +223,7 @@ impl Clients {
     }
 
     /// A frame arrived that the session was not waiting for: it stays as it was.
-    fn stray(&mut self, index: usize, state: State) -> io::Result<()> {
+    fn stray(&mut self, index: usize, state: State<E>) -> io::Result<()> {
         self.sessions[index].state = state;
         self.counts.strays += 1;
         Ok(())
@@ -263,7 +267,7 @@ impl Clients {
     }
 
     /// Takes the state out, to be followed by the next one.
-    fn take_state(&mut self, index: usize) -> State {
+    fn take_state(&mut self, index: usize) -> State<E> {
         std::mem::replace(&mut self.sessions[index].state, State::Done)
     }
 }

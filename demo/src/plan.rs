@@ -1,5 +1,6 @@
 //! What the load looks like: how long things take, how often they go wrong, when the run ends.
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A client gives up on a request after this long.
@@ -28,7 +29,7 @@ const SILENT_ONE_IN: u64 = 500;
 /// All clients together. A request costs the process some 13 us (measured on two cores of a virtual
 /// machine), most of it in system calls: this rate leaves more than half of two cores free, so that
 /// the lateness shown is the engine's and not the scheduler's.
-const REQUESTS_PER_S: u64 = 40_000;
+pub(crate) const REQUESTS_PER_S: u64 = 40_000;
 
 /// Few connections do not go faster than this, however far below the full rate that leaves them.
 const THINK_MIN_MS: u64 = 20;
@@ -37,11 +38,13 @@ const THINK_MIN_MS: u64 = 20;
 const DIALS_PER_S: u64 = 4_000;
 
 /// When the load ends, and when the wait for what is still under way ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) connections: usize,
-    pub(crate) end: Instant,
-    pub(crate) give_up: Instant,
+    pub(crate) started: Instant,
+    end: Instant,
+    /// Set if the user asks for an earlier end.
+    ended: Arc<OnceLock<Instant>>,
 }
 
 /// Chance, from a fixed seed: the same load every time, as far as the clock allows.
@@ -56,14 +59,29 @@ pub(crate) struct Dice {
 
 impl Plan {
     pub(crate) fn starting_now(seconds: u64, connections: usize) -> Plan {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        let longest = DIAL_TIMEOUT.max(REQUEST_TIMEOUT) + IDLE_TIMEOUT;
-        Plan { connections, end, give_up: end + longest + GRACE }
+        let started = Instant::now();
+        let end = started + Duration::from_secs(seconds);
+        Plan { connections, started, end, ended: Arc::default() }
+    }
+
+    /// Ends the load now, if it has not ended yet.
+    pub(crate) fn end_now(&self) {
+        self.ended.get_or_init(|| Instant::now().min(self.end));
     }
 
     /// Whether the time to issue requests is over.
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.end
+        Instant::now() >= self.end()
+    }
+
+    /// When the load ends.
+    pub(crate) fn end(&self) -> Instant {
+        self.ended.get().copied().unwrap_or(self.end)
+    }
+
+    /// When the wait for what is still under way ends.
+    pub(crate) fn give_up(&self) -> Instant {
+        self.end() + DIAL_TIMEOUT.max(REQUEST_TIMEOUT) + IDLE_TIMEOUT + GRACE
     }
 }
 

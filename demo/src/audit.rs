@@ -9,11 +9,11 @@
 //!
 //! *Invariants*: a timer leaves `Pending` once; whatever happens to it afterwards is a violation.
 //!
-//! *Tested by*: `tests/service_example.rs`, which commits each offence once.
+//! *Tested by*: `demo/tests/demo_audit.rs`, which commits each offence once.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -137,8 +137,9 @@ impl Ledger {
         }
     }
 
-    /// The task of a timer ran at `at`. Answers whose it was; `None` if it had no right to run.
-    pub(crate) fn fire(&mut self, id: TimerId, at: Instant) -> Option<usize> {
+    /// The task of a timer ran at `at`. Returns whose it was and how late it was; `None` if it had
+    /// no right to run.
+    pub(crate) fn fire(&mut self, id: TimerId, at: Instant) -> Option<(usize, Duration)> {
         let Some(entry) = self.pending(id) else {
             self.second_fate(id);
             return None;
@@ -157,7 +158,7 @@ impl Ledger {
                 self.books.note(|| format!("{name} {id} fired {:?} early", due - at));
             }
         }
-        Some(owner)
+        Some((owner, at.saturating_duration_since(due)))
     }
 
     /// How many timers have not met their fate.
@@ -205,7 +206,7 @@ impl Ledger {
 // === impl Books ===
 
 impl Books {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let lateness_ns = Histogram::new_with_max(LATENESS_MAX_NS, 3).expect("sound bounds");
         Books {
             scheduled: 0,

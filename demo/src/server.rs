@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use tickless::Engine;
 
+use crate::engine::TimerEngine;
+use crate::gauges::Gauges;
 use crate::mailbox::{Inbox, Mailbox, wait};
 use crate::plan::{IDLE_TIMEOUT, Plan};
-use crate::progress::Gauges;
-use crate::timers::{Fired, Timer, Timers};
+use crate::timers::{Accounts, Fired, Timer, Timers};
 use crate::wire::{self, GREETING, Incoming, Partial};
 
 const LISTENER: Token = Token(usize::MAX - 1);
@@ -31,23 +31,23 @@ pub(crate) struct ServerCounts {
 }
 
 /// The server's loop and all that it owns.
-pub(crate) struct Server {
+pub(crate) struct Server<E: TimerEngine> {
     plan: Plan,
     poll: Poll,
     listener: TcpListener,
     mailbox: Arc<Mailbox>,
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<Connection<E>>>,
     vacant: Vec<usize>,
-    timers: Timers,
+    timers: Timers<E>,
     counts: ServerCounts,
     /// Set by the main thread once no client is left.
     finish: Arc<AtomicBool>,
 }
 
-struct Connection {
+struct Connection<E: TimerEngine> {
     stream: TcpStream,
     partial: Partial,
-    idle: Timer,
+    idle: Timer<E>,
 }
 
 /// Tells the server that it may end once its connections are gone.
@@ -68,9 +68,9 @@ impl Finisher {
 
 // === impl Server ===
 
-impl Server {
+impl<E: TimerEngine> Server<E> {
     /// Binds a port of the loopback interface.
-    pub(crate) fn bind(plan: Plan, engine: Engine, gauges: Arc<Gauges>) -> io::Result<Server> {
+    pub(crate) fn bind(plan: Plan, engine: E, gauges: Arc<Gauges>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -97,9 +97,9 @@ impl Server {
     }
 
     /// Serves until told to finish and the last connection is gone, or until the plan gives up.
-    pub(crate) fn run(mut self) -> io::Result<(ServerCounts, Timers)> {
+    pub(crate) fn run(mut self) -> io::Result<(ServerCounts, Accounts)> {
         let mut events = Events::with_capacity(1_024);
-        while !self.is_done() && wait(&mut self.poll, &mut events, self.plan.give_up)? {
+        while !self.is_done() && wait(&mut self.poll, &mut events, self.plan.give_up())? {
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
@@ -111,7 +111,7 @@ impl Server {
                 self.idle_timer_fired(fired);
             }
         }
-        Ok((self.counts, self.timers))
+        Ok((self.counts, self.timers.into_accounts()))
     }
 
     fn is_done(&self) -> bool {
@@ -182,7 +182,7 @@ impl Server {
     }
 
     /// Takes a connection out; its socket closes when it is dropped.
-    fn close(&mut self, index: usize) -> Option<Connection> {
+    fn close(&mut self, index: usize) -> Option<Connection<E>> {
         let connection = self.connections[index].take()?;
         self.vacant.push(index);
         Some(connection)

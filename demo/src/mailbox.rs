@@ -56,7 +56,7 @@ impl Mailbox {
             return;
         }
         if let Err(error) = self.waker.wake() {
-            eprintln!("service: cannot wake an event loop: {error}");
+            eprintln!("tickless-demo: cannot wake an event loop: {error}");
         }
     }
 }

@@ -1,0 +1,192 @@
+//! The program as its users run it: it passes its own audit, speaks JSON and refuses bad arguments.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+fn run(args: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-demo"));
+    program.args(args).output().expect("the program starts")
+}
+
+#[test]
+fn a_short_run_passes_its_own_audit_and_reports_one_line_of_json() {
+    let seconds = common::scaled(1).clamp(1, 60).to_string();
+    let output = run(&["--seconds", &seconds, "--connections", "40", "--json"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+
+    let report: Value = serde_json::from_str(&stdout).expect("JSON");
+    let number = |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{key} in {stdout}"));
+    for key in ["early", "lost", "duplicate", "contradicted", "violations"] {
+        assert_eq!(number(key), 0, "{key} in {stdout}");
+    }
+    for key in ["requests", "scheduled", "cancelled", "reset", "fired", "closed_idle"] {
+        assert!(number(key) > 0, "{key} in {stdout}");
+    }
+    assert_eq!(number("scheduled"), number("cancelled") + number("fired"), "{stdout}");
+    assert!(number("late_p50_us") <= number("late_p99_us"), "{stdout}");
+    assert!(number("late_p99_us") <= number("late_max_us"), "{stdout}");
+    // Where there is no getrusage it is null, but the key is there.
+    assert!(report.as_object().is_some_and(|keys| keys.contains_key("cpu_ms")), "{stdout}");
+}
+
+#[test]
+fn without_json_there_are_lines_of_figures_and_then_a_verdict_in_words() {
+    let output = run(&["--seconds", "2", "--connections", "5"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    let first = stdout.lines().next().expect("a line");
+    for figure in ["5 connections", "2 s", "tickless"] {
+        assert!(first.contains(figure), "{figure} in {first}");
+    }
+    let line = stdout.lines().nth(1).expect("a line of figures");
+    for label in ["timers:", "pending", "cancelled", "reset", "fired", "late:", "CPU:"] {
+        assert!(line.contains(label), "{label} in {line}");
+    }
+    let verdict = stdout.lines().find(|line| line.starts_with("All well: ")).expect("a verdict");
+    let fired = stdout.split(" fired, at most").next().and_then(|text| text.rsplit(' ').next());
+    let claim = format!("every one of {} due timers fired, none early", fired.expect("a count"));
+    assert!(verdict.contains(&claim), "{claim} in {verdict}");
+    for term in ["early:", "lost:", "duplicate:", "contradicted:"] {
+        assert!(stdout.lines().any(|line| line.starts_with(term)), "{term} in {stdout}");
+    }
+    assert!(!stdout.contains('\u{1b}'), "this is no terminal: {stdout}");
+    assert!(output.stderr.is_empty(), "nothing is wrong");
+}
+
+/// What a run with these arguments and `--json` says.
+fn json(args: &[&str]) -> Value {
+    let output = run(&[&["--seconds", "1", "--connections", "20", "--json"], args].concat());
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    serde_json::from_str(&stdout).expect("JSON")
+}
+
+#[test]
+fn idle_timers_are_pending_beside_the_load_and_are_cancelled_at_its_end() {
+    for engine in ["tickless", "tokio"] {
+        let report = json(&["--timers", "50000", "--engine", engine]);
+        assert_eq!(report["idle_timers"], 50_000, "{report}");
+        assert_eq!(report["violations"], 0, "{report}");
+        for key in ["peak_pending", "scheduled", "cancelled"] {
+            assert!(report[key].as_u64() > Some(50_000), "{key} in {report}");
+        }
+    }
+}
+
+#[test]
+fn the_service_runs_on_the_timers_of_tokio_too() {
+    let report = json(&["--engine", "tokio"]);
+    assert_eq!((&report["engine"], &report["violations"]), (&"tokio".into(), &0.into()));
+    for key in ["requests", "cancelled", "reset", "fired", "closed_idle"] {
+        assert!(report[key].as_u64() > Some(0), "{key} in {report}");
+    }
+}
+
+#[test]
+fn a_comparison_runs_on_both_engines_and_ends_with_a_table() {
+    let output = run(&["--seconds", "1", "--connections", "20", "--compare"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    assert_eq!(stdout.matches("All well: ").count(), 2, "{stdout}");
+    let table = stdout.lines().skip_while(|line| !line.trim().starts_with("requests/s"));
+    let table: Vec<&str> = table.collect();
+    for head in ["CPU", "p99", "wake-ups"] {
+        assert!(table[0].contains(head), "{head} in {stdout}");
+    }
+    for (line, engine) in table[1..].iter().zip(["tickless", "tokio"]) {
+        assert!(line.starts_with(engine) && line.trim_end().ends_with(" 0"), "{line}");
+    }
+    assert!(table.iter().any(|line| line.starts_with("How to read it: ")), "{stdout}");
+}
+
+#[test]
+fn a_comparison_in_json_is_one_line_for_each_engine() {
+    let output = run(&["--seconds", "1", "--connections", "20", "--compare", "--json"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    let reports: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let engines: Vec<&Value> = reports.iter().map(|report| &report["engine"]).collect();
+    assert_eq!(engines, ["tickless", "tokio"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_the_run_with_its_report() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tickless-demo"));
+    program.args(["--seconds", "3600", "--connections", "20"]);
+    let mut child = program.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let is_figures = |line: &String| line.contains("requests/s");
+    let mut next = || lines.next().map(|line| line.expect("text"));
+    while !is_figures(&next().expect("a line of figures")) {}
+
+    let id = i32::try_from(child.id()).expect("process ids are small");
+    // SAFETY: a child that nobody has waited for keeps its id.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let rest: Vec<String> = std::iter::from_fn(next).collect();
+    let rest = rest.join("\n");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{rest}");
+    assert!(rest.contains("(interrupted)") && rest.contains("All well: "), "{rest}");
+}
+
+#[test]
+fn the_version_is_that_of_the_engine() {
+    let output = run(&["--version"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(stdout.trim(), format!("tickless-demo {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn bad_arguments_get_one_line_that_names_them_and_exit_code_two() {
+    let cases: [(&[&str], &str); 12] = [
+        (&["--seconds", "0"], "--seconds"),
+        (&["--seconds", "soon"], "soon"),
+        (&["--seconds", "99999999999999999999"], "--seconds"),
+        (&["--seconds"], "--seconds"),
+        (&["--connections", "0"], "--connections"),
+        (&["--connections", "-1"], "--connections"),
+        (&["--connections", "1000000"], "10000"),
+        (&["--timers", "-5"], "--timers"),
+        (&["--engine", "steam"], "steam"),
+        (&["--compare", "--engine", "tokio"], "--engine"),
+        (&["--speed", "9"], "--speed"),
+        (&["more"], "more"),
+    ];
+    for (args, named) in cases {
+        let output = run(args);
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(named), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_run() {
+    let output = run(&["--report", "/nowhere/at/all.html"]);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("/nowhere/at/all.html"), "{stderr}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn help_names_every_option() {
+    let output = run(&["--help"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0));
+    let options = "--seconds --connections --timers --engine --compare --report --json --version";
+    for option in options.split(' ') {
+        assert!(stdout.contains(option), "{option}");
+    }
+}
