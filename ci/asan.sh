@@ -17,7 +17,7 @@ export RUSTC_BOOTSTRAP=1
 # With a block for each entry, it sees what is done to an entry that is free.
 export RUSTFLAGS="-Zsanitizer=address --cfg asan"
 export CARGO_TARGET_DIR=target/asan
-export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+lines_for "$@"
 # A quarter of what they do without: each step costs several times as much.
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.25}"
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"

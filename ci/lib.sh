@@ -60,6 +60,14 @@ unset dependency
 # For sanitized builds: reports name lines of the workspace alone.
 OWN_LINES=(--config 'profile.dev.package."*".debug=false')
 
+# lines_for ARGUMENT..: a sanitized build for some tests names lines in its reports. One for all does
+# not: that would take a third of the time of its stage. (It names functions, also those of the
+# standard library that the compiler has inlined, by which ci/tsan.supp knows them.)
+lines_for() {
+    [ $# -gt 0 ] && export CARGO_PROFILE_DEV_DEBUG=line-tables-only && return
+    export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_DEV_STRIP=none
+}
+
 # The triple of this machine. Sanitized builds name it as their target, so that build scripts and
 # macros, which run inside the compiler, stay as they are.
 host() {

@@ -7,7 +7,6 @@ echo "memory    $(awk '/^MemTotal/ { print int($2 / 1024) " MiB" }' /proc/meminf
 echo "system    $(uname -sr)"
 echo "compiler  $(rustc -V)"
 need_command cc gcc
-need_command chromium-headless-shell chromium-headless-shell
 need_symbolizer
 need_nextest
 need_fuzz

@@ -17,7 +17,7 @@ need_symbolizer
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
 export CARGO_TARGET_DIR=target/tsan
-export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+lines_for "$@"
 # A small part of what they do without: each step costs many times as much.
 export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.15}"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
