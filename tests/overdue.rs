@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::slow::Slow;
 use tickless::dispatch::{Full, Pool};
 use tickless::{Builder, Engine, ManualClock, Overdue};
 
@@ -14,21 +15,16 @@ const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Schedules a task that runs until the sender is dropped, and so many timers that are due with it.
-fn get_stuck(engine: &Engine, shard: usize, others: usize) -> mpsc::Sender<()> {
-    let (release, released) = mpsc::channel::<()>();
-    let (begin, begun) = mpsc::channel();
+/// Schedules a task that runs until it is released, and so many timers that are due with it.
+fn get_stuck(engine: &Engine, shard: usize, others: usize) -> Slow {
+    let (slow, task) = Slow::task();
     engine.bind_thread(shard).unwrap();
     // So late that all are scheduled by then.
     let at = engine.now() + MS * 50;
-    let task = move || {
-        begin.send(()).unwrap();
-        _ = released.recv();
-    };
     engine.schedule_detached(at, task).unwrap();
     (0..others).for_each(|_| engine.schedule_detached(at, || ()).unwrap());
-    begun.recv_timeout(PATIENCE).unwrap();
-    release
+    slow.has_begun();
+    slow
 }
 
 /// Waits until `is_so`.
@@ -54,7 +50,7 @@ fn what_waits_behind_a_stuck_task_is_overdue() {
     let engine = without_takeovers().build().unwrap();
     assert_eq!(engine.overdue(), Overdue::default());
     // One is in hand with the task, and waits.
-    let release = get_stuck(&engine, 1, 1);
+    let slow = get_stuck(&engine, 1, 1);
     wait_for(&engine, |overdue| overdue.shards == 1 && overdue.oldest >= MS * 20);
     // These are due later; the oldest is as before.
     engine.schedule_detached(MS, || ()).unwrap();
@@ -63,7 +59,7 @@ fn what_waits_behind_a_stuck_task_is_overdue() {
     thread::sleep(MS * 5);
     assert!(engine.overdue().oldest >= before + MS * 5);
     assert!(engine.stats().overdue >= before + MS * 5);
-    drop(release);
+    slow.release();
     wait_for(&engine, |overdue| *overdue == Overdue::default());
     engine.stop().unwrap();
 }
@@ -71,7 +67,7 @@ fn what_waits_behind_a_stuck_task_is_overdue() {
 #[test]
 fn a_timer_that_was_filed_behind_a_stuck_task_is_overdue() {
     let engine = without_takeovers().build().unwrap();
-    let release = get_stuck(&engine, 0, 0);
+    let slow = get_stuck(&engine, 0, 0);
     assert_eq!(engine.overdue().shards, 0, "the task runs: it does not wait");
     let cancelled = engine.schedule(MS, || ()).unwrap();
     thread::sleep(MS * 5);
@@ -81,7 +77,7 @@ fn a_timer_that_was_filed_behind_a_stuck_task_is_overdue() {
     engine.schedule_detached(MS, || ()).unwrap();
     let overdue = wait_for(&engine, |overdue| overdue.oldest >= MS * 10);
     assert!(overdue.oldest < at.elapsed());
-    drop(release);
+    slow.release();
     engine.stop().unwrap();
 }
 
@@ -89,7 +85,7 @@ fn a_timer_that_was_filed_behind_a_stuck_task_is_overdue() {
 fn a_task_that_keeps_its_shard_is_stuck_until_it_returns() {
     let engine = without_takeovers().build().unwrap();
     let before = Instant::now();
-    let releases = [0, 1].map(|shard| get_stuck(&engine, shard, 0));
+    let slow = [0, 1].map(|shard| get_stuck(&engine, shard, 0));
     let mut overdue = wait_for(&engine, |overdue| overdue.stuck.len() == 2);
     overdue.stuck.sort_by_key(|task| task.shard);
     for (shard, task) in overdue.stuck.iter().enumerate() {
@@ -97,7 +93,7 @@ fn a_task_that_keeps_its_shard_is_stuck_until_it_returns() {
         assert!(task.since >= before && task.since <= Instant::now());
     }
     assert_eq!(engine.stats().stuck, 2);
-    drop(releases);
+    slow.into_iter().for_each(Slow::release);
     wait_for(&engine, |overdue| overdue.stuck.is_empty());
     engine.stop().unwrap();
 }
@@ -113,7 +109,7 @@ fn a_task_that_has_lost_its_shard_is_stuck_until_it_returns() {
     // Nobody is left who could take the shard over.
     let third = get_stuck(&engine, 0, 1);
     wait_for(&engine, |overdue| overdue.stuck.len() == 3 && overdue.shards == 1);
-    drop((first, second, third));
+    [first, second, third].into_iter().for_each(Slow::release);
     wait_for(&engine, |overdue| *overdue == Overdue::default());
     engine.stop().unwrap();
 }
@@ -142,13 +138,13 @@ fn a_task_is_stuck_also_behind_others_of_its_batch() {
 fn a_handler_that_waits_for_room_is_not_stuck() {
     let pool = Pool::builder(Full::Block).threads(1).queue_bound(1).build().unwrap();
     let engine = without_takeovers().build_with_handler(pool).unwrap();
-    let release = get_stuck(&engine, 0, 2);
+    let slow = get_stuck(&engine, 0, 2);
     thread::sleep(MS * 20);
     assert_eq!(engine.overdue().stuck, []);
     // What comes after it waits.
     engine.schedule_detached(MS, || ()).unwrap();
     wait_for(&engine, |overdue| overdue.oldest >= MS * 10);
-    drop(release);
+    slow.release();
     engine.stop().unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tickless::{Builder, Engine, ManualClock, When};
+use crate::precisely::{manual, precisely};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -12,15 +12,6 @@ const MS: Duration = Duration::from_millis(1);
 
 #[cfg(feature = "keyed")]
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn manual() -> (Builder, ManualClock) {
-    let clock = ManualClock::new();
-    (Engine::builder().shards(2).manual_clock(&clock).precise(0.2), clock)
-}
-
-fn precisely(delay: Duration) -> When {
-    When::after(delay).precise()
-}
 
 #[test]
 fn an_interval_may_be_precise_and_stays_so() {

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use crate::precisely::{manual, precisely};
 use tickless::{
     Batch, BindError, BuildError, Builder, Engine, Handle, ManualClock, ScheduleReason, State,
     StopError, TurnError, When,
@@ -14,15 +15,6 @@ const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn manual() -> (Builder, ManualClock) {
-    let clock = ManualClock::new();
-    (Engine::builder().shards(2).manual_clock(&clock).precise(0.2), clock)
-}
-
-fn precisely(delay: Duration) -> When {
-    When::after(delay).precise()
-}
 
 /// An engine that notes when its payloads are handed over.
 fn noting() -> (Engine<u32>, ManualClock, mpsc::Receiver<(u32, Duration)>) {

@@ -275,7 +275,7 @@ fn every_way_to_schedule_is_refused_while_a_task_still_blocks_its_reaper() {
         both.iter().sum::<usize>()
     });
     let accepted = asker.join().unwrap();
-    // The stopper may still be busy with the last buckets: whoever stops closes what is open.
+    // The stopper may still be busy with the last buckets: a second stop closes what is open.
     let others = engine.stop_within(Duration::ZERO).unwrap().returned.len();
     for shard in [0, 1] {
         engine.bind_thread(shard).unwrap();

@@ -36,6 +36,8 @@ mod panicky;
 mod planned;
 #[path = "common/polling.rs"]
 mod polling;
+#[path = "common/precisely.rs"]
+mod precisely;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/replay.rs"]

@@ -38,7 +38,7 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     format!("{text}\n{HOW_TO_READ}")
 }
 
-/// The heads of the table, but for the first, which is empty.
+/// The heads of the table, except the first, which is empty.
 pub(crate) fn heads() -> &'static [&'static str] {
     &HEADS[1..]
 }

@@ -68,7 +68,7 @@ impl<E: TimerEngine> Idle<E> {
     }
 }
 
-/// What became of the idle timers, but for those whose task may still run.
+/// What became of the idle timers, except those whose task may still run.
 pub(crate) struct Cancelled {
     armed: u64,
     cancelled: u64,

@@ -340,8 +340,8 @@ impl<T> Line<T> {
 
     /// Takes the payloads over that were not claimed, if the hand-over has not come any further
     /// than `seen`. The holder loses the right to hand over, and `lost` is called before it can
-    /// learn that. `None`: it has come further, a thread
-    /// has taken over before, or the system does not fence.
+    /// learn that. `None`: it has come further, a thread has taken over before, or the system does
+    /// not fence.
     pub(crate) fn take_over(&self, seen: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let mut taken_from = self.taken_from.lock().expect("nothing panics under this lock");
         if taken_from.is_some() {

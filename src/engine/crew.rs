@@ -175,8 +175,8 @@ impl Crew {
 
     /// The number of the thread that serves a shard of the engine, or that served it last.
     pub(super) fn server(&self, shard: usize) -> usize {
-        let has_it = |home: &&Home| home.shards.contains(&shard);
-        let home = self.groups.iter().find(has_it).expect("each shard is in a group");
+        let group = self.groups.partition_point(|home| home.shards.end <= shard);
+        let home = &self.groups[group];
         home.group.server(shard - home.shards.start)
     }
 

@@ -72,18 +72,13 @@ impl Builder {
     pub(super) fn reapers_for(&self, shards: usize) -> Result<(usize, usize), BuildError> {
         let (min, max) = match self.reapers {
             Some((min, max)) => (min, max),
-            None if self.takeover_after().is_none() => (shards, shards),
+            None if self.spares_used() == 0 => (shards, shards),
             None => (1, shards),
         };
         if min == 0 || min > max {
             return Err(BuildError::Reapers { min, max });
         }
         Ok(if self.pinned { (shards, shards) } else { (min.min(shards), max.min(shards)) })
-    }
-
-    /// How long a task may keep its shard, if it can be taken over.
-    pub(super) fn takeover_after(&self) -> Option<Duration> {
-        self.takeover.filter(|_| self.spares > 0)
     }
 
     /// How long a task may take before it counts as stuck.
@@ -93,12 +88,12 @@ impl Builder {
 
     /// The greatest number of shards that are taken over.
     pub(super) fn spares_used(&self) -> usize {
-        self.takeover_after().map_or(0, |_| self.spares)
+        self.takeover.map_or(0, |_| self.spares)
     }
 
     /// Whether somebody does something about tasks that are stuck.
     pub(super) fn has_watcher(&self) -> bool {
-        self.takeover_after().is_some() || self.observation.on_stuck.is_some()
+        self.spares_used() > 0 || self.observation.on_stuck.is_some()
     }
 
     /// Sets how long a task may keep its shard. After that, a spare thread takes the shard over, so

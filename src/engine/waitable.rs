@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::{IntoPayload, Task};
 use crate::error::{ResetError, ScheduleError};
-use crate::wait::{Cancelled, Carries, Ended, Guarded, Stage, WaitError, Waiter, pair};
+use crate::wait::{
+    Cancelled, Carries, Ended, Guarded, Stage, WaitError, Waiter, deadline_in, pair,
+};
 
 use super::{Cancel, CancelOnDrop, Engine, EngineRef, Handle, State, When};
 
@@ -145,8 +147,7 @@ impl<V: Send + 'static, T: Send + 'static> Waitable<V, T> {
     /// # Panics
     /// As [`cancel`](Waitable::cancel).
     pub fn cancel_wait(&mut self) -> Result<Ended, WaitError> {
-        self.cancel();
-        self.waiter.cancel_wait()
+        self.cancel_wait_until(None)
     }
 
     /// As [`cancel_wait`](Waitable::cancel_wait), but waits no longer than `limit`.
@@ -158,8 +159,16 @@ impl<V: Send + 'static, T: Send + 'static> Waitable<V, T> {
     /// # Panics
     /// As [`cancel`](Waitable::cancel).
     pub fn cancel_wait_within(&mut self, limit: Duration) -> Result<Ended, WaitError> {
+        self.cancel_wait_until(deadline_in(limit))
+    }
+
+    /// As [`cancel_wait`](Waitable::cancel_wait), but waits no longer than until `deadline`.
+    pub(crate) fn cancel_wait_until(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Ended, WaitError> {
         self.cancel();
-        self.waiter.cancel_wait_within(limit)
+        self.waiter.cancel_wait_until(deadline)
     }
 
     /// Cancels the task if it has not begun, now. The future waits until it has ended, as

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use crate::engine::{Engine, EngineRef, When};
+use crate::engine::{Engine, When};
 
 use super::{Sleep, SleepError};
 
@@ -133,8 +133,7 @@ impl Engine {
     /// If the period is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
-        let engine = EngineRef::new(self);
-        Interval::new(engine, engine.now(), period)
+        self.interval_at(Duration::ZERO, period)
     }
 
     /// As [`interval_at`](crate::interval_at), on this engine. `start` is a delay from this call,
@@ -160,9 +159,7 @@ impl Engine {
     /// If the period is zero.
     #[track_caller]
     pub fn interval_at(&self, start: impl Into<When>, period: Duration) -> Interval {
-        let start = start.into();
-        let engine = EngineRef::for_when(self, start);
-        Interval::new(engine, engine.time_of(start), period)
+        Interval::new(self.sleep(start), period)
     }
 }
 
@@ -170,11 +167,11 @@ impl Engine {
 
 impl Interval {
     #[track_caller]
-    fn new(engine: EngineRef, start: Option<Instant>, period: Duration) -> Interval {
+    fn new(sleep: Sleep, period: Duration) -> Interval {
         assert!(!period.is_zero(), "an interval needs a period");
-        let grace = GRACE.saturating_add(engine.tick().unwrap_or_default());
+        let grace = GRACE.saturating_add(sleep.engine().tick().unwrap_or_default());
         let missed = MissedTickBehavior::default();
-        Interval { sleep: Sleep::until(engine, start), period, grace, missed }
+        Interval { sleep, period, grace, missed }
     }
 
     /// Waits for the next tick and returns when it was due. If the tick was missed, that may be a

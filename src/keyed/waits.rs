@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Panics;
 use crate::sync::Arc;
-use crate::wait::{Cancelled, WaitError, wait_for_end};
+use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::KeyedTimers;
 use super::node::Node;
@@ -71,7 +71,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.cancel_and_wait(key, Instant::now().checked_add(limit))
+        self.cancel_and_wait(key, deadline_in(limit))
     }
 
     /// Cancels the timer that waits under `key`, now. The future waits until each task of this key
@@ -112,8 +112,7 @@ where
         let (cancelled, runs, panics) = self.begin_wait(key);
         let mut outcome = Ok(cancelled);
         for run in runs {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            outcome = wait_for_end(&*run, left).and(outcome);
+            outcome = wait_for_end(&*run, deadline).and(outcome);
         }
         panics.go_on();
         outcome

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Panics;
 use crate::engine::{Cancel, CancelOnDrop};
 use crate::sync::Arc;
-use crate::wait::{Cancelled, WaitError, wait_for_end};
+use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::End;
 use super::armed::{Armed, Body, Next, Repeating};
@@ -137,7 +137,7 @@ impl Periodic {
     /// As [`cancel`](Periodic::cancel).
     pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
         self.cancel();
-        wait_for_end(self.armed.core(), Some(limit))
+        wait_for_end(self.armed.core(), deadline_in(limit))
     }
 
     /// Cancels the periodic, now. The future waits as [`cancel_wait`](Periodic::cancel_wait) does.

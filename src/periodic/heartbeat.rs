@@ -18,7 +18,7 @@ use crate::error::Refused;
 use crate::protocol::pulse::{Pulse, Verdict};
 use crate::sync::{Arc, prefetch};
 use crate::time::saturating_ns;
-use crate::wait::{Cancelled, WaitError, wait_for_end};
+use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::armed::{Armed, Arms, Body, Next};
 use super::{End, StartError, StartReason};
@@ -185,7 +185,7 @@ impl Heartbeat {
     /// As [`stop`](Heartbeat::stop).
     pub fn stop_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
         self.stop();
-        wait_for_end(self.armed.core(), Some(limit))
+        wait_for_end(self.armed.core(), deadline_in(limit))
     }
 
     /// Stops the heartbeat, now. The future waits as [`stop_wait`](Heartbeat::stop_wait) does. If

@@ -6,7 +6,7 @@ use crate::engine::{Cancel, CancelOnDrop, Engine, EngineRef};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-use crate::wait::{Cancelled, WaitError, wait_for_end};
+use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::armed::{Armed, Repeating};
 use super::attempt::Answers;
@@ -333,7 +333,7 @@ impl Retrying {
     /// As [`cancel_wait`](Retrying::cancel_wait).
     pub fn cancel_wait_within(&self, limit: Duration) -> Result<End, WaitError> {
         self.cancel();
-        wait_for_end(self.armed.core(), Some(limit))
+        wait_for_end(self.armed.core(), deadline_in(limit))
     }
 
     /// Cancels the retry, now. The future waits as [`cancel_wait`](Retrying::cancel_wait) does. If

@@ -28,7 +28,6 @@ use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
 use crate::memory::Shared;
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
-
 use crate::time::Clock;
 
 use super::Found;

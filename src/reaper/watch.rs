@@ -82,11 +82,6 @@ impl Watch {
         }
     }
 
-    /// How long a task may take.
-    pub fn after_ns(&self) -> u64 {
-        self.after_ns
-    }
-
     /// A reaper has begun to hand over at `now_ns`: makes sure that the watcher looks soon.
     #[inline]
     pub fn begun(&self, now_ns: u64) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::dispatch::{IntoPayload, Panics, Task, contained};
 use crate::engine::{Engine, EngineRef, Waitable, When};
 use crate::error::{ResetError, ScheduleError};
-use crate::wait::{Carries, Guarded, Stage, WaitError};
+use crate::wait::{Carries, Guarded, Stage, WaitError, deadline_in};
 
 use super::slots::Slots;
 use super::{End, Key};
@@ -203,7 +203,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
     /// # Panics
     /// As [`cancel_all`](WaitableScope::cancel_all), after the wait.
     pub fn cancel_wait_within(&mut self, limit: Duration) -> Result<(), WaitError> {
-        self.cancel_wait_until(Instant::now().checked_add(limit))
+        self.cancel_wait_until(deadline_in(limit))
     }
 
     /// Cancels all timers, now. The future waits until the tasks that run have ended, as
@@ -265,12 +265,7 @@ impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
         let (_, panics) = self.call_off();
         let mut outcome = Ok(());
         for timer in self.slots.iter_mut() {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let ended = match left {
-                Some(left) => timer.cancel_wait_within(left),
-                None => timer.cancel_wait(),
-            };
-            outcome = outcome.and(ended.map(drop));
+            outcome = outcome.and(timer.cancel_wait_until(deadline).map(drop));
         }
         self.slots.let_go();
         panics.go_on();

@@ -54,15 +54,12 @@ impl<T> Shard<T> {
             };
             // Half of the looks that are left, so that each place has some.
             let (most, mut looked) = (looks.div_ceil(2), 0);
+            let mut oldest_in = |entries: &mut dyn Iterator<Item = NonNull<Entry<T>>>| {
+                entries.take(most).inspect(|_| looked += 1).filter_map(is_due).min()
+            };
             let due = match among {
-                Among::Bucket(place) => {
-                    let entries = self.filed_at(place).take(most);
-                    entries.inspect(|_| looked += 1).filter_map(is_due).min()
-                }
-                Among::Hand(hand) => {
-                    let entries = hand.rest().take(most);
-                    entries.inspect(|_| looked += 1).filter_map(is_due).min()
-                }
+                Among::Bucket(place) => oldest_in(&mut self.filed_at(place)),
+                Among::Hand(hand) => oldest_in(&mut hand.rest()),
             };
             looks -= looked;
             is_cut |= looked == most;

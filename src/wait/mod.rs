@@ -63,7 +63,7 @@ pub use error::WaitError;
 pub(crate) use guarded::Carries;
 pub use guarded::{Guarded, Running};
 pub use waiter::{Ended, Stage, Waiter};
-pub(crate) use waiting::{Bell, Ends, wait_for_end, working_on};
+pub(crate) use waiting::{Bell, Ends, deadline_in, wait_for_end, working_on};
 
 use crate::dispatch::{IntoPayload, Task};
 

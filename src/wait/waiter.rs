@@ -5,14 +5,14 @@
 //! *Tested by*: `tests/wait.rs`, `tests/wait_races.rs`.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::dispatch::{Process, Task};
 use crate::protocol::latch::Latch;
 use crate::protocol::revocable::Phase;
 
 use super::guarded::Shared;
-use super::{Bell, Cancelled, Ends, WaitError, wait_for_end};
+use super::{Bell, Cancelled, Ends, WaitError, deadline_in, wait_for_end};
 
 /// The caller's end of a [`Guarded`](super::Guarded) value: it cancels, and waits.
 ///
@@ -38,7 +38,7 @@ pub enum Ended {
 /// How far a task has come.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use tickless::wait::Stage;
 /// use tickless::{Engine, ManualClock};
 ///
@@ -106,8 +106,7 @@ impl<V: Send + 'static> Waiter<V> {
     /// # Panics
     /// As [`cancel`](Waiter::cancel).
     pub fn cancel_wait(&mut self) -> Result<Ended, WaitError> {
-        self.cancel();
-        wait_for_end(self, None)
+        self.cancel_wait_until(None)
     }
 
     /// As [`cancel_wait`](Waiter::cancel_wait), but waits no longer than `limit`.
@@ -119,8 +118,16 @@ impl<V: Send + 'static> Waiter<V> {
     /// # Panics
     /// As [`cancel`](Waiter::cancel).
     pub fn cancel_wait_within(&mut self, limit: Duration) -> Result<Ended, WaitError> {
+        self.cancel_wait_until(deadline_in(limit))
+    }
+
+    /// As [`cancel_wait`](Waiter::cancel_wait), but waits no longer than until `deadline`.
+    pub(crate) fn cancel_wait_until(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Ended, WaitError> {
         self.cancel();
-        wait_for_end(self, Some(limit))
+        wait_for_end(self, deadline)
     }
 
     /// Cancels the task if it has not begun, now. The future waits until it has ended, as

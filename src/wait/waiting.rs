@@ -49,16 +49,20 @@ pub(crate) fn working_on<R>(latch: &Latch<Bell>, f: impl FnOnce() -> R) -> R {
     work_for(party(latch), f)
 }
 
-/// Waits until `thing` has ended: the calling thread sleeps. There is no limit if none is given, or
-/// if it is too long to represent.
+/// When a wait ends that lasts no longer than `limit`. `None`: never, since the limit is too long
+/// to represent.
+pub(crate) fn deadline_in(limit: Duration) -> Option<Instant> {
+    Instant::now().checked_add(limit)
+}
+
+/// Waits until `thing` has ended, or until `deadline`: the calling thread sleeps.
 pub(crate) fn wait_for_end<E>(
     thing: &dyn Ends<E>,
-    limit: Option<Duration>,
+    deadline: Option<Instant>,
 ) -> Result<E, WaitError> {
     if let Some(ended) = thing.ended() {
         return Ok(ended);
     }
-    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let _waiting = may_wait(thing)?;
     let latch = thing.latch();
     if let Some(place) = latch.watch(Bell::Thread(thread::current())) {

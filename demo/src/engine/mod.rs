@@ -14,8 +14,9 @@ pub(crate) const THREAD_NAME: &str = "timers";
 
 /// The calls that the event loops make.
 ///
-/// A task runs on a thread of the engine. Its answers are binding: after `true` from `cancel` the
-/// task never runs, and after `true` from `reset` it does not run before the new deadline.
+/// A task runs on a thread of the engine. What the calls return is binding: after `true` from
+/// `cancel` the task never runs, and after `true` from `reset` it does not run before the new
+/// deadline.
 pub(crate) trait TimerEngine: Clone + Send + Sync + 'static {
     /// What users call it.
     const NAME: &'static str;

@@ -7,7 +7,7 @@ use tickless::{Engine, Handle, ResetError};
 
 use super::{Counts, THREAD_NAME, TimerEngine};
 
-/// One engine, as it comes but for the name of its threads.
+/// One engine with default settings, except the name of its threads.
 #[derive(Clone)]
 pub(crate) struct Tickless(Engine);
 

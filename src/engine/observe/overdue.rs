@@ -56,19 +56,12 @@ const NONE_NS: u64 = u64::MAX;
 /// Between two looks into one shard.
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
-/// The numbers of an [`Overdue`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Backlog {
-    pub(super) oldest: Duration,
-    pub(super) shards: usize,
-}
-
 // === impl Overdue ===
 
 impl Overdue {
     pub(super) fn of<T>(core: &Core<T>) -> Overdue {
         let mut stuck = Vec::new();
-        let Backlog { oldest, shards } = core.backlog(|shard, server, since_ns| {
+        let (oldest, shards) = core.backlog(|shard, server, since_ns| {
             stuck.push(core.stuck_task(shard, server, since_ns));
         });
         Overdue { oldest, shards, stuck }
@@ -76,42 +69,46 @@ impl Overdue {
 }
 
 impl<T> Core<T> {
-    /// What is overdue; and calls `stuck` for each task that is stuck, with its shard, with the
-    /// number of the thread that runs it, if it is one of the engine's, and since when.
-    pub(super) fn backlog(&self, mut stuck: impl FnMut(usize, Option<usize>, u64)) -> Backlog {
-        let mut backlog = Backlog::default();
+    /// The age of the oldest timer that is due, and how many shards have one; and calls `stuck` for
+    /// each task that is stuck, with its shard, with the number of the thread that runs it, if it
+    /// is one of the engine's, and since when.
+    pub(super) fn backlog(
+        &self,
+        mut stuck: impl FnMut(usize, Option<usize>, u64),
+    ) -> (Duration, usize) {
         let lost = self.crew.iter().flat_map(|crew| crew.stuck().iter());
         lost.for_each(|(number, shard, since_ns)| stuck(shard, Some(number), since_ns));
-        let mut first = 0;
-        for core in self.both() {
-            for (index, shard) in core.shards.iter().enumerate() {
-                let server = || self.crew.as_ref().map(|crew| crew.server(first + index));
-                let before = server();
-                let looked = core.ending.try_look(index, &core.clock, core.stuck_after_ns);
-                let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
-                if let Found::Stuck(_, since_ns) = found
-                    && server() == before
-                {
-                    stuck(first + index, before, since_ns);
-                }
-                let now_ns = core.clock.now_ns();
-                let look = || {
-                    let oldest = shard.oldest_due(core.scale.floor(now_ns));
-                    oldest.and_then(|oldest| core.scale.start_ns(oldest))
-                };
-                let filed_ns = match self.crew {
-                    Some(_) => core.looks[index].or_look(now_ns, look),
-                    None => look(),
-                };
-                if let Some(since_ns) = filed_ns.into_iter().chain(in_hand_ns).min() {
-                    let oldest = Duration::from_nanos(now_ns.saturating_sub(since_ns));
-                    backlog.oldest = backlog.oldest.max(oldest);
-                    backlog.shards += 1;
-                }
-            }
-            first += core.shards.len();
+        let ages = (0..self.all_shards()).filter_map(|shard| self.age_in(shard, &mut stuck));
+        ages.fold((Duration::ZERO, 0), |(oldest, shards), age| (oldest.max(age), shards + 1))
+    }
+
+    /// The age of the oldest timer that is due in a shard of the engine; `stuck` as above.
+    fn age_in(
+        &self,
+        number: usize,
+        stuck: impl FnOnce(usize, Option<usize>, u64),
+    ) -> Option<Duration> {
+        let (core, index) = self.part(number);
+        let server = || self.crew.as_ref().map(|crew| crew.server(number));
+        let before = server();
+        let looked = core.ending.try_look(index, &core.clock, core.stuck_after_ns);
+        let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
+        if let Found::Stuck(_, since_ns) = found
+            && server() == before
+        {
+            stuck(number, before, since_ns);
         }
-        backlog
+        let now_ns = core.clock.now_ns();
+        let look = || {
+            let oldest = core.shards[index].oldest_due(core.scale.floor(now_ns));
+            oldest.and_then(|oldest| core.scale.start_ns(oldest))
+        };
+        let filed_ns = match self.crew {
+            Some(_) => core.looks[index].or_look(now_ns, look),
+            None => look(),
+        };
+        let since_ns = filed_ns.into_iter().chain(in_hand_ns).min()?;
+        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
     }
 }
 

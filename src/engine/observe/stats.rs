@@ -85,7 +85,7 @@ impl Stats {
         let sums = core.both().map(|core| core.shared.all_counters.sums());
         let sums = sums.reduce(Sums::plus).expect("there is one core at least");
         let mut stuck = 0;
-        let backlog = core.backlog(|_, _, _| stuck += 1);
+        let (overdue, _) = core.backlog(|_, _, _| stuck += 1);
         let observers = || core.both().flat_map(|core| &*core.observers);
         Stats {
             scheduled: sums.scheduled(),
@@ -102,7 +102,7 @@ impl Stats {
             saturations: sums.get(Count::Saturated),
             takeovers: sums.get(Count::TakenOver),
             stuck,
-            overdue: backlog.oldest,
+            overdue,
             saturated: observers().filter(|observer| observer.is_saturated()).count(),
             wake_ups: sums.get(Count::WokeUp),
             lateness: Lateness::of(observers().map(Observer::lateness)),
