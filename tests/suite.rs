@@ -94,6 +94,8 @@ mod netty;
 mod netty_faults;
 mod netty_oracle;
 mod order;
+#[cfg(feature = "test-util")]
+mod paused;
 mod periodic;
 mod periodic_oracle;
 mod periodic_panics;
@@ -116,4 +118,5 @@ mod size;
 mod slack;
 mod stats;
 mod tables;
+mod virtual_time;
 mod wait;

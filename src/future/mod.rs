@@ -27,9 +27,18 @@
 //! # Which engine
 //!
 //! [`sleep`](crate::sleep), [`timeout`](crate::timeout) and [`interval`](crate::interval) run on
-//! [`Engine::global`](crate::Engine::global), which starts on first use. An
-//! [`Engine`](crate::Engine) of your own has methods of the same names. It can have a shorter tick,
-//! a limit on pending timers, or a clock that a test moves by hand.
+//! the *ambient engine*. That is the one that the thread has [entered](crate::Engine::enter), or
+//! else [`Engine::global`](crate::Engine::global), which starts on first use unless the program has
+//! [set](crate::Engine::set_global) it. An [`Engine`](crate::Engine) also has methods of the same
+//! names. An engine of your own can have a shorter tick, or a clock that a test moves by hand: code
+//! that calls `tickless::sleep` can be tested without waiting.
+//!
+//! | how an engine becomes ambient | for |
+//! |---|---|
+//! | [`Engine::entered`](crate::Engine::entered) | one future, and what it creates, on any thread |
+//! | [`Engine::enter`](crate::Engine::enter) | the calling thread, until the guard is dropped |
+//! | [`Engine::enter_thread`](crate::Engine::enter_thread) | the calling thread, for good |
+//! | [`Engine::set_global`](crate::Engine::set_global) | the process, before the first use |
 //!
 //! # Cost
 //!
@@ -55,6 +64,7 @@
 //! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
 //! loses neither time nor ticks.
 
+mod entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
@@ -63,6 +73,7 @@ mod ringer;
 mod sleep;
 mod timeout;
 
+pub use entered::Entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
