@@ -88,6 +88,7 @@ mod keyed_oracle;
 mod keyed_panics;
 mod late_turns;
 mod limits;
+mod limits_of_sleeps;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod netty;

@@ -1,7 +1,7 @@
 //! The engine that users build, schedule on and stop.
 //!
-//! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
-//!   state that its threads share.
+//! - `builder` holds an engine's settings (`limits`: those for pending timers); `assembly` builds
+//!   the engine from them; `core` is the state that its threads share.
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
 //! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
@@ -24,6 +24,7 @@ mod crew;
 mod driving;
 mod facade;
 mod handle;
+mod limits;
 mod observe;
 mod precise;
 mod remote;

@@ -57,7 +57,9 @@
 //!   an error instead;
 //! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full.
 //!
-//! None of them keeps its engine alive.
+//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so an
+//! engine is only full for them if [`count_sleeps`](crate::Builder::count_sleeps) says that they
+//! do. None of them keeps its engine alive.
 //!
 //! # Cancel safety
 //!

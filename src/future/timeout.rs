@@ -223,7 +223,7 @@ impl Elapsed {
     /// use tickless::Engine;
     /// use tickless::future::SleepError;
     ///
-    /// let engine = Engine::builder().max_pending(1).build()?;
+    /// let engine = Engine::builder().max_pending(1).count_sleeps(true).build()?;
     /// let _takes_the_room = engine.schedule(Duration::from_secs(60), || ())?;
     /// let answer = pollster::block_on(engine.timeout(Duration::from_secs(5), pending::<()>()));
     /// assert_eq!(answer.unwrap_err().cause(), Some(SleepError::Full));
