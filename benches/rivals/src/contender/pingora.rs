@@ -16,8 +16,8 @@ use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
 use crate::waker::poll_once;
 
-/// It counts milliseconds. A timer for its very first one is a subtraction from zero, which panics in
-/// a debug build; on a busy machine some delays are over by the time they are passed on.
+/// It counts milliseconds. A timer for its very first one is a subtraction from zero, which panics
+/// in a debug build; on a busy machine some delays are over by the time they are passed on.
 const RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Nothing: the timers are global.
