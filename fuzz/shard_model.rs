@@ -175,8 +175,14 @@ impl Pair {
 
     fn schedule(&mut self, producer: bool, deadline: Tick, now: Tick, owned: bool) {
         let (producer, number) = (&mut self.producers[usize::from(producer)], self.scheduled);
-        let entry =
-            producer.schedule::<false>(&self.shared, &self.shard, deadline, || now, number, owned);
+        let entry = producer.schedule::<false, false>(
+            &self.shared,
+            &self.shard,
+            deadline,
+            || now,
+            number,
+            owned,
+        );
         let (entry, deferred) = entry.expect("the shard is open");
         assert!(deferred.is_nothing(), "there is no hook");
         self.scheduled += 1;
@@ -197,7 +203,7 @@ impl Pair {
         let Some((number, entry)) = self.pick(pick) else { return };
         let producer = self.lend(producer.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { producer::take(entry, false, producer) };
+        let payload = unsafe { producer::take::<_, _, false>(entry, producer) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }

@@ -32,6 +32,8 @@ pub mod scope;
 pub mod test;
 #[cfg(not(any(loom, shuttle)))]
 pub mod wait;
+#[cfg(not(any(loom, shuttle)))]
+pub mod wall;
 
 // Public for this repository's models, tests and benches alone: not part of the API, and free to
 // change in any release.

@@ -325,8 +325,8 @@ impl Bench {
 
     fn schedule(&mut self, deadline: u64, now: u64) {
         let Bench { shared, shard, producer, .. } = self;
-        let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = producer.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
+        let (at, now) = (Tick::new(deadline), || Tick::new(now));
+        assert!(producer.schedule::<false, false>(shared, shard, at, now, deadline, false).is_ok());
     }
 
     /// A turn that looks at so many entries. Returns the deadlines that fired, in order.

@@ -46,7 +46,7 @@ impl Bench {
 
     fn insert(&mut self, task: u64, deadline: Tick, now: Tick) -> Filed {
         let Bench { shared, shard, producer, .. } = self;
-        let filed = producer.schedule::<false>(shared, shard, deadline, || now, task, true);
+        let filed = producer.schedule::<false, false>(shared, shard, deadline, || now, task, true);
         let (entry, deferred) = filed.unwrap();
         assert!(deferred.is_nothing(), "there is no hook");
         self.entries.insert(task, entry);

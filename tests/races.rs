@@ -81,3 +81,4 @@ mod wait_async;
 mod wait_netty;
 mod wait_races;
 mod wait_repeating;
+mod wall_races;

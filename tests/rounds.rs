@@ -47,7 +47,8 @@ impl Bench {
     fn schedule(&mut self, deadline: u64, now: u64) {
         let Bench { shared, shard, producer } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let _ = producer.schedule::<false>(shared, shard, due, now, deadline, false).unwrap();
+        let _ =
+            producer.schedule::<false, false>(shared, shard, due, now, deadline, false).unwrap();
     }
 
     /// Runs a turn: the deadlines that fired, in order.

@@ -121,3 +121,4 @@ mod stats;
 mod tables;
 mod virtual_time;
 mod wait;
+mod wall;

@@ -64,7 +64,8 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { producer::take(timer.entry, false, self.lend()) }) else {
+        let Some(payload) = (unsafe { producer::take::<_, _, false>(timer.entry, self.lend()) })
+        else {
             return false;
         };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");
@@ -169,7 +170,7 @@ impl Hand {
         let payload = Payload::new(&self.world.book, due);
         let id = payload.id();
         let now = || Tick::new(now);
-        match self.producer.schedule::<PINS>(shared, shard, due, now, payload, owned) {
+        match self.producer.schedule::<PINS, false>(shared, shard, due, now, payload, owned) {
             Ok((entry, deferred)) => {
                 self.finish(deferred);
                 Some(Timer { entry, id })

@@ -27,13 +27,14 @@ static GLOBAL: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
 thread_local! {
     /// Has no destructor, so that it also works while a thread ends.
     static CHOICE: Choice = const {
-        Choice { entered: Cell::new(NONE), depth: Cell::new(0), of_thread: Cell::new(NONE) }
+        Choice { chosen: Cell::new(NONE), depth: Cell::new(0), of_thread: Cell::new(NONE) }
     };
 }
 
 /// The engines that a thread has chosen, by number.
 struct Choice {
-    entered: Cell<u32>,
+    /// What was entered last, or else `of_thread`.
+    chosen: Cell<u32>,
     /// How many guards there are.
     depth: Cell<u32>,
     of_thread: Cell<u32>,
@@ -69,7 +70,7 @@ const NONE: u32 = 0;
 /// Dropping it panics if a guard that was created later still exists (or was forgotten).
 #[must_use = "the engine is left when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    /// What the thread had entered before.
+    /// What the thread had chosen before.
     before: u32,
     /// How many guards there were with this one.
     depth: u32,
@@ -179,7 +180,12 @@ impl Engine {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn enter_thread(&self) {
-        CHOICE.with(|choice| choice.of_thread.set(self.number()));
+        CHOICE.with(|choice| {
+            choice.of_thread.set(self.number());
+            if choice.depth.get() == 0 {
+                choice.chosen.set(self.number());
+            }
+        });
     }
 }
 
@@ -190,15 +196,19 @@ impl<'a> EngineRef {
     /// As [`Engine::global`].
     #[inline]
     pub(crate) fn ambient() -> EngineRef {
-        let number = CHOICE.with(|choice| match choice.entered.get() {
-            NONE => choice.of_thread.get(),
-            entered => entered,
-        });
+        let number = CHOICE.with(|choice| choice.chosen.get());
         // No number counts as inherited, too.
-        if is_inherited(number) { EngineRef::global() } else { EngineRef::numbered(number) }
+        if !is_inherited(number) {
+            return EngineRef::numbered(number);
+        }
+        match published() {
+            Ok(engine) => EngineRef::new(engine),
+            Err(_) => EngineRef::first_global(),
+        }
     }
 
-    fn global() -> EngineRef {
+    #[cold]
+    fn first_global() -> EngineRef {
         EngineRef::new(Engine::global())
     }
 
@@ -208,7 +218,7 @@ impl<'a> EngineRef {
         CHOICE.with(|choice| {
             let depth = choice.depth.get() + 1;
             choice.depth.set(depth);
-            let before = choice.entered.replace(self.number());
+            let before = choice.chosen.replace(self.number());
             EnterGuard { before, depth, engine: PhantomData }
         })
     }
@@ -221,7 +231,9 @@ impl Drop for EnterGuard<'_> {
         CHOICE.with(|choice| {
             if choice.depth.get() == self.depth {
                 choice.depth.set(self.depth - 1);
-                choice.entered.set(self.before);
+                // It may have changed meanwhile.
+                let is_last = self.depth == 1;
+                choice.chosen.set(if is_last { choice.of_thread.get() } else { self.before });
             } else if !thread::panicking() {
                 panic!("an `EnterGuard` was dropped before one that was created later");
             }
@@ -311,6 +323,7 @@ impl Engine {
 }
 
 /// The process's engine, or what is in its place.
+#[inline]
 fn published() -> Result<&'static Engine, *mut Engine> {
     // ORDER: Acquire - pairs with the CAS in `publish`: the engine is built.
     let known = GLOBAL.load(Ordering::Acquire);

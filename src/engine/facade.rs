@@ -301,7 +301,7 @@ impl<T: Send + 'static> Engine<T> {
         };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        cache.schedule::<false>(deadline, now_ns, payload, owned)
+        cache.schedule::<false, false>(deadline, now_ns, payload, owned)
     }
 }
 

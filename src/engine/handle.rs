@@ -140,20 +140,20 @@ impl<T: Send + 'static> Handle<T> {
     /// engine's stop has returned the payload. Costs the same as [`cancel`](Handle::cancel).
     #[must_use = "`cancel` drops the payload, and costs the same"]
     pub fn take(self) -> Option<T> {
-        self.take_of_kind(false)
+        self.take_of_kind::<false>()
     }
 
     /// As [`take`](Handle::take), for the timer of a sleep, which may be exempt from the limit.
     pub(crate) fn take_from_sleep(self) -> Option<T> {
-        self.take_of_kind(true)
+        self.take_of_kind::<true>()
     }
 
     #[inline(always)]
-    fn take_of_kind(self, is_exempt: bool) -> Option<T> {
+    fn take_of_kind<const EXEMPT: bool>(self) -> Option<T> {
         let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        let payload = unsafe { producer::take(handle.entry, is_exempt, Producers) };
-        debug_assert!(payload.iter().all(|payload| limits::is_exempt(payload) == is_exempt));
+        let payload = unsafe { producer::take::<T, _, EXEMPT>(handle.entry, Producers) };
+        debug_assert!(payload.iter().all(|payload| limits::is_exempt(payload) == EXEMPT));
         payload
     }
 

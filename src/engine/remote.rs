@@ -70,7 +70,7 @@ impl<T: Send + 'static> EngineRef<T> {
         let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        file(cache, Computed { deadline, now_ns }, payload)
+        file::<_, false>(cache, Computed { deadline, now_ns }, payload)
     }
 
     /// The side of the engine that has its precise timers, if it has one and is not gone.
@@ -171,20 +171,20 @@ impl EngineRef {
         Some(Computed { deadline: scale.ceil(deadline_ns), now_ns })
     }
 
-    /// Schedules `task` for a deadline that this engine has just computed, on the same thread. (The
-    /// time in `computed` is a little old by now. That is harmless, because a producer may be
-    /// delayed after any reading of its clock.)
+    /// Schedules a sleep's task for a deadline that this engine has just computed, on the same
+    /// thread. (The time in `computed` is a little old by now. That is harmless, because a producer
+    /// may be delayed after any reading of its clock.)
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
-    pub(crate) fn schedule(
+    pub(crate) fn schedule_sleep(
         self,
         computed: Computed,
         task: Task,
     ) -> Result<Handle, ScheduleError<Task>> {
         let Some(cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
-        file(cache, computed, task)
+        file::<_, true>(cache, computed, task)
     }
 
     /// Moves a timer of this engine; a `deadline` of `None` is never. Where one CAS moves it, this
@@ -251,7 +251,18 @@ impl EngineRef {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.ceil(deadline_ns);
-        file(cache, Computed { deadline, now_ns }, task)
+        file::<_, false>(cache, Computed { deadline, now_ns }, task)
+    }
+
+    /// Schedules an exempt task for now, with no handle.
+    ///
+    /// # Errors
+    /// The engine has stopped or is gone; the task comes back in the error.
+    pub(crate) fn hand_over(self, task: Task) -> Result<(), ScheduleError<Task>> {
+        let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
+        let now_ns = cache.now_ns();
+        let deadline = cache.core.scale.floor(now_ns);
+        file::<_, true>(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
@@ -271,12 +282,14 @@ impl<T> Copy for EngineRef<T> {}
 
 debug! { impl[T] EngineRef[T] { number } }
 
-/// Files a payload in its engine.
+/// Files a payload in its engine. `EXEMPT`: it is that of a sleep.
 #[inline]
-fn file<T: Send + 'static>(
+fn file<T: Send + 'static, const EXEMPT: bool>(
     cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,
     payload: T,
 ) -> Result<Handle<T>, ScheduleError<T>> {
-    cache.schedule::<true>(deadline, now_ns, ManuallyDrop::new(payload), true).map(Handle::new)
+    cache
+        .schedule::<true, EXEMPT>(deadline, now_ns, ManuallyDrop::new(payload), true)
+        .map(Handle::new)
 }

@@ -69,9 +69,8 @@ impl When {
     /// With a time too far away to represent the timer never fires.
     ///
     /// The time that is left is computed here, once. The timer then follows the engine's clock,
-    /// which is monotonic: setting the system's clock later does not move the timer. For a timer at
-    /// a time of day that has to follow such changes, schedule a check a little earlier and compute
-    /// the rest there.
+    /// which is monotonic: setting the system's clock later does not move the timer. Timers that
+    /// follow it are in [`wall`](crate::wall).
     pub fn at_system_time(time: SystemTime) -> When {
         let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
         Instant::now().checked_add(left).map_or(When::after(Duration::MAX), When::at)

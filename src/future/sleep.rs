@@ -170,6 +170,7 @@ impl Engine {
 // === impl Sleep ===
 
 impl Sleep {
+    #[inline]
     pub(super) fn on(engine: EngineRef, when: When) -> Sleep {
         Sleep::until(engine, engine.time_of(when))
     }
@@ -304,7 +305,7 @@ impl Sleep {
             return Poll::Ready(Ok(()));
         };
         let (ringer, id) = Ringer::task(waker);
-        match self.engine.schedule(computed, ringer) {
+        match self.engine.schedule_sleep(computed, ringer) {
             Ok(handle) => {
                 self.handle = Some(handle);
                 self.waker = id;

@@ -32,6 +32,7 @@ impl<T> Limit<T> {
     }
 
     /// Whether timers of the exempt kind count all the same.
+    #[inline]
     pub(super) fn counts_all(&self) -> bool {
         self.is_exempt.is_none()
     }
@@ -40,11 +41,9 @@ impl<T> Limit<T> {
         self.is_exempt.is_none_or(|is_exempt| !is_exempt(payload))
     }
 
-    /// Makes room for a timer, if there is any.
-    pub(super) fn admit(&self, payload: &T) -> bool {
-        if !self.counts(payload) {
-            return true;
-        }
+    /// Makes room for a timer that counts, if there is any.
+    #[inline]
+    pub(super) fn admit(&self) -> bool {
         // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
         // only pending timers cause a refusal.
         self.pending
@@ -55,6 +54,7 @@ impl<T> Limit<T> {
     }
 
     /// Releases the room of `n` timers that counted.
+    #[inline]
     pub(super) fn discharge(&self, n: u64) {
         // ORDER: Relaxed - as in `admit`.
         let before = self.pending.fetch_sub(n, Ordering::Relaxed);

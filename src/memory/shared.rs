@@ -185,25 +185,29 @@ impl<T> Shared<T> {
         self.blocks.trim()
     }
 
-    /// Makes room for a timer with this payload, if the limit allows.
+    /// Makes room for a timer, if the limit allows. `EXEMPT`: it is of the kind that the limit may
+    /// not count.
     #[inline]
-    pub(crate) fn admit(&self, payload: &T) -> bool {
-        self.limit.as_ref().is_none_or(|limit| limit.admit(payload))
+    pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
+        let Some(limit) = &self.limit else { return true };
+        EXEMPT && !limit.counts_all() || limit.admit()
     }
 
-    /// Whether the limit, if there is one, counts a timer with this payload.
+    /// Releases the room of one such timer that has ended.
+    #[inline]
+    pub(crate) fn discharge_kind<const EXEMPT: bool>(&self) {
+        if let Some(limit) = self.limit.as_ref().filter(|limit| !EXEMPT || limit.counts_all()) {
+            limit.discharge(1);
+        }
+    }
+
+    /// Whether there is a limit that counts a timer with this payload.
     #[inline]
     pub(crate) fn counts(&self, payload: &T) -> bool {
         self.limit.as_ref().is_some_and(|limit| limit.counts(payload))
     }
 
-    /// Whether the limit, if there is one, counts a timer that is exempt or not.
-    #[inline]
-    pub(crate) fn counts_kind(&self, is_exempt: bool) -> bool {
-        self.limit.as_ref().is_some_and(|limit| !is_exempt || limit.counts_all())
-    }
-
-    /// Releases the room of a timer that has ended, if it counted.
+    /// Releases the room of one timer that has ended, if it counted.
     #[inline]
     pub(crate) fn discharge(&self, counted: bool) {
         if counted {

@@ -59,6 +59,16 @@ mod linux {
             Alarm::by(TimerfdClockId::Monotonic)
         }
 
+        /// The same by the wall clock: a sleep until a time ends when the clock is set to that time
+        /// or past it, and takes longer when it is set back.
+        ///
+        /// # Errors
+        /// As [`Alarm::boottime`].
+        #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only doors need it"))]
+        pub fn realtime() -> io::Result<Alarm> {
+            Alarm::by(TimerfdClockId::Realtime)
+        }
+
         fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = timerfd_create(clock, flags)?;
@@ -136,6 +146,14 @@ mod elsewhere {
         /// # Errors
         /// Always.
         pub fn monotonic() -> io::Result<Alarm> {
+            Err(io::Error::from(io::ErrorKind::Unsupported))
+        }
+
+        /// Not supported here.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn realtime() -> io::Result<Alarm> {
             Err(io::Error::from(io::ErrorKind::Unsupported))
         }
 

@@ -34,11 +34,9 @@ pub trait WithProducer<T> {
 }
 
 /// The entry of a timer that was just cancelled. When this is dropped, the thread keeps the seat.
-struct Vacated<T, W: WithProducer<T>> {
+struct Vacated<T, W: WithProducer<T>, const EXEMPT: bool> {
     entry: NonNull<Entry<T>>,
     opens: Tick,
-    /// As for [`take`].
-    is_exempt: bool,
     producers: W,
 }
 
@@ -52,7 +50,7 @@ struct Vacated<T, W: WithProducer<T>> {
 pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> bool {
     assert_outside();
     // SAFETY: passed on to the caller.
-    let vacated = match unsafe { vacate(entry, false, producers) } {
+    let vacated = match unsafe { vacate::<_, _, false>(entry, producers) } {
         Ok(vacated) => vacated,
         Err(stranded) => return stranded.is_some(),
     };
@@ -63,19 +61,18 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T
 }
 
 /// Cancels the timer of a handle and takes its payload, even if it is stranded. Returns `None` if
-/// the timer fired or its engine returned it. `is_exempt`: whether the payload is of the kind that
-/// the limit does not count.
+/// the timer fired or its engine returned it. `EXEMPT`: the payload is of the kind that the limit
+/// may not count.
 ///
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn take<T>(
+pub unsafe fn take<T, W: WithProducer<T>, const EXEMPT: bool>(
     entry: NonNull<Entry<T>>,
-    is_exempt: bool,
-    producers: impl WithProducer<T>,
+    producers: W,
 ) -> Option<T> {
     // SAFETY: passed on to the caller.
-    match unsafe { vacate(entry, is_exempt, producers) } {
+    match unsafe { vacate::<T, W, EXEMPT>(entry, producers) } {
         // SAFETY: vacating made the payload ours, and it is taken once.
         Ok(vacated) => Some(unsafe { vacated.entry.as_ref().take_payload() }),
         Err(stranded) => stranded,
@@ -158,14 +155,13 @@ unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer
 /// # Safety
 /// As [`cancel`].
 #[inline]
-unsafe fn vacate<T, W: WithProducer<T>>(
+unsafe fn vacate<T, W: WithProducer<T>, const EXEMPT: bool>(
     entry: NonNull<Entry<T>>,
-    is_exempt: bool,
     producers: W,
-) -> Result<Vacated<T, W>, Option<T>> {
+) -> Result<Vacated<T, W, EXEMPT>, Option<T>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
-        Some(opens) => Ok(Vacated { entry, opens, is_exempt, producers }),
+        Some(opens) => Ok(Vacated { entry, opens, producers }),
         // SAFETY: passed on to the caller.
         None => Err(unsafe { let_go_late(entry, producers) }),
     }
@@ -186,15 +182,15 @@ impl<T> WithProducer<T> for (&mut Producer<T>, &Shared<T>, &[Shard<T>]) {
     }
 }
 
-impl<T, W: WithProducer<T>> Drop for Vacated<T, W> {
+impl<T, W: WithProducer<T>, const EXEMPT: bool> Drop for Vacated<T, W, EXEMPT> {
     #[inline]
     fn drop(&mut self) {
-        let Vacated { entry, opens, is_exempt, .. } = *self;
+        let Vacated { entry, opens, .. } = *self;
         // SAFETY: this thread vacated the entry and holds it.
         let number = unsafe { entry.as_ref() }.engine();
         let is_kept = self.producers.with_producer(number, |producer, shared| {
             // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-            unsafe { producer.keep_vacated(shared, entry, opens, is_exempt) }
+            unsafe { producer.keep_vacated::<EXEMPT>(shared, entry, opens) }
         });
         if !is_kept {
             // The engine is gone; an entry that outlives it does not need it.

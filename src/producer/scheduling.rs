@@ -77,12 +77,12 @@ impl<T> Producer<T> {
     /// whether work was deferred: none if the timer got a seat.
     ///
     /// `PINS`: only the registry and this thread keep the engine, which may end meanwhile (see
-    /// `shard/close.rs`).
+    /// `shard/close.rs`). `EXEMPT`: the payload is of the kind that the limit may not count.
     ///
     /// # Errors
     /// The limit is reached, or the engine has stopped.
     #[inline(always)]
-    pub fn schedule<const PINS: bool>(
+    pub fn schedule<const PINS: bool, const EXEMPT: bool>(
         &mut self,
         shared: &Shared<T>,
         shard: &Shard<T>,
@@ -91,7 +91,7 @@ impl<T> Producer<T> {
         payload: T,
         held: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        if !shared.admit(&payload) {
+        if !shared.admit::<EXEMPT>() {
             return Err(ScheduleError::full(payload));
         }
         // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
@@ -115,16 +115,15 @@ impl<T> Producer<T> {
     /// # Safety
     /// The caller vacated `entry`, which belongs to the engine of `shared` and opens at `opens`. It
     /// has taken or dropped the payload, and gives the entry up.
-    #[inline(always)]
-    pub(super) unsafe fn keep_vacated(
+    #[inline]
+    pub(super) unsafe fn keep_vacated<const EXEMPT: bool>(
         &mut self,
         shared: &Shared<T>,
         entry: NonNull<Entry<T>>,
         opens: Tick,
-        is_exempt: bool,
     ) -> Deferred {
         self.cache.counters.add(Count::Cancelled, 1);
-        shared.discharge(shared.counts_kind(is_exempt));
+        shared.discharge_kind::<EXEMPT>();
         self.keep(shared, Seat { entry, opens })
     }
 

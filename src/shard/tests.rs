@@ -30,7 +30,7 @@ impl<T> Bench<T> {
     ) -> NonNull<Entry<T>> {
         let Bench { shared, shard, producer } = self;
         let (due, now) = (Tick::new(deadline), || Tick::new(now));
-        let filed = producer.schedule::<false>(shared, shard, due, now, payload, held);
+        let filed = producer.schedule::<false, false>(shared, shard, due, now, payload, held);
         let (entry, deferred) = filed.expect("the shard is open");
         assert!(deferred.is_nothing());
         entry

@@ -157,10 +157,10 @@ impl<T> Lent<T> {
     }
 
     /// Schedules `payload` on the thread's shard for `deadline`, at the time `now_ns`, gives the
-    /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine:
-    /// see [`Producer::schedule`].
+    /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine,
+    /// `EXEMPT` for sleeps: see [`Producer::schedule`].
     #[inline(always)]
-    pub(super) fn schedule<const PINS: bool>(
+    pub(super) fn schedule<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
         now_ns: u64,
@@ -171,8 +171,14 @@ impl<T> Lent<T> {
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
         let payload = ManuallyDrop::into_inner(payload);
-        let (entry, deferred) =
-            producer.schedule::<PINS>(&core.shared, shard, deadline, now, payload, owned)?;
+        let (entry, deferred) = producer.schedule::<PINS, EXEMPT>(
+            &core.shared,
+            shard,
+            deadline,
+            now,
+            payload,
+            owned,
+        )?;
         self.give_back(deferred);
         Ok(entry)
     }

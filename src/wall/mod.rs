@@ -1,0 +1,254 @@
+//! Timers by the system's wall clock: for times of day, dates and cron expressions.
+//!
+//! All other timers of this crate go by a monotonic clock, which nobody sets. That is right for
+//! timeouts, and wrong for "at six in the morning": people and time servers set the wall clock, and
+//! let it run faster or slower. The timers here follow it. If the clock is set forward past a
+//! timer, that is due at once; if it is set back, the timer waits for longer.
+//!
+//! ```
+//! use std::sync::mpsc;
+//! use std::time::{Duration, SystemTime};
+//! use tickless::Engine;
+//! use tickless::wall::WallTimers;
+//!
+//! let engine = Engine::new()?;
+//! let timers = WallTimers::new(&engine)?;
+//! let (sender, due) = mpsc::channel();
+//! let time = SystemTime::now() + Duration::from_millis(5);
+//! timers.schedule(time, move || sender.send(SystemTime::now()).unwrap())?;
+//! assert!(due.recv()? >= time);
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! Calendars and cron expressions plug in as a closure that returns the next time
+//! ([`WallTimers::repeat`]). The example `cron` does that with a crate for cron expressions.
+//!
+//! # What it costs
+//!
+//! These timers are kept apart from those of the engine, in a sorted map under a lock, and a thread
+//! sleeps by the wall clock until the first of them is due. (On Linux the system wakes it when the
+//! clock is set. On other systems it looks once per second.) Scheduling, cancelling and resetting
+//! are O(log *n*). That is meant for thousands of timers, not for millions. What is due is handed
+//! to the engine, and its task runs where all tasks of the engine run.
+//!
+//! # Tests
+//!
+//! [`WallTimers::by_hand`] makes timers whose wall clock is set by hand.
+
+// `table` is the map, under its lock; `keeper` sleeps until the first timer is due, and hands over;
+// `timer` is the caller's handle.
+mod keeper;
+mod table;
+mod timer;
+
+use std::fmt;
+use std::io;
+use std::time::SystemTime;
+
+use crate::dispatch::{IntoPayload, Task};
+use crate::engine::{Engine, EngineRef};
+use crate::error::ScheduleError;
+use crate::sync::Arc;
+
+use keeper::{Keeper, Thread};
+use table::{Item, Repeat};
+pub use timer::WallTimer;
+
+/// The wall-clock timers of an engine: see the [module](crate::wall).
+///
+/// It does not keep its engine alive. If the engine has stopped, nothing is handed over any more:
+/// what becomes due stays here, until [`stop`](WallTimers::stop) returns it. Dropping this cancels
+/// all its timers, and ends its thread.
+///
+/// In a child made by `fork` it must not be used.
+pub struct WallTimers {
+    keeper: Arc<Keeper>,
+    /// `None`: the clock is set by hand.
+    thread: Option<Thread>,
+}
+
+// === impl WallTimers ===
+
+impl WallTimers {
+    /// Makes wall-clock timers whose tasks run on `engine`, and starts their thread.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn new(engine: &Engine) -> io::Result<WallTimers> {
+        let keeper = Keeper::new(EngineRef::new(engine), None);
+        let thread = Some(Thread::start(&keeper)?);
+        Ok(WallTimers { keeper, thread })
+    }
+
+    /// Makes timers by a wall clock that shows `now`, until [`set_now`](WallTimers::set_now) sets
+    /// it. There is no thread.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickless::wall::WallTimers;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(43_200);
+    /// let hour = Duration::from_secs(3600);
+    /// let timers = WallTimers::by_hand(&engine, noon);
+    /// timers.schedule(noon + hour, || println!("one o'clock"))?;
+    /// assert_eq!(timers.set_now(noon - 9 * hour), 0, "it was set back");
+    /// assert_eq!(timers.set_now(noon + 2 * hour), 1);
+    /// // The engine runs the task.
+    /// assert_eq!(engine.advance(Duration::ZERO)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn by_hand(engine: &Engine, now: SystemTime) -> WallTimers {
+        WallTimers { keeper: Keeper::new(EngineRef::new(engine), Some(now)), thread: None }
+    }
+
+    /// Sets a clock that is set by hand, forward or back, and hands what is due to the engine.
+    /// Returns how many timers that were.
+    ///
+    /// # Panics
+    /// The clock is the system's.
+    pub fn set_now(&self, now: SystemTime) -> usize {
+        assert!(self.thread.is_none(), "only a clock by hand can be set");
+        self.keeper.set_now(now);
+        self.keeper.look().handed_over
+    }
+
+    /// Returns the time that the wall clock shows.
+    pub fn now(&self) -> SystemTime {
+        self.keeper.now()
+    }
+
+    /// Schedules `task` for `time`. It runs when the wall clock has reached that time, never
+    /// earlier by that clock, and late by the time that the system and the engine need to wake
+    /// their threads. A time that has passed is due at once.
+    ///
+    /// If the returned handle is dropped, the timer stays.
+    ///
+    /// # Errors
+    /// [`stop`](WallTimers::stop) was called; the task comes back in the error.
+    pub fn schedule(
+        &self,
+        time: SystemTime,
+        task: impl IntoPayload<Task>,
+    ) -> Result<WallTimer, ScheduleError<Task>> {
+        let entered = self.keeper.enter(time, Item::Once(task.into_payload()));
+        entered.map_err(|item| ScheduleError::stopped(item.into_task(time)))
+    }
+
+    /// Runs `task` at the times that `next` returns, one after another. `task` gets the time at
+    /// which it was due.
+    ///
+    /// `next` gets a time and returns the next run after it, or `None` to end. It is called here
+    /// with the present, and after each run with the present or, if the clock was set back
+    /// meanwhile, with the time of that run. So times that pass while a run goes on, or that the
+    /// clock is set past, are skipped, and no time comes twice in a row. If the clock is set back
+    /// while a timer waits, that timer waits for longer.
+    ///
+    /// Runs do not overlap. If `task` panics, the engine counts it, and the next run comes as
+    /// usual. If `next` panics, there are no more runs.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickless::wall::WallTimers;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let midnight = SystemTime::UNIX_EPOCH;
+    /// let timers = WallTimers::by_hand(&engine, midnight);
+    /// /// The next full hour.
+    /// fn next_hour(after: SystemTime) -> Option<SystemTime> {
+    ///     let seconds = after.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    ///     Some(SystemTime::UNIX_EPOCH + Duration::from_secs((seconds / 3600 + 1) * 3600))
+    /// }
+    /// let hourly = timers.repeat(next_hour, |due| println!("{due:?}"))?;
+    /// let hour = Duration::from_secs(3600);
+    /// assert_eq!(hourly.deadline(), Some(midnight + hour));
+    /// timers.set_now(midnight + hour * 5 / 2);
+    /// engine.advance(Duration::ZERO)?;
+    /// assert_eq!(hourly.deadline(), Some(midnight + 3 * hour), "two o'clock was skipped");
+    /// assert!(hourly.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `next` returned no time, or [`stop`](WallTimers::stop) was called; `task` comes back in the
+    /// error.
+    ///
+    /// # Panics
+    /// Propagates a panic of `next`.
+    pub fn repeat(
+        &self,
+        mut next: impl FnMut(SystemTime) -> Option<SystemTime> + Send + 'static,
+        task: impl FnMut(SystemTime) + Send + 'static,
+    ) -> Result<WallTimer, RepeatError> {
+        let time = next(self.now()).ok_or(RepeatError::NoRun)?;
+        let repeat = Box::new(Repeat { next: Box::new(next), task: Box::new(task) });
+        self.keeper.enter(time, Item::Repeat(repeat)).map_err(|_| RepeatError::Stopped)
+    }
+
+    /// Returns how many timers wait. A task that repeats does not count while it runs.
+    pub fn len(&self) -> usize {
+        self.keeper.table().len()
+    }
+
+    /// Whether no timer waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns when the first timer is due.
+    pub fn next_deadline(&self) -> Option<SystemTime> {
+        self.keeper.table().first()
+    }
+
+    /// Ends all timers. Returns the tasks that wait, in the order of their times, after those that
+    /// a stopped engine has refused. From here on, [`schedule`](WallTimers::schedule) returns an
+    /// error. What was handed to the engine before is the engine's.
+    ///
+    /// A task that repeats runs once if it is run.
+    pub fn stop(&self) -> Vec<Task> {
+        let (mut tasks, waiting) = self.keeper.table().close();
+        self.keeper.ring();
+        tasks.extend(waiting.into_iter().map(|(time, item)| item.into_task(time)));
+        tasks
+    }
+}
+
+impl Drop for WallTimers {
+    fn drop(&mut self) {
+        let left = self.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.end();
+        }
+        crate::dispatch::drop_each(left);
+    }
+}
+
+debug! { impl[] WallTimers[] { len = |this| this.len() } }
+
+/// Why a repeating task was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RepeatError {
+    /// There is no first time.
+    NoRun,
+    /// The timers were stopped.
+    Stopped,
+}
+
+display! { RepeatError {
+    NoRun => "there is no time for a first run",
+    Stopped => "the wall-clock timers were stopped",
+} }
+
+impl std::error::Error for RepeatError {}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Item::Once(_) => "Once",
+            Item::Repeat(_) => "Repeat",
+        })
+    }
+}
