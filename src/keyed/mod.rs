@@ -54,12 +54,17 @@
 //! panic in `Hash` or `Eq` goes through the call, and leaves everything as it was.
 
 mod by_key;
+mod door;
 mod error;
 mod node;
 mod running;
 mod table;
 mod timers;
+mod ttl;
+mod ttl_by_key;
+mod waiting;
 mod waits;
 
 pub use error::{IfAbsentError, IfAbsentReason, ResetError, Scheduled};
 pub use timers::KeyedTimers;
+pub use ttl::TtlMap;
