@@ -121,4 +121,8 @@ mod stats;
 mod tables;
 #[cfg(feature = "keyed")]
 mod ttl;
+#[cfg(feature = "keyed")]
+mod ttl_ends;
+#[cfg(feature = "keyed")]
+mod ttl_oracle;
 mod wait;
