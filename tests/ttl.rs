@@ -1,12 +1,13 @@
 //! A map whose entries have a time to live, step by step, on a clock that is moved by hand.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::precisely::{manual, precisely};
 use crate::ttl_map::{TtlMaps, by_hand};
-use tickless::keyed::{ResetError, TtlMap};
+use tickless::keyed::{KeyedTimers, ResetError, TtlMap};
 use tickless::{Engine, ManualClock, When};
 
 const MS: Duration = Duration::from_millis(1);
@@ -181,6 +182,22 @@ fn values_need_no_size_keys_may_be_borrowed_and_hashers_chosen() {
     let clone = map.clone();
     assert_eq!(clone.remove("key").as_deref(), Some("value"));
     assert!(!map.contains_key("key"));
+}
+
+#[test]
+fn a_map_goes_to_any_thread_and_through_panics_and_its_errors_may_be_passed_on() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    is_send_and_sync::<TtlMap<String, Vec<u8>>>();
+    is_unwind_safe::<TtlMap<u64, u64>>();
+    is_unwind_safe::<KeyedTimers<u64>>();
+    let TtlMaps { map, engine, .. } = by_hand();
+    engine.stop().unwrap();
+    let fails = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        map.insert(1, "late", MS)?;
+        Ok(())
+    };
+    assert_eq!(fails().unwrap_err().to_string(), "the engine has stopped");
 }
 
 #[test]

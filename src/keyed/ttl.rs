@@ -11,6 +11,7 @@
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem::ManuallyDrop;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::dispatch::contained;
 use crate::engine::{Engine, When};
@@ -234,6 +235,10 @@ impl<K, V: ?Sized> Waits<K> for Arc<V> {
         (on_expiry.0)(key, self);
     }
 }
+
+// A panic of the callback leaves nothing of the map half-done: the entry was taken out before.
+impl<K, V: ?Sized> UnwindSafe for OnExpiry<K, V> {}
+impl<K, V: ?Sized> RefUnwindSafe for OnExpiry<K, V> {}
 
 impl<K, V: ?Sized> Drop for OnExpiry<K, V> {
     fn drop(&mut self) {
