@@ -126,19 +126,24 @@ fn churn(cache: &dyn Cache, first: u64, n: u64, ttl: Duration) {
     cache.insert(first + n + OUTSTANDING, [n; 4], ttl);
 }
 
+type New = fn() -> Box<dyn Cache>;
+
+fn ttl_map() -> Box<dyn Cache> {
+    let engine = Engine::builder().shards(1).build().expect("an engine starts");
+    Box::new(TtlMap::<u64, Value>::with_engine(&engine, |_, _| ()))
+}
+
+fn by_hand() -> Box<dyn Cache> {
+    Box::new(ByHand::new())
+}
+
 fn ttl(c: &mut Criterion) {
     let operations: [(&str, Operation); 2] =
         [("get-and-extend-an-entry", extend), ("insert-and-remove-an-entry", churn)];
     for (name, operation) in operations {
         let mut group = suite::group(c, name, 1);
         for threads in producers() {
-            let ttl_map = || -> Box<dyn Cache> {
-                let engine = Engine::builder().shards(1).build().expect("an engine starts");
-                Box::new(TtlMap::<u64, Value>::with_engine(&engine, |_, _| ()))
-            };
-            let by_hand = || -> Box<dyn Cache> { Box::new(ByHand::new()) };
-            let designs: [(&str, &dyn Fn() -> Box<dyn Cache>); 2] =
-                [("ttl-map", &ttl_map), ("by-hand", &by_hand)];
+            let designs: [(&str, New); 2] = [("ttl-map", ttl_map), ("by-hand", by_hand)];
             for (design, new) in designs {
                 group.bench_function(BenchmarkId::new(design, threads), |b| {
                     let cache = new();

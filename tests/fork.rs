@@ -216,8 +216,9 @@ fn a_child_waits_for_no_key_of_the_parent() {
 #[cfg(feature = "keyed")]
 fn a_map_in_a_child_is_read_and_takes_nothing() {
     let engine = Engine::builder().shards(1).build().unwrap();
-    let expired = |_: &u32, _| panic!("in an hour");
-    let map = tickless::keyed::TtlMap::<u32, &str>::with_engine(&engine, expired);
+    let map = tickless::keyed::TtlMap::<u32, &str>::with_engine(&engine, |_, _| ());
+    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    timers.schedule_keyed(1, HOUR, || ()).unwrap();
     map.insert(1, "one", HOUR).unwrap();
     map.insert(2, "two", HOUR).unwrap();
     in_a_child("a map", || {
@@ -225,8 +226,9 @@ fn a_map_in_a_child_is_read_and_takes_nothing() {
         assert!(map.get_and_extend(&1, HOUR * 2).is_err() && map.insert(3, "three", HOUR).is_err());
         assert_eq!(map.remove(&1).as_deref(), Some(&"one"));
         assert!(map.deadline(&2).is_some() && !map.contains_key(&1));
+        assert!(timers.reset(&1, HOUR * 2).is_err() && timers.cancel(&1));
     });
-    assert_eq!((map.clear(), engine.len()), (2, 0));
+    assert_eq!((map.clear(), timers.cancel_all(), engine.len()), (2, 1, 0));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What keyed timers and maps of values allocate, and what is left of those that have ended: nothing.
+//! What keyed timers and the entries of maps allocate, and what is left of those that have ended:
+//! nothing.
 //!
 //! Every block that any thread allocates is counted, so that only one test runs at a time.
 

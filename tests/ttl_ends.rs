@@ -186,7 +186,7 @@ fn the_callback_and_the_drop_of_a_value_may_use_the_map() {
     let in_callback = this.clone();
     let map: Lives = TtlMap::with_engine(&engine, move |key: &u32, value| {
         let map: Lives = in_callback.lock().unwrap().clone().unwrap();
-        assert!(!map.contains_key(key) && map.remove(key).is_none() && map.len() == 0);
+        assert!(!map.contains_key(key) && map.remove(key).is_none() && map.is_empty());
         drop(value);
         assert_eq!(map.get(key).is_some(), map.len() == 1);
     });

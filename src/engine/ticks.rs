@@ -27,15 +27,12 @@ pub(crate) struct DueTick {
 #[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
     /// Returns when a timer that is not precise is due `when`, as `schedule` computes it, and the
-    /// time by the thread's clock at which that was computed.
-    pub(crate) fn due_of(&self, when: When) -> (DueTick, u64) {
-        let core = self.number();
-        // If the engine is another process's, `schedule` returns the error.
-        let Some(mut cache) = self.cache() else {
-            return (DueTick { tick: Tick::NEVER, core }, self.clock().now_ns());
-        };
+    /// time by the thread's clock at which that was computed. `None`: the engine is another
+    /// process's.
+    pub(crate) fn due_of(&self, when: When) -> Option<(DueTick, u64)> {
+        let mut cache = self.cache()?;
         let now_ns = cache.now_ns();
-        (DueTick { tick: when.tick(&cache.core, now_ns), core }, now_ns)
+        Some((DueTick { tick: when.tick(&cache.core, now_ns), core: self.number() }, now_ns))
     }
 
     /// Returns the time by the thread's clock, which is never behind the engine's clock.
@@ -77,7 +74,7 @@ impl<T: Send + 'static> Engine<T> {
         }
     }
 
-    /// Counts a timer that has fired and was scheduled again, without a task of the user.
+    /// Counts a timer that has fired without a task of the user, and is to be scheduled again.
     #[cold]
     pub(crate) fn count_rearmed(&self) {
         if let Some(mut cache) = self.cache() {

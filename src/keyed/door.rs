@@ -163,7 +163,6 @@ where
         }
         table.prefetch(hash);
         let (mut node, mut other) = Node::pair(key, hash, task);
-        let mut is_again = false;
         let (reason, node) = loop {
             let ticket = Ticket::new(other, 0, self.count(hash));
             let timer = match ticket.schedule(engine, when) {
@@ -171,25 +170,23 @@ where
                 Err(error) if error.is_full() => break (IfAbsentReason::Full, node),
                 Err(_) => break (IfAbsentReason::Stopped, node),
             };
-            if is_again {
-                engine.count_rearmed();
-            }
             node = match table.enter(node, timer, rule) {
                 Entered::Waits(replaced) => return Ok(replaced),
                 Entered::Occupied(node) => break (IfAbsentReason::Occupied, node),
                 Entered::Early(node) => node,
             };
             // It was due before it was entered.
+            engine.count_rearmed();
             node.gate.shut();
             other = node.twin().clone();
-            (when, is_again) = (When::NOW, true);
+            when = When::NOW;
         };
         let (kept, node) = node.split();
         Err(Refused::new(reason, after(|| drop(node), kept.task)))
     }
 
-    /// Moves the timer that waits under `key`, if `look` returns `Some` of it. `look` is also passed
-    /// the time by the thread's clock, and runs under the lock. Returns what it returned.
+    /// Moves the timer that waits under `key`, if `look` returns `Some` of it, and returns that.
+    /// `look` is also passed the time by the thread's clock, and runs under the lock.
     ///
     /// # Errors
     /// No timer waits under the key, or `look` returned `None` of it; or the engine has refused a
@@ -212,8 +209,7 @@ where
         // Fetched while the clock is read.
         table.prefetch(hash);
         // Not under the lock: this may create the thread's cache of the engine.
-        let (due, now_ns) = engine.due_of(when);
-        let mut is_again = false;
+        let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
         loop {
             let postpone = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
@@ -238,9 +234,6 @@ where
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
             };
-            if is_again {
-                engine.count_rearmed();
-            }
             let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), &node);
             let rearm = |waiting: &mut Waiting<K, T>| waiting.rearm(generation, &mut timer);
             let armed = table.find(node.hash, is_it, rearm);
@@ -251,7 +244,9 @@ where
             }
             // It is due again already, or the timer was taken out: try again with the timer that
             // waits under the key now, if any.
-            is_again = armed == Some(Armed::Early);
+            if armed == Some(Armed::Early) {
+                engine.count_rearmed();
+            }
         }
     }
 }

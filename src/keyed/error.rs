@@ -70,8 +70,8 @@ pub enum IfAbsentReason {
     Stopped,
 }
 
-/// The error of [`KeyedTimers::reset`], and of extensions of a [`TtlMap`]'s entry: why the timer was
-/// not moved.
+/// The error of [`KeyedTimers::reset`], and of extending an entry of a [`TtlMap`]: why the timer
+/// was not moved.
 ///
 /// ```
 /// use std::time::Duration;

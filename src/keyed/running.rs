@@ -25,7 +25,7 @@ struct Begun<K, T> {
     node: SharedNode<K, T>,
     process: Process,
     /// `None`: nobody waits for it.
-    run: Option<Arc<Run<K, T>>>,
+    run: Option<SharedRun<K, T>>,
 }
 
 /// A run of a task that a thread waits for.
@@ -35,6 +35,12 @@ pub(super) struct Run<K, T> {
     /// As long as somebody waits, no other task has its address.
     node: SharedNode<K, T>,
 }
+
+/// Such a run, as the list and those who wait have it.
+pub(super) type SharedRun<K, T> = Arc<Run<K, T>>;
+
+/// The runs of one key.
+pub(super) type SharedRuns<K, T> = Vec<SharedRun<K, T>>;
 
 /// An empty list with room for at most so many tasks keeps its memory.
 const KEPT: usize = 4;
@@ -56,7 +62,7 @@ impl<K, T> Running<K, T> {
     pub(super) fn end(
         &mut self,
         node: &SharedNode<K, T>,
-    ) -> (SharedNode<K, T>, Option<Arc<Run<K, T>>>) {
+    ) -> (SharedNode<K, T>, Option<SharedRun<K, T>>) {
         let at = self.0.iter().position(|begun| Twin::ptr_eq(&begun.node, node));
         let Begun { node, run, .. } = self.0.swap_remove(at.expect("a task ends once"));
         if self.0.is_empty() && self.0.capacity() > KEPT {
@@ -70,7 +76,7 @@ impl<K, T> Running<K, T> {
         &mut self,
         hash: KeyHash,
         is_it: impl Fn(&Node<K>) -> bool,
-    ) -> Vec<Arc<Run<K, T>>> {
+    ) -> SharedRuns<K, T> {
         let found = self.0.iter_mut().filter(|begun| begun.node.hash == hash && is_it(&begun.node));
         let run = |begun: &mut Begun<K, T>| {
             let Begun { node, process, run } = begun;

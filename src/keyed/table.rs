@@ -33,10 +33,10 @@ use hashbrown::HashTable;
 use crate::dispatch::Panics;
 use crate::engine::CancelOnDrop;
 use crate::protocol::twin::Twin;
-use crate::sync::{Arc, CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
+use crate::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
 use super::node::{KeyHash, MainNode, Node, SharedNode, Timer, Waits};
-use super::running::{Run, Running, working_on};
+use super::running::{Running, SharedRuns, working_on};
 use super::waiting::Waiting;
 
 /// The number of parts for each CPU, so that threads rarely meet; and the limits of their number.
@@ -244,7 +244,7 @@ impl<K, T: Waits<K>> Table<K, T> {
         &self,
         hash: KeyHash,
         is_it: impl Fn(&Node<K>) -> bool,
-    ) -> (Option<Waiting<K, T>>, Vec<Arc<Run<K, T>>>) {
+    ) -> (Option<Waiting<K, T>>, SharedRuns<K, T>) {
         let part = self.part(hash);
         let Timers { waiting, running } = &mut *part.lock();
         let runs = running.runs(hash, &is_it);

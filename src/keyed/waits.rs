@@ -6,12 +6,11 @@ use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Panics, Task};
-use crate::sync::Arc;
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::KeyedTimers;
 use super::node::Node;
-use super::running::Run;
+use super::running::SharedRuns;
 
 // === impl KeyedTimers ===
 
@@ -120,7 +119,7 @@ where
 
     /// Cancels the timer that waits under `key`, and drops its task. Returns whether there was one,
     /// the runs of the key's tasks, and a panic of the drop.
-    fn begin_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> (bool, Vec<Arc<Run<K, Task>>>, Panics)
+    fn begin_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> (bool, SharedRuns<K, Task>, Panics)
     where
         K: Borrow<Q>,
     {

@@ -28,7 +28,7 @@ use super::{End, StartError, StartReason};
 /// timeout, a closure is called, once.
 ///
 /// A heartbeat may be shared, and any number of threads may beat. Dropping it stops it. It does not
-/// keep its engine alive. For the engine's [`Stats`](crate::Stats) it is one timer, which fires when
+/// keep its engine alive. In the engine's [`Stats`](crate::Stats) it is one timer, which fires when
 /// the closure is called.
 ///
 /// ```

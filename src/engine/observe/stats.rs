@@ -23,7 +23,7 @@ use crate::reaper::{Lateness, Observer};
 /// - A [`Heartbeat`] is one timer. That it looks for beats now and then, and is armed again, counts
 ///   neither as scheduled nor as fired. (From the time at which it is handed over to look until it
 ///   is armed again it counts as fired.)
-/// - A timer that was due before its caller had finished to arm it, and therefore came again,
+/// - A timer that was due before its caller had finished to arm it, and was armed again therefore,
 ///   counts once.
 /// - A keyed timer that is moved to an earlier time is scheduled anew, and the old one is
 ///   cancelled.
