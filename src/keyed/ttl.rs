@@ -75,6 +75,9 @@ use super::table::Rule;
 /// by then: the callback may insert under it again. A panic of the callback is one of a task: the
 /// engine counts it. A panic from dropping the callback itself is swallowed.
 ///
+/// A task that the engine's dispatcher drops instead of running it (a full pool may) drops its
+/// entry, without the callback.
+///
 /// The callback lives as long as the map. One that owns a clone of the map keeps it alive for ever:
 /// let it own a [`Weak`](std::sync::Weak) reference to something that owns the map.
 ///
@@ -88,7 +91,7 @@ use super::table::Rule;
 /// An insert allocates twice: a node, and the `Arc` (unless it is passed one). A look-up, a removal
 /// and an extension to a later time allocate nothing. Everything else is as with
 /// [`KeyedTimers`](super::KeyedTimers): the map has 64 to 256 parts with a lock each, which is held
-/// for one search. An entry takes about 16 bytes more than a keyed timer, and its value.
+/// for one search. An entry takes about as much memory as a keyed timer, and that of its value.
 pub struct TtlMap<K, V: ?Sized, S = RandomState> {
     pub(super) door: Arc<Door<K, Arc<V>, S>>,
 }

@@ -22,7 +22,7 @@ use crate::reaper::{Lateness, Observer};
 ///   has fired.
 /// - A [`Heartbeat`] is one timer. That it looks for beats now and then, and is armed again, counts
 ///   neither as scheduled nor as fired. (From the time at which it is handed over to look until it
-///   is armed again it counts as fired.)
+///   is armed again it counts as fired. [`Turn::fired`](crate::Turn::fired) counts each hand-over.)
 /// - A timer that was due before its caller had finished to arm it, and was armed again therefore,
 ///   counts once.
 /// - A keyed timer that is moved to an earlier time is scheduled anew, and the old one is
