@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(ended.try_recv().is_err(), "she is at work");
     engine.advance(5 * minute)?;
     assert_eq!(ended.recv()?, ("ada", 10));
-    assert!(sessions.is_empty() && cache.len() == 0);
+    assert!(sessions.is_empty() && cache.is_empty());
     println!("the token has expired, and a session has ended after its last request");
     Ok(())
 }
