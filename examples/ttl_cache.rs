@@ -1,93 +1,56 @@
-//! A cache whose entries live for a time of their own.
+//! A cache whose entries live for a time of their own, and sessions that live as long as they are
+//! used.
 //!
-//! The engine's payload is what it takes to find an entry: its key, and which of the values under
-//! that key it was scheduled for. An entry that is replaced or removed takes its timer along.
+//! A [`TtlMap`] needs no second map and no number for each value: the timer of an entry has the
+//! value, and an entry that is replaced or removed takes its timer along.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tickless::{CancelOnDrop, Engine, Handle, ManualClock, ScheduleError, When};
+use tickless::keyed::TtlMap;
+use tickless::{Engine, ManualClock, When};
 
-type Key = &'static str;
-
-/// Which value, of all that there ever were.
-type Number = u64;
-
-struct Entry {
-    number: Number,
-    value: String,
-    /// Cancels the timer when the entry goes.
-    _timer: CancelOnDrop<Handle<(Key, Number)>>,
-}
-
-#[derive(Default)]
-struct Entries {
-    by_key: HashMap<Key, Entry>,
-    last: Number,
-}
-
-struct Cache {
-    engine: Engine<(Key, Number)>,
-    entries: Arc<Mutex<Entries>>,
-}
-
-fn lock(entries: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
-    entries.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Cache {
-    fn new(clock: &ManualClock) -> Result<Cache, tickless::BuildError> {
-        let entries = Arc::new(Mutex::new(Entries::default()));
-        let of_engine = entries.clone();
-        // Its time moves by hand, so that this takes none. A program says `Engine::each(..)?`.
-        let builder = Engine::builder().manual_clock(clock);
-        let engine = builder.build_each(move |(key, number)| {
-            let mut entries = lock(&of_engine);
-            // A timer that fires while its entry is being replaced finds another number.
-            if entries.by_key.get(key).is_some_and(|entry| entry.number == number) {
-                entries.by_key.remove(key);
-            }
-        })?;
-        Ok(Cache { engine, entries })
-    }
-
-    fn insert(
-        &self,
-        key: Key,
-        value: &str,
-        ttl: Duration,
-    ) -> Result<(), ScheduleError<(Key, Number)>> {
-        let mut entries = lock(&self.entries);
-        entries.last += 1;
-        let number = entries.last;
-        // Nobody minds an entry that lives a tenth longer, and it costs the engine less.
-        let when = When::after(ttl).slack(ttl / 10);
-        let timer = self.engine.schedule(when, (key, number))?.cancel_on_drop();
-        entries.by_key.insert(key, Entry { number, value: value.to_owned(), _timer: timer });
-        Ok(())
-    }
-
-    fn get(&self, key: Key) -> Option<String> {
-        lock(&self.entries).by_key.get(key).map(|entry| entry.value.clone())
-    }
+/// A session, which all its requests share.
+struct Session {
+    requests: AtomicU32,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let minute = Duration::from_secs(60);
-    let cache = Cache::new(&ManualClock::new())?;
-    cache.insert("user", "Ada", 10 * minute)?;
-    cache.insert("token", "1f3a", minute)?;
-    cache.engine.advance(minute / 2)?;
-    // Replaced: the old value's minute does not end the new one.
-    cache.insert("token", "77b0", minute)?;
-    assert_eq!(cache.engine.len(), 2, "its timer went with it");
-    cache.engine.advance(minute - Duration::from_secs(1))?;
-    assert_eq!(cache.get("token").as_deref(), Some("77b0"));
+    // Its time moves by hand, so that this takes none. A program says `TtlMap::new(..)?`.
+    let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
 
-    cache.engine.advance(Duration::from_secs(8))?;
-    assert_eq!(cache.get("token"), None);
-    assert_eq!(cache.get("user").as_deref(), Some("Ada"));
-    println!("the token has expired, and the user is still there");
+    // Nobody minds an entry of a cache that lives a tenth longer, and it costs the engine less.
+    let cache = TtlMap::<&str, str>::with_engine(&engine, |_, _| ());
+    let about = |ttl: Duration| When::after(ttl).slack(ttl / 10);
+    cache.insert("user", "Ada", about(10 * minute))?;
+    cache.insert("token", "1f3a", about(minute))?;
+    engine.advance(minute / 2)?;
+    // Replaced: the old value's minute does not end the new one.
+    let replaced = cache.insert("token", "77b0", about(minute))?;
+    assert_eq!((replaced.as_deref(), engine.len()), (Some("1f3a"), 2));
+    engine.advance(minute - Duration::from_secs(1))?;
+    assert_eq!(cache.get("token").as_deref(), Some("77b0"));
+    engine.advance(Duration::from_secs(8))?;
+    assert_eq!((cache.get("token"), cache.get("user").as_deref()), (None, Some("Ada")));
+
+    // A session ends five minutes after its last request, and is then written down.
+    let (sender, ended) = mpsc::channel();
+    let on_expiry = move |user: &&'static str, session: Arc<Session>| {
+        let _ = sender.send((*user, session.requests.load(Ordering::Relaxed)));
+    };
+    let sessions = TtlMap::with_engine(&engine, on_expiry);
+    sessions.insert("ada", Session { requests: AtomicU32::new(0) }, 5 * minute)?;
+    for _ in 0..10 {
+        engine.advance(4 * minute)?;
+        let session = sessions.get_and_extend("ada", 5 * minute)?;
+        session.requests.fetch_add(1, Ordering::Relaxed);
+    }
+    assert!(ended.try_recv().is_err(), "she is at work");
+    engine.advance(5 * minute)?;
+    assert_eq!(ended.recv()?, ("ada", 10));
+    assert!(sessions.is_empty() && cache.is_empty());
+    println!("the token has expired, and a session has ended after its last request");
     Ok(())
 }

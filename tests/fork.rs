@@ -215,6 +215,25 @@ fn a_child_waits_for_no_key_of_the_parent() {
 }
 
 #[test]
+#[cfg(feature = "keyed")]
+fn a_map_in_a_child_is_read_and_takes_nothing() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let map = tickless::keyed::TtlMap::<u32, &str>::with_engine(&engine, |_, _| ());
+    let timers = tickless::keyed::KeyedTimers::with_engine(&engine);
+    timers.schedule_keyed(1, HOUR, || ()).unwrap();
+    map.insert(1, "one", HOUR).unwrap();
+    map.insert(2, "two", HOUR).unwrap();
+    in_a_child("a map", || {
+        assert_eq!((map.get(&1).as_deref(), map.len()), (Some(&"one"), 2));
+        assert!(map.get_and_extend(&1, HOUR * 2).is_err() && map.insert(3, "three", HOUR).is_err());
+        assert_eq!(map.remove(&1).as_deref(), Some(&"one"));
+        assert!(map.deadline(&2).is_some() && !map.contains_key(&1));
+        assert!(timers.reset(&1, HOUR * 2).is_err() && timers.cancel(&1));
+    });
+    assert_eq!((map.clear(), timers.cancel_all(), engine.len()), (2, 1, 0));
+}
+
+#[test]
 fn handles_in_a_child_give_their_payload_back_and_move_nothing() {
     let engine = Engine::with_handler(drop_all).unwrap();
     let mut handles: Vec<Handle<u64>> = (0..4).map(|n| engine.schedule(HOUR, n).unwrap()).collect();

@@ -107,6 +107,8 @@ fn a_timer_that_is_due_before_it_is_under_its_key_runs_when_it_is() {
     assert!(rig.timers.contains_key(&7));
     turn(&rig.timers);
     assert_eq!((rig.fates.of(1), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
+    let stats = rig.engine.stats();
+    assert_eq!((stats.scheduled, stats.cancelled, stats.fired), (2, 1, 1), "it counts once");
     rig.engine.check().unwrap();
 }
 
@@ -178,6 +180,8 @@ fn a_timer_that_is_moved_to_now_and_is_due_before_that_is_known_runs_when_it_is(
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((0, 0), 1, 1));
     turn(&rig.timers);
     assert_eq!((rig.fates.of(0), rig.timers.len(), rig.engine.len()), ((1, 1), 0, 0));
+    let stats = rig.engine.stats();
+    assert_eq!((stats.scheduled, stats.cancelled, stats.fired), (2, 1, 1), "moved once");
     rig.engine.check().unwrap();
 }
 

@@ -1,4 +1,5 @@
-//! What keyed timers allocate, and what is left of those that have ended: nothing.
+//! What keyed timers and the entries of maps allocate, and what is left of those that have ended:
+//! nothing.
 //!
 //! Every block that any thread allocates is counted, so that only one test runs at a time.
 
@@ -25,8 +26,8 @@ use counting::{Counting, free_what_waits_for_readers, live, made_here};
 use keyed_timers::by_hand;
 use random::Random;
 use threads::on_threads;
-use tickless::Engine;
-use tickless::keyed::KeyedTimers;
+use tickless::keyed::{KeyedTimers, TtlMap};
+use tickless::{Engine, ManualClock};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -113,6 +114,64 @@ fn a_timer_takes_one_block_and_nothing_else_does() {
     assert_eq!(made(&|| assert!(timers.cancel(&7) && timers.take(&8).is_some())), 0);
     assert_eq!(made(&|| assert_eq!(timers.len(), 902)), 0);
     assert_eq!(engine.len(), 902);
+}
+
+#[test]
+fn an_entry_of_a_map_takes_two_blocks_and_looking_and_extending_take_none() {
+    let _alone = alone();
+    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
+    let map = TtlMap::<u64, [u64; 4]>::with_engine(&engine, |_, _| ());
+    (0..1_000).for_each(|key| drop(map.insert(key, [key; 4], HOUR).unwrap()));
+    assert_eq!(map.retain(|key, _| *key < 100), 900);
+    let made = |f: &dyn Fn()| {
+        let before = made_here();
+        f();
+        made_here() - before
+    };
+    let late = 2 * HOUR;
+    assert_eq!(made(&|| drop(map.insert(7, [7; 4], late))), 2, "replaced");
+    assert_eq!(made(&|| drop(map.insert(700, [7; 4], late))), 2);
+    let value = map.get(&7).unwrap();
+    assert_eq!(made(&|| drop(map.insert(701, value.clone(), late))), 1, "it has its `Arc`");
+    assert_eq!(made(&|| assert_eq!(map.get(&7).unwrap()[0], 7)), 0);
+    assert_eq!(made(&|| assert_eq!(map.get_and_extend(&7, 3 * HOUR).unwrap()[0], 7)), 0);
+    assert_eq!(made(&|| assert_eq!(map.extend(&8, 3 * HOUR), Ok(()))), 0);
+    assert_eq!(made(&|| assert!(map.contains_key(&7) && map.deadline(&7).is_some())), 0);
+    assert_eq!(made(&|| assert_eq!(map.remove(&7).unwrap()[0], 7)), 0);
+    assert_eq!((map.len(), engine.len()), (101, 101));
+}
+
+#[test]
+fn of_entries_that_come_and_go_nothing_is_left() {
+    let _alone = alone();
+    let alive = Arc::new(AtomicI64::new(0));
+    let before = live().bytes;
+    let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build().unwrap();
+    let map = TtlMap::<u64, Counted>::with_engine(&engine, |_, value| drop(value));
+    let many = scaled(40_000);
+    for key in 0..many {
+        let ttl = if key % 4 == 0 { MS } else { HOUR };
+        map.insert(key, Counted::new(key, &alive), ttl).unwrap();
+    }
+    let per_entry = (live().bytes - before) as u64 / many;
+    assert!(per_entry < 512, "{per_entry} bytes");
+    engine.advance(MS).unwrap();
+    (1..many).step_by(4).for_each(|key| assert!(map.remove(&key).is_some()));
+    for key in (2..many).step_by(4) {
+        map.insert(key, Counted::new(key, &alive), 2 * MS).unwrap().unwrap();
+        map.get_and_extend(&key, MS).unwrap();
+    }
+    engine.advance(MS).unwrap();
+    assert_eq!((map.clear() as u64, alive.load(Ordering::SeqCst)), (many / 4, 0));
+    // And one after another, in steady use.
+    for key in 0..3 * many {
+        map.insert(key, Counted::new(key, &alive), HOUR).unwrap();
+        assert!(map.remove(&key).is_some() && alive.load(Ordering::SeqCst) == 0);
+    }
+    drop(map);
+    engine.stop().unwrap();
+    drop(engine);
+    assert_freed(before);
 }
 
 #[test]

@@ -77,6 +77,8 @@ mod stress;
 mod stuck;
 mod takeover;
 mod threads_end;
+#[cfg(feature = "keyed")]
+mod ttl_races;
 mod wait_async;
 mod wait_netty;
 mod wait_races;

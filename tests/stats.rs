@@ -1,9 +1,12 @@
 //! Stats: every number, after a story of which each number is known.
 
 use std::panic;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tickless::{Batch, Builder, Engine, ManualClock, Stats};
+use tickless::periodic::{Backoff, End, Heartbeat, Retry, Schedule};
+use tickless::sync::Mutex;
+use tickless::{Batch, Builder, Driver, Engine, ManualClock, Stats};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -112,4 +115,80 @@ fn lateness_is_the_time_from_the_tick_to_the_handover() {
     assert_eq!(engine.turn(0).unwrap().fired, 1);
     let later = engine.stats().lateness;
     assert_eq!((later.count, later.max), (6, MS * 5), "that one was not late at all");
+}
+
+/// A driven engine of closures, with one shard and ticks of 1 ms.
+fn closures() -> Engine {
+    Engine::builder().tick(MS).shards(1).manual_clock(&ManualClock::new()).build().unwrap()
+}
+
+/// What an engine has scheduled, cancelled, fired and returned, and what is pending. Asserts that
+/// each timer that was scheduled has ended, or is pending.
+fn account(engine: &Engine) -> [u64; 5] {
+    let Stats { scheduled, cancelled, fired, returned, pending, .. } = engine.stats();
+    assert_eq!(scheduled, cancelled + fired + returned + pending);
+    [scheduled, cancelled, fired, returned, pending]
+}
+
+#[test]
+fn a_heartbeat_is_one_timer_however_often_that_looks() {
+    let engine = closures();
+    let start = || Heartbeat::new(&engine, MS * 10, || ()).unwrap();
+    let (fires, stopped, dropped, returned) = (start(), start(), start(), start());
+    assert_eq!(account(&engine), [4, 0, 0, 0, 4]);
+    for _ in 0..50 {
+        engine.advance(MS * 7).unwrap();
+        assert!([&fires, &stopped, &dropped, &returned].into_iter().all(Heartbeat::beat));
+    }
+    // Seats of cancelled timers make no difference.
+    (0..20).for_each(|_| assert!(engine.schedule(MS * 10, || ()).unwrap().cancel()));
+    assert_eq!(account(&engine), [24, 20, 0, 0, 4]);
+    assert_eq!(engine.stats().lateness.count, 4 * 49, "each look was handed over");
+    assert!(stopped.stop());
+    drop(dropped);
+    engine.advance(MS * 7).unwrap();
+    assert!(returned.beat());
+    engine.advance(MS * 4).unwrap();
+    assert!(fires.has_fired());
+    assert_eq!(account(&engine), [24, 22, 1, 0, 1]);
+    let tasks = engine.stop().unwrap();
+    assert_eq!((tasks.len(), account(&engine)), (1, [24, 22, 1, 1, 0]));
+}
+
+#[test]
+fn each_run_of_a_periodic_and_each_attempt_of_a_retry_has_fired() {
+    let engine = closures();
+    let periodic = engine.every(MS * 10, |_| ()).unwrap();
+    engine.advance(MS * 95).unwrap();
+    assert_eq!((periodic.runs(), account(&engine)), (9, [10, 0, 9, 0, 1]));
+    assert!(periodic.cancel());
+    assert_eq!(account(&engine), [10, 1, 9, 0, 0]);
+    let retry = Retry::new(Backoff::new(MS * 10)).attempts(3);
+    let retrying = retry.run(&engine, |_| Err::<(), _>("no route"), drop).unwrap();
+    engine.advance(MS * 1_000).unwrap();
+    assert_eq!((retrying.end(), retrying.attempts()), (Some(End::Finished), 3));
+    assert_eq!(account(&engine), [13, 1, 12, 0, 0]);
+}
+
+#[test]
+fn a_periodic_whose_timer_comes_before_it_is_let_go_counts_each_run_once() {
+    // The hook runs when the timer is on the engine, and `start` still holds the periodic.
+    let turns: Arc<Mutex<Vec<Engine>>> = Arc::default();
+    let planned = turns.clone();
+    let hook = move |_| {
+        let engine = planned.lock().unwrap().pop();
+        engine.into_iter().for_each(|engine| _ = engine.turn(0));
+    };
+    let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
+    let engine = builder.driver(Driver::Caller).on_earlier(hook).build().unwrap();
+    engine.turn(0).unwrap();
+    turns.lock().unwrap().extend([engine.clone(), engine.clone()]);
+    let periodic = Schedule::fixed_delay(MS * 10).starting(Duration::ZERO);
+    let periodic = periodic.start(&engine, |_| ()).unwrap();
+    assert!(turns.lock().unwrap().is_empty());
+    assert_eq!(periodic.runs(), 0, "it does not run inside `start`");
+    assert_eq!(engine.stats().lateness.count, 2, "it has come twice");
+    assert_eq!(account(&engine), [1, 0, 0, 0, 1]);
+    engine.turn(0).unwrap();
+    assert_eq!((periodic.runs(), account(&engine)), (1, [2, 0, 1, 0, 1]));
 }

@@ -51,6 +51,9 @@ mod slow;
 mod threads;
 #[path = "common/token.rs"]
 mod token;
+#[cfg(feature = "keyed")]
+#[path = "common/ttl_map.rs"]
+mod ttl_map;
 #[path = "common/waiting.rs"]
 mod waiting;
 #[path = "../fuzz/when.rs"]
@@ -119,6 +122,12 @@ mod size;
 mod slack;
 mod stats;
 mod tables;
+#[cfg(feature = "keyed")]
+mod ttl;
+#[cfg(feature = "keyed")]
+mod ttl_ends;
+#[cfg(feature = "keyed")]
+mod ttl_oracle;
 mod virtual_time;
 mod wait;
 mod wall;

@@ -265,6 +265,14 @@ impl EngineRef {
         file::<_, true>(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 
+    /// Counts a timer that has fired and was scheduled again, without a task of the user.
+    #[cold]
+    pub(crate) fn count_rearmed(self) {
+        if let Some(mut cache) = self.lent() {
+            cache.producer.count_rearmed();
+        }
+    }
+
     /// Whether the engine's clock has reached `deadline_ns`. `false` if the engine is gone.
     pub(crate) fn has_reached(self, deadline_ns: u64) -> bool {
         self.lent().is_some_and(|cache| cache.core.clock.now_ns() >= deadline_ns)

@@ -26,13 +26,34 @@ pub(crate) struct DueTick {
 
 #[cfg(feature = "keyed")]
 impl<T: Send + 'static> Engine<T> {
-    /// Returns when a timer that is not precise is due `when`, as `schedule` computes it.
-    pub(crate) fn due_of(&self, when: When) -> DueTick {
-        let core = self.number();
-        // If the engine is another process's, `schedule` returns the error.
-        let Some(mut cache) = self.cache() else { return DueTick { tick: Tick::NEVER, core } };
+    /// Returns when a timer that is not precise is due `when`, as `schedule` computes it, and the
+    /// time by the thread's clock at which that was computed. `None`: the engine is another
+    /// process's.
+    pub(crate) fn due_of(&self, when: When) -> Option<(DueTick, u64)> {
+        let mut cache = self.cache()?;
         let now_ns = cache.now_ns();
-        DueTick { tick: when.tick(&cache.core, now_ns), core }
+        Some((DueTick { tick: when.tick(&cache.core, now_ns), core: self.number() }, now_ns))
+    }
+
+    /// Returns the time by the thread's clock, which is never behind the engine's clock.
+    pub(crate) fn watch_ns(&self) -> u64 {
+        match self.cache() {
+            Some(mut cache) => cache.now_ns(),
+            None => self.clock().now_ns(),
+        }
+    }
+
+    /// Whether the engine's clock has reached the time at which a timer is due. `watch_ns` is the
+    /// time by the thread's clock: only if that has reached it, the engine's clock is read, because
+    /// the thread's may be ahead. Calls no foreign code.
+    #[inline]
+    pub(crate) fn has_reached(&self, due: DueTick, watch_ns: u64) -> bool {
+        let core = match self.core().id() == due.core {
+            true => Some(&**self.core()),
+            false => self.core().precise.as_deref(),
+        };
+        let due_ns = core.and_then(|core| core.scale.start_ns(due.tick));
+        due_ns.is_some_and(|due_ns| due_ns <= watch_ns && due_ns <= self.clock().now_ns())
     }
 
     /// Returns when a timer of this engine is due. `None`: never.
@@ -50,6 +71,14 @@ impl<T: Send + 'static> Engine<T> {
     pub(crate) fn count_reset(&self) {
         if let Some(mut cache) = self.cache() {
             cache.producer.count_reset();
+        }
+    }
+
+    /// Counts a timer that has fired without a task of the user, and is to be scheduled again.
+    #[cold]
+    pub(crate) fn count_rearmed(&self) {
+        if let Some(mut cache) = self.cache() {
+            cache.producer.count_rearmed();
         }
     }
 }

@@ -2,16 +2,11 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
-use std::mem::needs_drop;
 use std::time::Instant;
 
-use crate::dispatch::{Panics, Task};
-use crate::engine::{Cancel, Engine, When};
-use crate::protocol::generations::Armed;
-use crate::protocol::twin::Twin;
+use crate::dispatch::Task;
+use crate::engine::{Engine, When};
 
-use super::node::{KeyHash, MainNode, Ticket};
-use super::table::{Waiting, drop_ends};
 use super::{KeyedTimers, ResetError};
 
 // === impl KeyedTimers ===
@@ -65,20 +60,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let is_it = |node: &MainNode<K>| *node.key.borrow() == *key;
-        let hash = self.hash(key);
-        self.door.table.prefetch(hash);
-        let (task, node, other) = self.door.table.take(hash, is_it, |_| true)?.call_off();
-        if !needs_drop::<K>() {
-            drop_ends(node, other);
-            return Some(task);
-        }
-        let (mut task, mut panics) = (Some(task), Panics::none());
-        if panics.run(|| drop_ends(node, other)).is_none() {
-            panics.drop(task.take());
-        }
-        panics.go_on();
-        task
+        self.door.take_by(key, || (), |_, ()| true)
     }
 
     /// Moves the timer that waits under `key`: it is due at `when`, and not at its old time.
@@ -112,48 +94,7 @@ where
     where
         K: Borrow<Q>,
     {
-        let (when, engine) = (when.into(), &self.door.engine);
-        let hash = self.hash(key);
-        // Fetched while the clock is read.
-        self.door.table.prefetch(hash);
-        // Not under the lock: this may create the thread's cache of the engine.
-        let due = engine.due_of(when);
-        loop {
-            let postpone = |waiting: &mut Waiting<K>| match waiting.timer.postpone_to(due) {
-                true => None,
-                false => {
-                    let is_precise = waiting.timer.is_precise(engine);
-                    let generation = waiting.node.own().generations.issue();
-                    Some((waiting.node.twin().clone(), generation, is_precise))
-                }
-            };
-            let (node, generation, is_precise) = match self.find_by(hash, key, postpone) {
-                None => return Err(ResetError::Absent),
-                Some(None) => {
-                    engine.count_reset();
-                    return Ok(());
-                }
-                Some(Some(anew)) => anew,
-            };
-            // The new time is earlier, or the engine has taken the timer out and its task has not
-            // started, or it is precise. Schedule another timer, whose ticket then counts instead.
-            let ticket = Ticket::new(node.clone(), generation, self.door.count(node.hash));
-            let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
-                Ok(timer) => timer.into_handle(),
-                Err(error) if error.is_full() => return Err(ResetError::Full),
-                Err(_) => return Err(ResetError::Stopped),
-            };
-            let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), &node);
-            let rearm = |waiting: &mut Waiting<K>| waiting.rearm(generation, &mut timer);
-            let armed = self.door.table.find(node.hash, is_it, rearm);
-            // The timer that is not needed: the old one, or the new one.
-            timer.cancel();
-            if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
-                return Ok(());
-            }
-            // It is due again already, or the timer was taken out: try again with the timer that
-            // waits under the key now, if any.
-        }
+        self.door.reset(key, when.into(), |_, _| Some(()))
     }
 
     /// Returns `true` if a timer waits under `key`. That may change right after the call. O(1).
@@ -164,7 +105,7 @@ where
     where
         K: Borrow<Q>,
     {
-        self.find(key, |_| ()).is_some()
+        self.door.find(key, |_| ()).is_some()
     }
 
     /// Returns the deadline of the timer that waits under `key`, rounded up to the tick. `None` if
@@ -176,31 +117,8 @@ where
     where
         K: Borrow<Q>,
     {
-        let due = self.find(key, |waiting| waiting.timer.due())?;
+        let due = self.door.find(key, |waiting| waiting.timer.due())?;
         self.door.engine.instant_of(due)
-    }
-
-    /// Calls `look` with the timer that waits under `key`, under its lock.
-    fn find<Q, R>(&self, key: &Q, look: impl FnOnce(&mut Waiting<K>) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.find_by(self.hash(key), key, look)
-    }
-
-    /// As `find`, for a key whose hash is known.
-    fn find_by<Q, R>(
-        &self,
-        hash: KeyHash,
-        key: &Q,
-        look: impl FnOnce(&mut Waiting<K>) -> R,
-    ) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        self.door.table.find(hash, |node| *node.key.borrow() == *key, look)
     }
 }
 
@@ -223,7 +141,7 @@ impl<K, S> KeyedTimers<K, S> {
     /// replaced meanwhile may or may not be. The keys are collected first (O(n), one reference to
     /// each), so `look` may use the timers.
     pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for node in self.door.table.nodes() {
+        for (node, ()) in self.door.table.nodes(|_| ()) {
             look(&node.key);
         }
     }
@@ -267,7 +185,8 @@ impl<K, S> KeyedTimers<K, S> {
     /// Returns the timers' engine, to stop it, to advance it or to read its statistics.
     ///
     /// The engine counts a timer as `fired` when it hands the timer over, even if the timer is
-    /// cancelled or replaced here before its task starts.
+    /// cancelled or replaced here before its task starts. A reset that has to schedule the timer
+    /// anew counts as a timer scheduled and one cancelled, and any other as a reset.
     pub fn engine(&self) -> &Engine {
         &self.door.engine
     }

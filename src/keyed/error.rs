@@ -70,7 +70,8 @@ pub enum IfAbsentReason {
     Stopped,
 }
 
-/// The error of [`KeyedTimers::reset`]: why the timer was not moved.
+/// The error of [`KeyedTimers::reset`], and of extending an entry of a [`TtlMap`]: why the timer
+/// was not moved.
 ///
 /// ```
 /// use std::time::Duration;
@@ -86,11 +87,12 @@ pub enum IfAbsentReason {
 /// ```
 ///
 /// [`KeyedTimers::reset`]: super::KeyedTimers::reset
+/// [`TtlMap`]: super::TtlMap
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
     /// No timer waits under the key: none was scheduled, or its task has started, or it was
-    /// cancelled.
+    /// cancelled. Of a `TtlMap`: there is no entry, or its time has come.
     Absent,
     /// The engine has as many pending timers as its `max_pending` allows. A move to an earlier time
     /// briefly needs a second timer. The timer waits as before.

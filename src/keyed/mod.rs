@@ -1,4 +1,5 @@
-//! Timers under keys: at most one timer waits under each key.
+//! Timers under keys: at most one timer waits under each key. And a map whose entries have a time
+//! to live: [`TtlMap`].
 //!
 //! Code with many timeouts, of connections, sessions or requests in flight, knows each by a key. So
 //! it keeps a map from keys to timers beside the engine. Such a map has races: a timer fires while
@@ -47,6 +48,32 @@
 //! - *A refusal changes nothing*: if the engine is full or has stopped, the task comes back, and
 //!   the timer that waited under the key still waits.
 //!
+//! # Values with a time to live
+//!
+//! A session, a token or an entry of a cache is a value under a key that is over at some time. With
+//! a map of values beside the timers, each expiry would have to find out whether the value that it
+//! meets is still the one that it was scheduled for. [`TtlMap`] is one map for both: the timer that
+//! waits under a key has the value, and hands it over with the key, once. All that is said above of
+//! a task holds for a value, except that a look-up never returns a value whose time has come.
+//!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//! use std::time::Duration;
+//! use tickless::keyed::TtlMap;
+//!
+//! let (sender, receiver) = mpsc::channel();
+//! let on_expiry = move |token: &u32, user: Arc<str>| drop(sender.send((*token, user)));
+//! let tokens = TtlMap::<u32, str>::new(on_expiry)?;
+//!
+//! let hour = Duration::from_secs(3600);
+//! tokens.insert(1, "ada", hour)?;
+//! tokens.insert(2, "bob", hour / 1_000_000)?;
+//! assert_eq!(tokens.get_and_extend(&1, hour)?.as_ref(), "ada");
+//! assert_eq!(receiver.recv()?, (2, Arc::from("bob")));
+//! assert_eq!(tokens.remove(&1).as_deref(), Some("ada"), "it was used up in time");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Requirements on keys
 //!
 //! The methods that take keys call `Hash` and `Eq` on the caller's thread. Neither is called when
@@ -54,12 +81,17 @@
 //! panic in `Hash` or `Eq` goes through the call, and leaves everything as it was.
 
 mod by_key;
+mod door;
 mod error;
 mod node;
 mod running;
 mod table;
 mod timers;
+mod ttl;
+mod ttl_by_key;
+mod waiting;
 mod waits;
 
 pub use error::{IfAbsentError, IfAbsentReason, ResetError, Scheduled};
 pub use timers::KeyedTimers;
+pub use ttl::TtlMap;

@@ -1,13 +1,14 @@
-//! The node of a keyed timer (its key, the key's hash, its gate, its closure), and its tickets: the
-//! engine's payload, without the closure.
+//! The node of a keyed timer (its key, the key's hash, its gate, its task), and its tickets: the
+//! engine's payload, without the task. In a [`TtlMap`](super::TtlMap) a value is in the place of
+//! the task.
 //!
 //! The thread that runs a ticket checks in the table whether the ticket still counts for its node.
-//! Only then is the closure taken out and run. So a cancel wins even if the reaper has taken the
-//! timer out already, or if the ticket waits in a queue to be run.
+//! Only then is the task taken out and run. So a cancel wins even if the reaper has taken the timer
+//! out already, or if the ticket waits in a queue to be run.
 //!
 //! *Owner*: shared by reference count (`protocol/twin.rs`), between the table and the tickets that
-//! the engine holds. The table's end is the main one, which alone has the closure, so that another
-//! end keeps no closure alive.
+//! the engine holds. The table's end is the main one, which alone has the task, so that another end
+//! keeps no task alive.
 //!
 //! *Invariants*
 //! - `Hash` of a key is called once, before anything else happens. The table uses only the number.
@@ -29,7 +30,17 @@ use crate::protocol::twin::{Main, Twin};
 use crate::sync::{Arc, CountShard, thread};
 
 use super::running::working_on;
-use super::table::{Table, Waiting};
+use super::table::Table;
+use super::waiting::Waiting;
+
+/// What waits under a key until its time has come: a task, or a value.
+pub(super) trait Waits<K> {
+    /// What all that wait in one table have in common.
+    type Shared;
+
+    /// Its time has come, and it was taken out of the table. No lock is held.
+    fn come(self, key: &K, shared: &Self::Shared);
+}
 
 /// A key and the state that belongs to it.
 pub(super) struct Node<K> {
@@ -45,31 +56,42 @@ pub(super) struct KeyHash(u32);
 
 /// The part of a node that the table alone has: it is changed only under the lock of the key, so
 /// none of it is atomic.
-pub(super) struct Kept {
-    pub(super) task: Task,
+pub(super) struct Kept<T> {
+    pub(super) task: T,
     pub(super) generations: Generations,
 }
 
 /// The table's end of a node.
-pub(super) type MainNode<K> = Main<Node<K>, Kept>;
+pub(super) type MainNode<K, T> = Main<Node<K>, Kept<T>>;
 
 /// Another end of a node.
-pub(super) type SharedNode<K> = Twin<Node<K>, Kept>;
+pub(super) type SharedNode<K, T> = Twin<Node<K>, Kept<T>>;
 
 /// The engine's end of a keyed timer. There is one for each time it was scheduled there.
-pub(super) struct Ticket<K> {
+pub(super) struct Ticket<K, T: Waits<K>> {
     /// `None` after it was handed in.
-    node: Option<SharedNode<K>>,
+    node: Option<SharedNode<K, T>>,
     /// The number of this ticket among the node's.
     generation: u64,
-    table: CountShard<Arc<Table<K>>>,
+    table: CountShard<Arc<Table<K, T>>>,
 }
 
 /// The handle of the engine's timer that has a ticket.
-pub(super) struct Timer<K> {
-    /// *Invariant*: its task is a `Ticket<K>`.
+pub(super) struct Timer<K, T> {
+    /// *Invariant*: its task is a `Ticket<K, T>`.
     handle: Handle,
-    ticket: PhantomData<SharedNode<K>>,
+    ticket: PhantomData<SharedNode<K, T>>,
+}
+
+// === impl Waits ===
+
+impl<K> Waits<K> for Task {
+    type Shared = ();
+
+    #[inline]
+    fn come(self, _key: &K, _shared: &()) {
+        self.run();
+    }
 }
 
 // === impl Node ===
@@ -77,7 +99,7 @@ pub(super) struct Timer<K> {
 impl<K> Node<K> {
     /// A new node, for the table and for its first ticket.
     #[inline]
-    pub(super) fn pair(key: K, hash: KeyHash, task: Task) -> (MainNode<K>, SharedNode<K>) {
+    pub(super) fn pair<T>(key: K, hash: KeyHash, task: T) -> (MainNode<K, T>, SharedNode<K, T>) {
         let kept = Kept { task, generations: Generations::default() };
         Main::pair(Node { key, hash, gate: Gate::new() }, kept)
     }
@@ -116,18 +138,18 @@ impl KeyHash {
 
 // === impl Ticket ===
 
-impl<K> Ticket<K> {
+impl<K, T: Waits<K>> Ticket<K, T> {
     #[inline]
     pub(super) fn new(
-        node: SharedNode<K>,
+        node: SharedNode<K, T>,
         generation: u64,
-        table: CountShard<Arc<Table<K>>>,
-    ) -> Ticket<K> {
+        table: CountShard<Arc<Table<K, T>>>,
+    ) -> Ticket<K, T> {
         Ticket { node: Some(node), generation, table }
     }
 
     /// Takes the timer out of the table, if this ticket counts.
-    fn hand_in(&mut self) -> Option<Waiting<K>> {
+    fn hand_in(&mut self) -> Option<Waiting<K, T>> {
         let node = self.node.take()?;
         // The timer was cancelled too late for the engine.
         if node.gate.is_over() {
@@ -149,14 +171,18 @@ impl<K> Ticket<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Ticket<K> {
+impl<K, T> Ticket<K, T>
+where
+    K: Send + Sync + 'static,
+    T: Waits<K, Shared: Send + Sync> + Send + 'static,
+{
     /// Gives the ticket to an engine. If the engine refuses it, this drops it.
     #[inline]
     pub(super) fn schedule(
         self,
         engine: &Engine,
         when: When,
-    ) -> Result<CancelOnDrop<Timer<K>>, ScheduleError<()>> {
+    ) -> Result<CancelOnDrop<Timer<K, T>>, ScheduleError<()>> {
         match engine.schedule(when, Task::of(self)) {
             Ok(handle) => Ok(CancelOnDrop::new(Timer { handle, ticket: PhantomData })),
             Err(error) => Err(error.map(drop)),
@@ -164,22 +190,27 @@ impl<K: Send + Sync + 'static> Ticket<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Runs for Ticket<K> {
-    /// The timer is due: runs its closure, if this ticket counts.
+impl<K, T> Runs for Ticket<K, T>
+where
+    K: Send + Sync + 'static,
+    T: Waits<K, Shared: Send + Sync> + Send + 'static,
+{
+    /// The timer is due: runs its task, if this ticket counts.
     fn run(mut self) {
         let Some(waiting) = self.hand_in() else { return };
         let (task, node) = waiting.expire();
         let mut panics = Panics::none();
-        panics.run(|| working_on(&node, || task.run()));
+        let shared = self.table.shared();
+        panics.run(|| working_on(&node, || task.come(&node.key, shared)));
         self.table.end(&node);
-        // The key is dropped after that, and never while the closure's panic unwinds: a second
+        // The key is dropped after that, and never while the task's panic unwinds: a second
         // panic would abort the process.
         panics.drop(node);
         panics.go_on();
     }
 }
 
-impl<K> Drop for Ticket<K> {
+impl<K, T: Waits<K>> Drop for Ticket<K, T> {
     #[inline]
     fn drop(&mut self) {
         // Usually it was handed in, or taken back by a cancel.
@@ -191,7 +222,7 @@ impl<K> Drop for Ticket<K> {
 
 // === impl Timer ===
 
-impl<K> Timer<K> {
+impl<K, T: Waits<K>> Timer<K, T> {
     /// As [`Handle::postpone_to`].
     #[inline]
     pub(super) fn postpone_to(&mut self, due: DueTick) -> bool {
@@ -217,15 +248,15 @@ impl<K> Timer<K> {
     /// Cancels the timer, whose node is over. Returns the ticket's end of the node, if it is not
     /// too late.
     #[inline]
-    pub(super) fn take(self) -> Option<SharedNode<K>> {
+    pub(super) fn take(self) -> Option<SharedNode<K, T>> {
         let task = self.handle.take()?;
         // SAFETY: the task is a ticket (see the field).
-        let mut ticket = unsafe { task.into_value::<Ticket<K>>() };
+        let mut ticket = unsafe { task.into_value::<Ticket<K, T>>() };
         ticket.node.take()
     }
 }
 
-impl<K> Cancel for Timer<K> {
+impl<K, T: Waits<K>> Cancel for Timer<K, T> {
     fn cancel(self) {
         drop(self.take());
     }

@@ -19,41 +19,50 @@ use crate::wait::{Bell, Ends};
 use super::node::{KeyHash, Node, SharedNode};
 
 /// The tasks of some of the keys.
-pub(super) struct Running<K>(Vec<Begun<K>>);
+pub(super) struct Running<K, T>(Vec<Begun<K, T>>);
 
-struct Begun<K> {
-    node: SharedNode<K>,
+struct Begun<K, T> {
+    node: SharedNode<K, T>,
     process: Process,
     /// `None`: nobody waits for it.
-    run: Option<Arc<Run<K>>>,
+    run: Option<SharedRun<K, T>>,
 }
 
 /// A run of a task that a thread waits for.
-pub(super) struct Run<K> {
+pub(super) struct Run<K, T> {
     latch: Latch<Bell>,
     process: Process,
     /// As long as somebody waits, no other task has its address.
-    node: SharedNode<K>,
+    node: SharedNode<K, T>,
 }
+
+/// Such a run, as the list and those who wait have it.
+pub(super) type SharedRun<K, T> = Arc<Run<K, T>>;
+
+/// The runs of one key.
+pub(super) type SharedRuns<K, T> = Vec<SharedRun<K, T>>;
 
 /// An empty list with room for at most so many tasks keeps its memory.
 const KEPT: usize = 4;
 
 // === impl Running ===
 
-impl<K> Running<K> {
-    pub(super) const fn new() -> Running<K> {
+impl<K, T> Running<K, T> {
+    pub(super) const fn new() -> Running<K, T> {
         Running(Vec::new())
     }
 
     /// The task of `node` begins.
-    pub(super) fn begin(&mut self, node: SharedNode<K>) {
+    pub(super) fn begin(&mut self, node: SharedNode<K, T>) {
         self.0.push(Begun { node, process: Process::current(), run: None });
     }
 
     /// The task of `node` has ended. The caller drops what this returns without the lock, and tells
     /// the run, if there is one.
-    pub(super) fn end(&mut self, node: &SharedNode<K>) -> (SharedNode<K>, Option<Arc<Run<K>>>) {
+    pub(super) fn end(
+        &mut self,
+        node: &SharedNode<K, T>,
+    ) -> (SharedNode<K, T>, Option<SharedRun<K, T>>) {
         let at = self.0.iter().position(|begun| Twin::ptr_eq(&begun.node, node));
         let Begun { node, run, .. } = self.0.swap_remove(at.expect("a task ends once"));
         if self.0.is_empty() && self.0.capacity() > KEPT {
@@ -67,9 +76,9 @@ impl<K> Running<K> {
         &mut self,
         hash: KeyHash,
         is_it: impl Fn(&Node<K>) -> bool,
-    ) -> Vec<Arc<Run<K>>> {
+    ) -> SharedRuns<K, T> {
         let found = self.0.iter_mut().filter(|begun| begun.node.hash == hash && is_it(&begun.node));
-        let run = |begun: &mut Begun<K>| {
+        let run = |begun: &mut Begun<K, T>| {
             let Begun { node, process, run } = begun;
             let new = || Run { latch: Latch::new(), process: *process, node: node.clone() };
             run.get_or_insert_with(|| Arc::new(new())).clone()
@@ -79,24 +88,24 @@ impl<K> Running<K> {
 }
 
 /// Runs `f` as work on the task of `node`.
-pub(super) fn working_on<K, R>(node: &SharedNode<K>, f: impl FnOnce() -> R) -> R {
+pub(super) fn working_on<K, T, R>(node: &SharedNode<K, T>, f: impl FnOnce() -> R) -> R {
     work_for(party(node), f)
 }
 
-fn party<K>(node: &SharedNode<K>) -> Party {
+fn party<K, T>(node: &SharedNode<K, T>) -> Party {
     Party::Task(Twin::addr(node))
 }
 
 // === impl Run ===
 
-impl<K> Run<K> {
+impl<K, T> Run<K, T> {
     /// Tells those who wait that it has ended.
     pub(super) fn end(&self) {
         self.latch.open(Bell::ring);
     }
 }
 
-impl<K: Send + Sync> Ends<()> for Run<K> {
+impl<K: Send + Sync, T> Ends<()> for Run<K, T> {
     fn latch(&self) -> &Latch<Bell> {
         &self.latch
     }

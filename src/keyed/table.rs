@@ -18,9 +18,9 @@
 //!   again by the address of its node, so `Eq` never runs on a reaper.
 //! - A ticket arrives at the gate of its node under the lock under which the gate was opened.
 //! - A node is in the table by its main end, which alone reaches what only the lock protects: the
-//!   closure and the numbers of the tickets.
-//! - The thread that took a timer out calls `expire`, `call_off` or `discard`, which end everything
-//!   but the closure.
+//!   task and the numbers of the tickets.
+//! - The thread that took a timer out calls `expire`, `call_off`, `into_task` or `discard`, which
+//!   end everything but the task.
 //!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_oracle.rs`, `tests/keyed_races.rs`,
 //! `tests/keyed_foreign.rs`.
@@ -30,14 +30,14 @@ use std::ptr::{self, without_provenance};
 
 use hashbrown::HashTable;
 
-use crate::dispatch::{Panics, Task};
+use crate::dispatch::Panics;
 use crate::engine::CancelOnDrop;
-use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
-use crate::sync::{Arc, CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
+use crate::sync::{CachePadded, Hint, Mutex, MutexGuard, Ordering, prefetch, thread};
 
-use super::node::{KeyHash, MainNode, Node, SharedNode, Timer};
-use super::running::{Run, Running, working_on};
+use super::node::{KeyHash, MainNode, Node, SharedNode, Timer, Waits};
+use super::running::{Running, SharedRuns, working_on};
+use super::waiting::Waiting;
 
 /// The number of parts for each CPU, so that threads rarely meet; and the limits of their number.
 /// Many parts are many locks, which the processor's nearest cache does not hold.
@@ -51,16 +51,17 @@ const _: () = assert!(PARTS_MIN.is_power_of_two() && PARTS_MAX.is_power_of_two()
 const KEPT: usize = 56;
 
 /// The waiting timers.
-pub(super) struct Table<K> {
+pub(super) struct Table<K, T: Waits<K>> {
+    shared: T::Shared,
     /// A power of two.
-    parts: Box<[CachePadded<Part<K>>]>,
+    parts: Box<[CachePadded<Part<K, T>>]>,
     /// The bits of a hash below those that choose the part.
     other_bits: u32,
 }
 
 /// The timers under some of the keys: those whose hashes share some bits.
-struct Part<K> {
-    timers: Mutex<Timers<K>>,
+struct Part<K, T> {
+    timers: Mutex<Timers<K, T>>,
     /// Where the table lies in memory, or zero. With it, a timer's place is fetched before the lock
     /// is taken, while the engine works.
     middle: Hint,
@@ -69,16 +70,9 @@ struct Part<K> {
 }
 
 /// What a part has behind its lock.
-struct Timers<K> {
-    waiting: HashTable<Waiting<K>>,
-    running: Running<K>,
-}
-
-/// A timer that waits under its key. It is changed only under the lock of the key, so none of it is
-/// atomic. It is two words, so that the tables are small: all else lies in the node.
-pub(super) struct Waiting<K> {
-    pub(super) node: MainNode<K>,
-    pub(super) timer: Timer<K>,
+struct Timers<K, T> {
+    waiting: HashTable<Waiting<K, T>>,
+    running: Running<K, T>,
 }
 
 /// What a new timer does if another waits under its key.
@@ -91,35 +85,41 @@ pub(super) enum Rule {
 }
 
 /// The result of entering a new timer.
-pub(super) enum Entered<K> {
+pub(super) enum Entered<K, T> {
     /// It waits, in place of another if there was one, which the caller must discard.
-    Waits(Option<Waiting<K>>),
+    Waits(Option<Waiting<K, T>>),
     /// It was refused, because another waits.
-    Occupied(MainNode<K>),
+    Occupied(MainNode<K, T>),
     /// It was due already, and the caller must schedule it again.
-    Early(MainNode<K>),
+    Early(MainNode<K, T>),
 }
 
 // === impl Table ===
 
-impl<K> Table<K> {
-    pub(super) fn new() -> Table<K> {
+impl<K, T: Waits<K>> Table<K, T> {
+    pub(super) fn new(shared: T::Shared) -> Table<K, T> {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let parts = cpus.saturating_mul(PARTS_PER_CPU).clamp(PARTS_MIN, PARTS_MAX);
-        Table::of(parts.next_power_of_two())
+        Table::of(parts.next_power_of_two(), shared)
     }
 
     /// A table of so many parts, a power of two.
-    fn of(parts: usize) -> Table<K> {
+    fn of(parts: usize, shared: T::Shared) -> Table<K, T> {
         let part = || Part {
             timers: Mutex::new(Timers { waiting: HashTable::new(), running: Running::new() }),
             middle: Hint::new(0),
             mask: Hint::new(0),
         };
         Table {
+            shared,
             parts: (0..parts).map(|_| CachePadded::new(part())).collect(),
             other_bits: KeyHash::BITS - parts.ilog2(),
         }
+    }
+
+    /// What all that wait here have in common.
+    pub(super) fn shared(&self) -> &T::Shared {
+        &self.shared
     }
 
     /// Starts to load the memory in which a timer of this hash waits or will be entered. This
@@ -136,7 +136,7 @@ impl<K> Table<K> {
         let place = hash.for_table() as usize & mask;
         // The tags of timers lie upwards from the middle of a table, and timers downwards.
         prefetch(without_provenance::<u8>(middle.wrapping_add(place)));
-        let timer = middle.wrapping_sub((place + 1).wrapping_mul(size_of::<Waiting<K>>()));
+        let timer = middle.wrapping_sub((place + 1).wrapping_mul(size_of::<Waiting<K, T>>()));
         prefetch(without_provenance::<u8>(timer));
     }
 
@@ -146,10 +146,10 @@ impl<K> Table<K> {
     /// If `Eq` of the keys panics. The timer is cancelled then.
     pub(super) fn enter(
         &self,
-        node: MainNode<K>,
-        timer: CancelOnDrop<Timer<K>>,
+        node: MainNode<K, T>,
+        timer: CancelOnDrop<Timer<K, T>>,
         rule: Rule,
-    ) -> Entered<K>
+    ) -> Entered<K, T>
     where
         K: Eq,
     {
@@ -158,7 +158,7 @@ impl<K> Table<K> {
         let part = self.part(hash);
         let mut timers = part.lock();
         let waiting = &mut timers.waiting;
-        let is_it = |other: &Waiting<K>| other.has(hash) && other.node.key == node.key;
+        let is_it = |other: &Waiting<K, T>| other.has(hash) && other.node.key == node.key;
         let other = waiting.find_mut(hash.for_table(), is_it);
         if other.is_some() && rule == Rule::IfAbsent {
             return Entered::Occupied(node);
@@ -181,11 +181,11 @@ impl<K> Table<K> {
     pub(super) fn find<R>(
         &self,
         hash: KeyHash,
-        is_it: impl Fn(&MainNode<K>) -> bool,
-        look: impl FnOnce(&mut Waiting<K>) -> R,
+        is_it: impl Fn(&MainNode<K, T>) -> bool,
+        look: impl FnOnce(&mut Waiting<K, T>) -> R,
     ) -> Option<R> {
         let mut timers = self.part(hash).lock();
-        let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
+        let is_it = |other: &Waiting<K, T>| other.has(hash) && is_it(&other.node);
         timers.waiting.find_mut(hash.for_table(), is_it).map(look)
     }
 
@@ -193,9 +193,9 @@ impl<K> Table<K> {
     pub(super) fn take(
         &self,
         hash: KeyHash,
-        is_it: impl Fn(&MainNode<K>) -> bool,
-        may: impl FnOnce(&mut Waiting<K>) -> bool,
-    ) -> Option<Waiting<K>> {
+        is_it: impl Fn(&MainNode<K, T>) -> bool,
+        may: impl FnOnce(&mut Waiting<K, T>) -> bool,
+    ) -> Option<Waiting<K, T>> {
         let part = self.part(hash);
         part.take(&mut part.lock().waiting, hash, is_it, may)
     }
@@ -203,21 +203,26 @@ impl<K> Table<K> {
     /// Takes out the timer of a ticket that has come, if the ticket counts. The caller calls `end`
     /// when the timer's task has ended. If the timer is not yet under its key, its maker will find
     /// out.
-    pub(super) fn hand_in(&self, node: &SharedNode<K>, generation: u64) -> Option<Waiting<K>> {
+    pub(super) fn hand_in(
+        &self,
+        node: &SharedNode<K, T>,
+        generation: u64,
+    ) -> Option<Waiting<K, T>> {
         let part = self.part(node.hash);
         let mut timers = part.lock();
         if !node.gate.arrive() {
             return None;
         }
-        let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), node);
-        let is_due = |waiting: &mut Waiting<K>| waiting.node.own().generations.is_due(generation);
+        let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), node);
+        let is_due =
+            |waiting: &mut Waiting<K, T>| waiting.node.own().generations.is_due(generation);
         let taken = part.take(&mut timers.waiting, node.hash, is_it, is_due)?;
         timers.running.begin(node.clone());
         Some(taken)
     }
 
     /// The task of a timer that was handed in has ended.
-    pub(super) fn end(&self, node: &SharedNode<K>) {
+    pub(super) fn end(&self, node: &SharedNode<K, T>) {
         // (The lock is released before anything is dropped.)
         let (_node, run) = self.part(node.hash).lock().running.end(node);
         if let Some(run) = run {
@@ -226,7 +231,7 @@ impl<K> Table<K> {
     }
 
     /// Drops the task and the key of a timer that was taken out by `hand_in` or `take_to_wait`.
-    pub(super) fn discard(&self, waiting: Waiting<K>, panics: &mut Panics) {
+    pub(super) fn discard(&self, waiting: Waiting<K, T>, panics: &mut Panics) {
         let node = waiting.node.twin().clone();
         working_on(&node, || waiting.discard(panics));
         self.end(&node);
@@ -239,7 +244,7 @@ impl<K> Table<K> {
         &self,
         hash: KeyHash,
         is_it: impl Fn(&Node<K>) -> bool,
-    ) -> (Option<Waiting<K>>, Vec<Arc<Run<K>>>) {
+    ) -> (Option<Waiting<K, T>>, SharedRuns<K, T>) {
         let part = self.part(hash);
         let Timers { waiting, running } = &mut *part.lock();
         let runs = running.runs(hash, &is_it);
@@ -248,12 +253,17 @@ impl<K> Table<K> {
         (taken, runs)
     }
 
-    /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
-    /// included.
-    pub(super) fn nodes(&self) -> Vec<SharedNode<K>> {
+    /// Returns all waiting nodes, each with what `look` returns of it. Nodes that are added or
+    /// removed meanwhile may or may not be included.
+    pub(super) fn nodes<R>(
+        &self,
+        look: impl Fn(&mut Waiting<K, T>) -> R,
+    ) -> Vec<(SharedNode<K, T>, R)> {
         let mut nodes = Vec::new();
         for part in &self.parts {
-            nodes.extend(part.lock().waiting.iter().map(|waiting| waiting.node.twin().clone()));
+            let mut timers = part.lock();
+            let seen = |waiting: &mut Waiting<K, T>| (waiting.node.twin().clone(), look(waiting));
+            nodes.extend(timers.waiting.iter_mut().map(seen));
         }
         nodes
     }
@@ -263,22 +273,22 @@ impl<K> Table<K> {
         self.parts.iter().map(|part| part.lock().waiting.len()).sum()
     }
 
-    fn part(&self, hash: KeyHash) -> &Part<K> {
+    fn part(&self, hash: KeyHash) -> &Part<K, T> {
         &self.parts[hash.part(self.other_bits)]
     }
 }
 
 // === impl Part ===
 
-impl<K> Part<K> {
+impl<K, T: Waits<K>> Part<K, T> {
     /// Locks the part. It ignores poisoning: if `Eq` of a key panics, the part is unchanged.
-    fn lock(&self) -> MutexGuard<'_, Timers<K>> {
+    fn lock(&self) -> MutexGuard<'_, Timers<K, T>> {
         self.timers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Enters a timer under a key that is free.
     #[inline]
-    fn insert(&self, waiting: &mut HashTable<Waiting<K>>, hash: KeyHash, new: Waiting<K>) {
+    fn insert(&self, waiting: &mut HashTable<Waiting<K, T>>, hash: KeyHash, new: Waiting<K, T>) {
         let before = waiting.num_buckets();
         waiting.insert_unique(hash.for_table(), new, |other| other.node.hash.for_table());
         if waiting.num_buckets() != before {
@@ -290,12 +300,12 @@ impl<K> Part<K> {
     #[inline]
     fn take(
         &self,
-        waiting: &mut HashTable<Waiting<K>>,
+        waiting: &mut HashTable<Waiting<K, T>>,
         hash: KeyHash,
-        is_it: impl Fn(&MainNode<K>) -> bool,
-        may: impl FnOnce(&mut Waiting<K>) -> bool,
-    ) -> Option<Waiting<K>> {
-        let is_it = |other: &Waiting<K>| other.has(hash) && is_it(&other.node);
+        is_it: impl Fn(&MainNode<K, T>) -> bool,
+        may: impl FnOnce(&mut Waiting<K, T>) -> bool,
+    ) -> Option<Waiting<K, T>> {
+        let is_it = |other: &Waiting<K, T>| other.has(hash) && is_it(&other.node);
         let mut place = waiting.find_entry(hash.for_table(), is_it).ok()?;
         if !may(place.get_mut()) {
             return None;
@@ -312,72 +322,15 @@ impl<K> Part<K> {
 
     /// Notes where the table lies now.
     #[cold]
-    fn tell(&self, waiting: &HashTable<Waiting<K>>) {
+    fn tell(&self, waiting: &HashTable<Waiting<K, T>>) {
         let any = waiting.iter_buckets().next().and_then(|place| {
             let at = ptr::from_ref(waiting.get_bucket(place)?).addr();
-            Some(at + (place + 1) * size_of::<Waiting<K>>())
+            Some(at + (place + 1) * size_of::<Waiting<K, T>>())
         });
         let middle = any.unwrap_or(0);
         // ORDER: Relaxed - hints: any value will do.
         self.middle.store(middle, Ordering::Relaxed);
         // ORDER: Relaxed - as above.
         self.mask.store(waiting.num_buckets().wrapping_sub(1), Ordering::Relaxed);
-    }
-}
-
-// === impl Waiting ===
-
-impl<K> Waiting<K> {
-    /// Whether its key has this hash, so that it is nearly certainly the timer that is looked for.
-    #[inline]
-    fn has(&self, hash: KeyHash) -> bool {
-        // The entry is fetched while the node is, which has the hash and the key.
-        self.timer.prefetch();
-        self.node.prefetch();
-        self.node.hash == hash
-    }
-
-    /// Lets ticket `generation` count from now on, with its timer, unless it comes too late or too
-    /// early for that. Leaves the timer that is not needed in `timer`.
-    pub(super) fn rearm(&mut self, generation: u64, timer: &mut Timer<K>) -> Armed {
-        let armed = self.node.own().generations.arm(generation);
-        if armed == Armed::Counts {
-            mem::swap(&mut self.timer, timer);
-        }
-        armed
-    }
-
-    /// The timer is due: returns its closure.
-    pub(super) fn expire(self) -> (Task, SharedNode<K>) {
-        self.node.gate.end();
-        let (kept, node) = self.node.split();
-        (kept.task, node)
-    }
-
-    /// Cancels the timer and returns its closure. The caller drops the two ends of the node, which
-    /// may drop the key and so is code of the user.
-    #[inline]
-    pub(super) fn call_off(self) -> (Task, SharedNode<K>, Option<SharedNode<K>>) {
-        self.node.gate.end();
-        // If it is too late for this, the thread that runs the ticket finds that it does not count.
-        let other = self.timer.take();
-        let (kept, node) = self.node.split();
-        (kept.task, node, other)
-    }
-
-    /// Cancels the timer, and drops its closure and its key.
-    pub(super) fn discard(self, panics: &mut Panics) {
-        let (task, node, other) = self.call_off();
-        panics.drop(task);
-        panics.run(|| drop_ends(node, other));
-    }
-}
-
-/// Drops ends of a node, with the key if they are the last.
-#[inline]
-pub(super) fn drop_ends<K>(node: SharedNode<K>, other: Option<SharedNode<K>>) {
-    match other {
-        Some(other) => Twin::drop_both(node, other),
-        None => drop(node),
     }
 }

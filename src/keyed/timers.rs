@@ -2,25 +2,17 @@
 //!
 //! *Owner*: the clones of the timers, by reference count.
 //!
-//! *Invariants*
-//! - A timer is scheduled first and then entered (see `protocol/gate.rs`). It is taken out of the
-//!   table first and then cancelled on the engine. So no timer is scheduled or cancelled on the
-//!   engine under a lock.
-//! - A door owns the table, the table owns nodes, and nodes own the table (not the door). So a
-//!   waiting timer keeps no engine alive, and the door's drop calls off the timers that wait.
-//!
 //! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use crate::dispatch::{IntoPayload, Panics, Task};
 use crate::engine::{Engine, When};
-use crate::error::{BuildError, Refused, ScheduleError};
-use crate::protocol::twin::Twin;
-use crate::sync::{Arc, CountShard, ShardedCount, spread};
+use crate::error::{BuildError, ScheduleError};
+use crate::sync::Arc;
 
-use super::node::{KeyHash, MainNode, Node, Ticket};
-use super::table::{Entered, Rule, Table, Waiting};
+use super::door::Door;
+use super::table::Rule;
 use super::{IfAbsentError, IfAbsentReason, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).
@@ -58,16 +50,7 @@ use super::{IfAbsentError, IfAbsentReason, Scheduled};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KeyedTimers<K, S = RandomState> {
-    pub(super) door: Arc<Door<K, S>>,
-}
-
-/// The state that clones of the timers share.
-pub(super) struct Door<K, S> {
-    pub(super) table: Arc<Table<K>>,
-    /// Each ticket owns the table through one of these counts.
-    counts: ShardedCount<Arc<Table<K>>>,
-    pub(super) engine: Engine,
-    hasher: S,
+    pub(super) door: Arc<Door<K, Task, S>>,
 }
 
 // === impl KeyedTimers ===
@@ -132,9 +115,7 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_hasher(engine: &Engine, hasher: S) -> KeyedTimers<K, S> {
-        let table = Arc::new(Table::new());
-        let counts = ShardedCount::new(|| table.clone());
-        KeyedTimers { door: Arc::new(Door { table, counts, engine: engine.clone(), hasher }) }
+        KeyedTimers { door: Arc::new(Door::new(engine, hasher, ())) }
     }
 
     /// Runs `task` at `when` (a [`Duration`](std::time::Duration) from now, an
@@ -170,7 +151,7 @@ where
         when: impl Into<When>,
         task: impl IntoPayload<Task>,
     ) -> Result<Scheduled, ScheduleError<Task>> {
-        match self.put(key, when.into(), task.into_payload(), Rule::Replace) {
+        match self.door.put(key, when.into(), task.into_payload(), Rule::Replace) {
             Ok(None) => Ok(Scheduled::New),
             Ok(Some(replaced)) => {
                 let mut panics = Panics::none();
@@ -221,87 +202,12 @@ where
         when: impl Into<When>,
         task: impl IntoPayload<Task>,
     ) -> Result<(), IfAbsentError> {
-        self.put(key, when.into(), task.into_payload(), Rule::IfAbsent).map(drop)
-    }
-
-    /// Schedules a timer and enters it under a key. Returns the timer that it has replaced.
-    fn put(
-        &self,
-        key: K,
-        mut when: When,
-        task: Task,
-        rule: Rule,
-    ) -> Result<Option<Waiting<K>>, IfAbsentError> {
-        let Door { table, engine, .. } = &*self.door;
-        let hash = self.hash(&key);
-        // Without this check, a refusal would cost scheduling and cancelling a timer.
-        let is_it = |node: &MainNode<K>| node.key == key;
-        if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
-            return Err(Refused::new(IfAbsentReason::Occupied, task));
-        }
-        table.prefetch(hash);
-        let (mut node, mut other) = Node::pair(key, hash, task);
-        let (reason, node) = loop {
-            let ticket = Ticket::new(other, 0, self.door.count(hash));
-            let timer = match ticket.schedule(engine, when) {
-                Ok(timer) => timer,
-                Err(error) if error.is_full() => break (IfAbsentReason::Full, node),
-                Err(_) => break (IfAbsentReason::Stopped, node),
-            };
-            node = match table.enter(node, timer, rule) {
-                Entered::Waits(replaced) => return Ok(replaced),
-                Entered::Occupied(node) => break (IfAbsentReason::Occupied, node),
-                Entered::Early(node) => node,
-            };
-            // It was due before it was entered.
-            node.gate.shut();
-            other = node.twin().clone();
-            when = When::NOW;
-        };
-        Err(Refused::new(reason, node.split().0.task))
-    }
-
-    /// Returns the hash of a key, as the table uses it.
-    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> KeyHash {
-        KeyHash::new(spread(self.door.hasher.hash_one(key)))
+        self.door.put(key, when.into(), task.into_payload(), Rule::IfAbsent).map(drop)
     }
 }
 
 impl<K, S> Clone for KeyedTimers<K, S> {
     fn clone(&self) -> KeyedTimers<K, S> {
         KeyedTimers { door: self.door.clone() }
-    }
-}
-
-// === impl Door ===
-
-impl<K, S> Door<K, S> {
-    /// A reference to the table, for a ticket.
-    pub(super) fn count(&self, hash: KeyHash) -> CountShard<Arc<Table<K>>> {
-        self.counts.of(hash.number()).clone()
-    }
-
-    /// Calls off each waiting timer for which `is_meant` is true, and drops it outside all locks.
-    /// A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
-    pub(super) fn call_off_where(&self, mut is_meant: impl FnMut(&K) -> bool) -> (usize, Panics) {
-        let (mut called_off, mut panics) = (0, Panics::none());
-        for node in self.table.nodes() {
-            if is_meant(&node.key) {
-                let is_it = |other: &MainNode<K>| Twin::ptr_eq(other.twin(), &node);
-                if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
-                    called_off += 1;
-                    waiting.discard(&mut panics);
-                }
-            }
-            panics.drop(node);
-        }
-        (called_off, panics)
-    }
-}
-
-impl<K, S> Drop for Door<K, S> {
-    fn drop(&mut self) {
-        // A panic from dropping a waiting timer ends here.
-        drop(self.call_off_where(|_| true));
     }
 }

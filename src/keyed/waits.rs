@@ -5,13 +5,12 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Panics;
-use crate::sync::Arc;
+use crate::dispatch::{Panics, Task};
 use crate::wait::{Cancelled, WaitError, deadline_in, wait_for_end};
 
 use super::KeyedTimers;
 use super::node::Node;
-use super::running::Run;
+use super::running::SharedRuns;
 
 // === impl KeyedTimers ===
 
@@ -120,12 +119,12 @@ where
 
     /// Cancels the timer that waits under `key`, and drops its task. Returns whether there was one,
     /// the runs of the key's tasks, and a panic of the drop.
-    fn begin_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> (bool, Vec<Arc<Run<K>>>, Panics)
+    fn begin_wait<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> (bool, SharedRuns<K, Task>, Panics)
     where
         K: Borrow<Q>,
     {
         let is_it = |node: &Node<K>| *node.key.borrow() == *key;
-        let (taken, runs) = self.door.table.take_to_wait(self.hash(key), is_it);
+        let (taken, runs) = self.door.table.take_to_wait(self.door.hash(key), is_it);
         let (cancelled, mut panics) = (taken.is_some(), Panics::none());
         if let Some(waiting) = taken {
             self.door.table.discard(waiting, &mut panics);

@@ -191,12 +191,13 @@ impl AllCounters {
     /// The sums over all writers.
     ///
     /// The counts that end a timer are read before those that begin it. So a timer that comes and
-    /// goes between the two reads is never counted as ended only.
+    /// goes between the two reads is never counted as ended only. Those that were armed again are
+    /// read before both, so that no more of them are subtracted than were counted.
     pub fn sums(&self) -> Sums {
         let mut sums = [0_u64; COUNTS];
-        for begins in [false, true] {
+        for pass in 0..3 {
             for counters in self.iter() {
-                for count in Count::ALL.into_iter().filter(|count| count.begins() == begins) {
+                for count in Count::ALL.into_iter().filter(|count| count.pass() == pass) {
                     let sum = &mut sums[count as usize];
                     *sum = sum.wrapping_add(counters.get(count));
                 }
@@ -277,11 +278,20 @@ impl Sums {
     /// Timers that are pending: scheduled and not yet cancelled, fired or returned.
     pub fn pending(&self) -> u64 {
         let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
-        self.scheduled().saturating_sub(ended.iter().sum())
+        self.filed_and_seated().saturating_sub(ended.iter().sum())
     }
 
-    /// Timers that were scheduled.
+    /// Timers that were scheduled, but not those that were armed again.
     pub fn scheduled(&self) -> u64 {
+        self.filed_and_seated().saturating_sub(self.get(Count::Rearmed))
+    }
+
+    /// Timers that were handed over, but not those that were armed again.
+    pub fn fired(&self) -> u64 {
+        self.get(Count::Fired).saturating_sub(self.get(Count::Rearmed))
+    }
+
+    fn filed_and_seated(&self) -> u64 {
         self.get(Count::Filed).wrapping_add(self.get(Count::Seated))
     }
 

@@ -40,9 +40,12 @@ pub enum Count {
     Saturated,
     /// Times that another reaper took the shard over.
     TakenOver,
+    /// Timers that fired for the engine's own code, which has scheduled them again: no task of the
+    /// user has run.
+    Rearmed,
 }
 
-pub(super) const COUNTS: usize = Count::TakenOver as usize + 1;
+pub(super) const COUNTS: usize = Count::Rearmed as usize + 1;
 
 impl Count {
     /// All of them, in their order.
@@ -61,30 +64,31 @@ impl Count {
         Count::Slow,
         Count::Saturated,
         Count::TakenOver,
+        Count::Rearmed,
     ];
 
-    /// Whether it counts beginnings, which have other counts for the end.
-    pub(super) fn begins(self) -> bool {
-        matches!(self, Count::Filed | Count::Seated | Count::Dead)
+    /// When a reader reads it: what corrects other counts first, and what counts beginnings, which
+    /// have other counts for the end, last.
+    pub(super) fn pass(self) -> u32 {
+        match self {
+            Count::Rearmed => 0,
+            Count::Filed | Count::Seated | Count::Dead => 2,
+            _ => 1,
+        }
     }
 }
 
 /// One writer's counters.
 #[derive(Debug)]
 pub struct Counters {
-    written: CachePadded<Written>,
+    counts: CachePadded<[Counter; COUNTS]>,
+    /// What the writer has published of its counts: see [`Counters::take_untold`].
+    told: Changes<Counter>,
     /// Its number among the counters of the engine.
     pub(super) number: u32,
     /// Empty: a writer writes here when it starts and when it ends. So a model checker reports two
     /// writers at a time, and a writer that does not happen after the one before.
     writer: UnsafeCell<()>,
-}
-
-#[derive(Debug)]
-struct Written {
-    counts: [Counter; COUNTS],
-    /// What the writer has published of its counts: see [`Counters::take_untold`].
-    told: Changes<Counter>,
 }
 
 /// The counts that decisions about dead entries depend on.
@@ -106,26 +110,26 @@ impl Counters {
     pub(super) fn new(number: u32) -> Counters {
         let counts = array::from_fn(|_| Counter::new(0));
         let told = Changes { living: Counter::new(0), buried: Counter::new(0) };
-        let written = CachePadded::new(Written { counts, told });
-        Counters { written, number, writer: UnsafeCell::new(()) }
+        let counts = CachePadded::new(counts);
+        Counters { counts, told, number, writer: UnsafeCell::new(()) }
     }
 
     /// Adds to a counter. Only the one writer of these counters may call this.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {
-        add_alone(&self.written.counts[count as usize], n);
+        add_alone(&self.counts[count as usize], n);
     }
 
     /// A counter, for its one writer.
     pub fn counter(&self, count: Count) -> &Counter {
-        &self.written.counts[count as usize]
+        &self.counts[count as usize]
     }
 
     /// Reads a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
         // ORDER: Relaxed - as in `add_alone`.
-        self.written.counts[count as usize].load(Ordering::Relaxed)
+        self.counts[count as usize].load(Ordering::Relaxed)
     }
 
     /// What the writer has counted and not published yet.
@@ -133,7 +137,7 @@ impl Counters {
         let begun = self.get(Count::Filed).wrapping_add(self.get(Count::Seated));
         let ended = [Count::Cancelled, Count::Fired, Count::Returned].map(|count| self.get(count));
         let living = ended.into_iter().fold(begun, u64::wrapping_sub);
-        let told = &self.written.told;
+        let told = &self.told;
         Changes {
             // ORDER: Relaxed - as in `add_alone`.
             living: living.wrapping_sub(told.living.load(Ordering::Relaxed)),
@@ -149,8 +153,8 @@ impl Counters {
                 add_alone(told, n);
             }
         };
-        take(&self.written.told.living, untold.living);
-        take(&self.written.told.buried, untold.buried);
+        take(&self.told.living, untold.living);
+        take(&self.told.buried, untold.buried);
         untold
     }
 

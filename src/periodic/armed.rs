@@ -47,6 +47,8 @@ pub(super) trait Body: Sized + Send + 'static {
 pub(super) enum Next {
     /// A time on the engine's clock; `u64::MAX` is never.
     At(u64),
+    /// A time, too. The timer that has come does not count as fired: no closure was called.
+    Later(u64),
     /// An answer, brought by a holder of a reference that `fire` passed on.
     Answer,
     /// Nothing: it is over.
@@ -135,18 +137,18 @@ impl<B: Body> Armed<B> {
         };
         let kept = UnsafeCell::new(Kept { handle: None, body: Some(body) });
         let armed = Arc::new(Armed { shared, core, kept });
-        let Released::Finish { how, .. } = armed.wait_until(at_ns) else { return Ok(armed) };
+        let Released::Finish { how, .. } = armed.wait_until(at_ns, false) else { return Ok(armed) };
         let reason = if how == End::Full { StartReason::Full } else { StartReason::Stopped };
         Err(Refused::new(reason, armed.take().1.expect("nobody else has seen it")))
     }
 
     /// Called by the holder: schedules the timer and releases the hold. If the engine refuses the
-    /// timer, the thing is over.
+    /// timer, the thing is over. `is_again`: the timer before has fired, and no closure was called.
     ///
     /// A timer that fires before the release is armed once more, for a time that has already
     /// passed. It is not run here, because this may be a thread of the user that only called
     /// `start`.
-    fn wait_until(self: &Arc<Self>, at_ns: u64) -> Released<End> {
+    fn wait_until(self: &Arc<Self>, at_ns: u64, mut is_again: bool) -> Released<End> {
         loop {
             // ORDER: Relaxed - for observation only; the holder is ordered by the word.
             self.core.due_ns.store(at_ns, Ordering::Relaxed);
@@ -160,8 +162,11 @@ impl<B: Body> Armed<B> {
                     return self.core.word.conclude(end);
                 }
             }
+            if is_again {
+                self.core.engine.count_rearmed();
+            }
             match self.core.word.release() {
-                Released::Again => {}
+                Released::Again => is_again = true,
                 released => return released,
             }
         }
@@ -174,8 +179,10 @@ impl<B: Body> Armed<B> {
         let mut panics = Panics::none();
         loop {
             let released = match self.with_body(|body| body.fire(self, &mut panics)) {
-                Next::At(at_ns) if self.core.word.end().is_none() => self.wait_until(at_ns),
-                Next::At(_) | Next::Answer => self.core.word.release(),
+                next @ (Next::At(at_ns) | Next::Later(at_ns)) if self.core.word.end().is_none() => {
+                    self.wait_until(at_ns, matches!(next, Next::Later(_)))
+                }
+                Next::At(_) | Next::Later(_) | Next::Answer => self.core.word.release(),
                 Next::End(end) => self.core.word.conclude(end),
             };
             match released {

@@ -2,8 +2,9 @@
 //!
 //! A beat touches no timer: it writes its time with one CAS. The timer fires when the timeout after
 //! some earlier beat has passed, finds the later beats, and is armed again for the end of the
-//! timeout after the last of them. So it fires at most once per timeout, however many beats there
-//! were, and on the exact tick when there was none.
+//! timeout after the last of them. So it comes at most once per timeout, however many beats there
+//! were, and on the exact tick when there was none. Such a look counts neither as scheduled nor as
+//! fired (`Count::Rearmed`).
 //!
 //! *Invariant*: the CAS that ends the beats (`protocol/pulse.rs`) decides what users are told; the
 //! word of the thing (`protocol/hold.rs`) decides which thread has the closure.
@@ -27,7 +28,8 @@ use super::{End, StartError, StartReason};
 /// timeout, a closure is called, once.
 ///
 /// A heartbeat may be shared, and any number of threads may beat. Dropping it stops it. It does not
-/// keep its engine alive.
+/// keep its engine alive. In the engine's [`Stats`](crate::Stats) it is one timer, which fires when
+/// the closure is called.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -239,7 +241,7 @@ impl<F: FnOnce() + Send + 'static> Body for HeartbeatBody<F> {
     fn fire(&mut self, armed: &Arc<Armed<Self>>, panics: &mut Panics) -> Next {
         let Beats { pulse, timeout_ns } = &armed.shared;
         match pulse.expire(armed.core.clock.now_ns(), *timeout_ns) {
-            Verdict::Until(next_ns) => Next::At(next_ns),
+            Verdict::Until(next_ns) => Next::Later(next_ns),
             Verdict::Silent => {
                 if let Some(on_silence) = self.on_silence.take() {
                     panics.run(on_silence);

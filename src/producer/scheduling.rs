@@ -158,6 +158,12 @@ impl<T> Producer<T> {
         self.cache.counters.add(Count::Reset, 1);
     }
 
+    /// Counts a timer that has fired and was scheduled again, without a task of the user: it counts
+    /// neither as scheduled nor as fired.
+    pub fn count_rearmed(&mut self) {
+        self.cache.counters.add(Count::Rearmed, 1);
+    }
+
     /// Adds an entry's memory to the free list.
     ///
     /// # Safety

@@ -13,7 +13,24 @@ use crate::reaper::{Lateness, Observer};
 /// What an engine has counted since it was built.
 ///
 /// Each number is a sum over threads, which go on counting while it is read. So the numbers of one
-/// reading need not add up to the last timer, unless the engine is at rest.
+/// reading need not add up to the last timer, unless the engine is at rest. Then
+/// `scheduled = cancelled + fired + returned + pending`.
+///
+/// What counts as one timer, of those that the engine's own modules arm:
+///
+/// - Each run of a [`Periodic`] and each attempt of a [`Retry`] is a timer that was scheduled and
+///   has fired.
+/// - A [`Heartbeat`] is one timer. That it looks for beats now and then, and is armed again, counts
+///   neither as scheduled nor as fired. (From the time at which it is handed over to look until it
+///   is armed again it counts as fired. [`Turn::fired`](crate::Turn::fired) counts each hand-over.)
+/// - A timer that was due before its caller had finished to arm it, and was armed again therefore,
+///   counts once.
+/// - A keyed timer that is moved to an earlier time is scheduled anew, and the old one is
+///   cancelled.
+///
+/// [`Heartbeat`]: crate::periodic::Heartbeat
+/// [`Periodic`]: crate::periodic::Periodic
+/// [`Retry`]: crate::periodic::Retry
 ///
 /// `Display` prints a table.
 ///
@@ -37,13 +54,14 @@ use crate::reaper::{Lateness, Observer};
 pub struct Stats {
     /// Timers scheduled.
     pub scheduled: u64,
-    /// How many of these took the seat of a cancelled timer.
+    /// How often a timer took the seat of a cancelled one: of those that were scheduled, and of
+    /// heartbeats that were armed again.
     pub seated: u64,
     /// Timers cancelled before they fired.
     pub cancelled: u64,
     /// Resets that moved a timer.
     pub reset: u64,
-    /// Timers handed over.
+    /// Timers handed over, but not those of heartbeats that were armed again.
     pub fired: u64,
     /// Payloads returned because the engine stopped.
     pub returned: u64,
@@ -74,7 +92,7 @@ pub struct Stats {
     pub saturated: usize,
     /// Times that a reaper's thread woke up.
     pub wake_ups: u64,
-    /// How late timers were handed over.
+    /// How late timers were handed over, whether they count as fired or only looked.
     pub lateness: Lateness,
 }
 
@@ -92,7 +110,7 @@ impl Stats {
             seated: sums.get(Count::Seated),
             cancelled: sums.get(Count::Cancelled),
             reset: sums.get(Count::Reset),
-            fired: sums.get(Count::Fired),
+            fired: sums.fired(),
             returned: sums.get(Count::Returned),
             pending: sums.pending(),
             cascaded: sums.get(Count::Cascaded),

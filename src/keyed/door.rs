@@ -1,0 +1,259 @@
+//! The door to a table of keyed timers: what `KeyedTimers` and `TtlMap` have in common.
+//!
+//! *Owner*: the clones of the timers or of the map, by reference count.
+//!
+//! *Invariants*
+//! - A timer is scheduled first and then entered (see `protocol/gate.rs`). It is taken out of the
+//!   table first and then cancelled on the engine. So no timer is scheduled or cancelled on the
+//!   engine under a lock.
+//! - A door owns the table, the table owns nodes, and nodes own the table (not the door). So a
+//!   waiting timer keeps no engine alive, and the door's drop calls off the timers that wait.
+//! - What callers pass to look at a timer under its lock (`look`, `may`) is code of this module. It
+//!   calls nothing of the user.
+//!
+//! *Tested by*: `tests/keyed.rs`, `tests/keyed_ends.rs`, `tests/keyed_races.rs`, `tests/ttl.rs`.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::dispatch::Panics;
+use crate::engine::{Cancel, Engine, When};
+use crate::error::Refused;
+use crate::protocol::generations::Armed;
+use crate::protocol::twin::Twin;
+use crate::sync::{Arc, CountShard, ShardedCount, spread};
+
+use super::node::{KeyHash, MainNode, Node, Ticket, Waits};
+use super::table::{Entered, Rule, Table};
+use super::waiting::{Waiting, after};
+use super::{IfAbsentReason, ResetError};
+
+/// The state that clones share.
+pub(super) struct Door<K, T: Waits<K>, S> {
+    pub(super) table: Arc<Table<K, T>>,
+    /// Each ticket owns the table through one of these counts.
+    counts: ShardedCount<Arc<Table<K, T>>>,
+    pub(super) engine: Engine,
+    hasher: S,
+}
+
+// === impl Door ===
+
+impl<K, T: Waits<K>, S> Door<K, T, S> {
+    pub(super) fn new(engine: &Engine, hasher: S, shared: T::Shared) -> Door<K, T, S> {
+        let table = Arc::new(Table::new(shared));
+        let counts = ShardedCount::new(|| table.clone());
+        Door { table, counts, engine: engine.clone(), hasher }
+    }
+
+    /// A reference to the table, for a ticket.
+    fn count(&self, hash: KeyHash) -> CountShard<Arc<Table<K, T>>> {
+        self.counts.of(hash.number()).clone()
+    }
+
+    /// Takes out each waiting timer for which `is_meant` is true, and ends it by `end`, outside all
+    /// locks; `is_meant` is also passed what `look` returned of the timer. Returns how many there
+    /// were. A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
+    pub(super) fn take_where<R>(
+        &self,
+        look: impl Fn(&mut Waiting<K, T>) -> R,
+        mut is_meant: impl FnMut(&K, &R) -> bool,
+        mut end: impl FnMut(Waiting<K, T>, &mut Panics),
+    ) -> (usize, Panics) {
+        let (mut taken_out, mut panics) = (0, Panics::none());
+        for (node, seen) in self.table.nodes(look) {
+            if is_meant(&node.key, &seen) {
+                panics.drop(seen);
+                let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), &node);
+                if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
+                    taken_out += 1;
+                    end(waiting, &mut panics);
+                }
+            } else {
+                panics.drop(seen);
+            }
+            panics.drop(node);
+        }
+        (taken_out, panics)
+    }
+
+    /// The same for all for whose keys `is_meant` is true, which are dropped.
+    pub(super) fn call_off_where(&self, mut is_meant: impl FnMut(&K) -> bool) -> (usize, Panics) {
+        self.take_where(|_| (), |key, ()| is_meant(key), Waiting::discard)
+    }
+}
+
+impl<K, T: Waits<K>, S: BuildHasher> Door<K, T, S> {
+    /// Returns the hash of a key, as the table uses it.
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> KeyHash {
+        KeyHash::new(spread(self.hasher.hash_one(key)))
+    }
+
+    /// Calls `look` with the timer that waits under `key`, under its lock.
+    pub(super) fn find<Q, R>(
+        &self,
+        key: &Q,
+        look: impl FnOnce(&mut Waiting<K, T>) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find_by(self.hash(key), key, look)
+    }
+
+    /// As `find`, for a key whose hash is known.
+    pub(super) fn find_by<Q, R>(
+        &self,
+        hash: KeyHash,
+        key: &Q,
+        look: impl FnOnce(&mut Waiting<K, T>) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.table.find(hash, |node| *node.key.borrow() == *key, look)
+    }
+
+    /// Cancels the timer that waits under `key`, if `may` allows it, and returns its task.
+    ///
+    /// # Panics
+    /// Propagates a panic of `Hash` or `Eq` of a key, or of the drop of the key.
+    pub(super) fn take_by<Q, C>(
+        &self,
+        key: &Q,
+        ready: impl FnOnce() -> C,
+        may: impl FnOnce(&mut Waiting<K, T>, C) -> bool,
+    ) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let is_it = |node: &MainNode<K, T>| *node.key.borrow() == *key;
+        let hash = self.hash(key);
+        self.table.prefetch(hash);
+        // What `ready` does takes the time in which the table is fetched.
+        let context = ready();
+        let taken = self.table.take(hash, is_it, |waiting| may(waiting, context))?;
+        Some(taken.into_task())
+    }
+}
+
+impl<K, T, S> Door<K, T, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    T: Waits<K, Shared: Send + Sync> + Send + 'static,
+    S: BuildHasher,
+{
+    /// Schedules a timer and enters it under a key. Returns the timer that it has replaced.
+    pub(super) fn put(
+        &self,
+        key: K,
+        mut when: When,
+        task: T,
+        rule: Rule,
+    ) -> Result<Option<Waiting<K, T>>, Refused<IfAbsentReason, T>> {
+        let Door { table, engine, .. } = self;
+        let hash = self.hash(&key);
+        // Without this check, a refusal would cost scheduling and cancelling a timer.
+        let is_it = |node: &MainNode<K, T>| node.key == key;
+        if rule == Rule::IfAbsent && table.find(hash, is_it, |_| ()).is_some() {
+            return Err(Refused::new(IfAbsentReason::Occupied, task));
+        }
+        table.prefetch(hash);
+        let (mut node, mut other) = Node::pair(key, hash, task);
+        let (reason, node) = loop {
+            let ticket = Ticket::new(other, 0, self.count(hash));
+            let timer = match ticket.schedule(engine, when) {
+                Ok(timer) => timer,
+                Err(error) if error.is_full() => break (IfAbsentReason::Full, node),
+                Err(_) => break (IfAbsentReason::Stopped, node),
+            };
+            node = match table.enter(node, timer, rule) {
+                Entered::Waits(replaced) => return Ok(replaced),
+                Entered::Occupied(node) => break (IfAbsentReason::Occupied, node),
+                Entered::Early(node) => node,
+            };
+            // It was due before it was entered.
+            engine.count_rearmed();
+            node.gate.shut();
+            other = node.twin().clone();
+            when = When::NOW;
+        };
+        let (kept, node) = node.split();
+        Err(Refused::new(reason, after(|| drop(node), kept.task)))
+    }
+
+    /// Moves the timer that waits under `key`, if `look` returns `Some` of it, and returns that.
+    /// `look` is also passed the time by the thread's clock, and runs under the lock.
+    ///
+    /// # Errors
+    /// No timer waits under the key, or `look` returned `None` of it; or the engine has refused a
+    /// new timer, and the old one waits as before.
+    ///
+    /// # Panics
+    /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then.
+    pub(super) fn reset<Q, R>(
+        &self,
+        key: &Q,
+        when: When,
+        look: impl Fn(&mut Waiting<K, T>, u64) -> Option<R>,
+    ) -> Result<R, ResetError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let Door { table, engine, .. } = self;
+        let hash = self.hash(key);
+        // Fetched while the clock is read.
+        table.prefetch(hash);
+        // Not under the lock: this may create the thread's cache of the engine.
+        let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
+        loop {
+            let postpone = |waiting: &mut Waiting<K, T>| {
+                let seen = look(waiting, now_ns)?;
+                if waiting.timer.postpone_to(due) {
+                    return Some((seen, None));
+                }
+                let is_precise = waiting.timer.is_precise(engine);
+                let generation = waiting.node.own().generations.issue();
+                Some((seen, Some((waiting.node.twin().clone(), generation, is_precise))))
+            };
+            let found = self.find_by(hash, key, postpone).flatten();
+            let (seen, anew) = found.ok_or(ResetError::Absent)?;
+            let Some((node, generation, is_precise)) = anew else {
+                engine.count_reset();
+                return Ok(seen);
+            };
+            // The new time is earlier, or the engine has taken the timer out and its task has not
+            // started, or it is precise. Schedule another timer, whose ticket then counts instead.
+            let ticket = Ticket::new(node.clone(), generation, self.count(node.hash));
+            let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
+                Ok(timer) => timer.into_handle(),
+                Err(error) if error.is_full() => return Err(ResetError::Full),
+                Err(_) => return Err(ResetError::Stopped),
+            };
+            let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), &node);
+            let rearm = |waiting: &mut Waiting<K, T>| waiting.rearm(generation, &mut timer);
+            let armed = table.find(node.hash, is_it, rearm);
+            // The timer that is not needed: the old one, or the new one.
+            timer.cancel();
+            if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
+                return Ok(seen);
+            }
+            // It is due again already, or the timer was taken out: try again with the timer that
+            // waits under the key now, if any.
+            if armed == Some(Armed::Early) {
+                engine.count_rearmed();
+            }
+        }
+    }
+}
+
+impl<K, T: Waits<K>, S> Drop for Door<K, T, S> {
+    fn drop(&mut self) {
+        // A panic from dropping a waiting timer ends here.
+        drop(self.call_off_where(|_| true));
+    }
+}
