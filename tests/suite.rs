@@ -44,7 +44,7 @@ mod random;
 mod replay;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "rayon", feature = "tokio"))]
 #[path = "common/slow.rs"]
 mod slow;
 #[path = "common/threads.rs"]
@@ -69,6 +69,7 @@ mod future_ends;
 mod future_hyper;
 mod future_interval;
 mod future_panics;
+mod future_refused;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;

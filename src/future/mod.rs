@@ -46,7 +46,8 @@
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
 //!   an error instead;
-//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full.
+//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
+//! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
 //!
 //! None of them keeps its engine alive.
 //!
@@ -59,6 +60,7 @@
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
+mod refusal;
 mod ringer;
 mod sleep;
 mod timeout;
@@ -67,5 +69,6 @@ mod timeout;
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};
