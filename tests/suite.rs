@@ -69,6 +69,7 @@ mod future_ends;
 mod future_hyper;
 mod future_interval;
 mod future_panics;
+mod future_quinn;
 mod future_refused;
 mod future_tasks;
 mod future_tokio;

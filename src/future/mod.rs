@@ -60,6 +60,9 @@
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
+#[cfg(feature = "quinn")]
+#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
+mod quinn;
 mod refusal;
 mod ringer;
 mod sleep;
@@ -69,6 +72,9 @@ mod timeout;
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+#[cfg(feature = "quinn")]
+#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
+pub use quinn::QuinnRuntime;
 pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};
