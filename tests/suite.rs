@@ -74,6 +74,7 @@ mod future_refused;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
+mod future_tower;
 mod future_wakers;
 mod golden_trace;
 #[cfg(feature = "keyed")]
