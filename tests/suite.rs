@@ -110,6 +110,7 @@ mod purgatory_oracle;
 mod purgatory_panics;
 mod purgatory_reentry;
 mod retry;
+mod retry_async;
 mod rounds;
 mod saturation;
 mod scope;

@@ -35,10 +35,10 @@ use super::{Attempt, Backoff, End, StartError};
 #[derive(Clone, Debug)]
 #[must_use = "a retry does nothing until it is started"]
 pub struct Retry<P = Backoff> {
-    pauses: P,
-    most: u32,
-    within: Duration,
-    timeout: Option<Duration>,
+    pub(super) pauses: P,
+    pub(super) most: u32,
+    pub(super) within: Duration,
+    pub(super) timeout: Option<Duration>,
 }
 
 /// The caller's handle of a retry that is under way: cancel or inspect it.
@@ -62,7 +62,7 @@ pub struct Retry<P = Backoff> {
 /// ```
 #[derive(Clone)]
 pub struct Retrying {
-    armed: Arc<dyn Repeating>,
+    pub(super) armed: Arc<dyn Repeating>,
 }
 
 /// The outcome of a retry, passed to its last closure (`done`).
