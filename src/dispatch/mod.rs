@@ -35,6 +35,8 @@ mod process;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
+#[cfg(not(any(loom, shuttle)))]
+mod senders;
 mod slow;
 mod task;
 #[cfg(not(any(loom, shuttle)))]
@@ -65,6 +67,8 @@ pub(crate) use process::{Process, Told};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
+#[cfg(not(any(loom, shuttle)))]
+pub use senders::ChannelSender;
 pub use slow::SlowTask;
 #[doc(hidden)]
 pub use slow::{OnSlowTask, SlowRule};
