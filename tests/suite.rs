@@ -61,6 +61,7 @@ mod backoff;
 mod citizens;
 mod corpus;
 mod crowds;
+mod dispatch_rayon;
 mod dispatch_senders;
 mod dispatch_tokio;
 mod engine_oracle;
