@@ -21,17 +21,13 @@ fn full() -> (Engine, Handle) {
     (engine, takes_the_room)
 }
 
-/// A sleep of an hour, on an engine that has stopped, or is gone since.
-fn late(policy: OnRefusal) -> [PolicySleep; 2] {
+/// Sleeps of an hour, on an engine that has stopped, and on one that is gone since.
+fn late(policy: OnRefusal) -> [(PolicySleep, Option<Engine>); 2] {
     [true, false].map(|is_kept| {
         let engine = engine_by_hand();
         let sleep = engine.sleep(HOUR).on_refusal(policy);
         engine.stop().unwrap();
-        if is_kept {
-            // As long as the process.
-            std::mem::forget(engine);
-        }
-        sleep
+        (sleep, Some(engine).filter(|_| is_kept))
     })
 }
 
@@ -56,8 +52,8 @@ fn a_sleep_that_is_not_refused_is_a_sleep() {
 #[test]
 fn one_that_elapses_lets_others_run_first_and_stays_ready_until_it_is_reset() {
     let (engine, room) = full();
-    let full = engine.sleep(HOUR).on_refusal(OnRefusal::default());
-    for mut sleep in late(OnRefusal::Elapse).into_iter().chain([full]) {
+    let full = (engine.sleep(HOUR).on_refusal(OnRefusal::default()), None);
+    for (mut sleep, _engine) in late(OnRefusal::Elapse).into_iter().chain([full]) {
         let (bell, waker) = bell();
         for resets in 1..4 {
             assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, resets));
@@ -79,7 +75,7 @@ fn one_that_elapses_lets_others_run_first_and_stays_ready_until_it_is_reset() {
 
 #[test]
 fn one_that_never_elapses_wakes_nobody_and_takes_what_room_there_is() {
-    for mut sleep in late(OnRefusal::Never) {
+    for (mut sleep, _engine) in late(OnRefusal::Never) {
         let (bell, waker) = bell();
         for _ in 0..3 {
             assert_eq!((poll(&mut sleep, &waker), bell.woken()), (Poll::Pending, 0));
@@ -112,7 +108,7 @@ fn a_sleep_whose_engine_stops_meanwhile_keeps_to_its_policy() {
 #[test]
 fn one_that_panics_does_so_and_says_why() {
     let (_, waker) = bell();
-    for mut sleep in late(OnRefusal::Panic) {
+    for (mut sleep, _engine) in late(OnRefusal::Panic) {
         let polled = catch_unwind(AssertUnwindSafe(|| poll(&mut sleep, &waker)));
         let panic = *polled.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(panic, "a sleep cannot wait: the engine has stopped");

@@ -4,7 +4,7 @@
 use std::future::{pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -120,14 +120,15 @@ fn it_does_what_a_retry_on_the_engine_does() {
 
         let bench = Bench::new();
         let (begins, script, told) = (bench.begins(), answers.clone(), Arc::new(OnceLock::new()));
-        let (done, mut hanging) = (told.clone(), Vec::new());
+        // (Not the retry's own, since they keep it.)
+        let (done, (hangs, _hanging)) = (told.clone(), mpsc::channel());
         let attempt = move |attempt: Attempt<u32, String>| {
             begins();
             let number = attempt.number();
             match script[number as usize - 1] {
                 Answer::Succeeds => attempt.succeed(number),
                 Answer::Fails => attempt.fail(format!("failure {number}")),
-                Answer::Hangs => hanging.push(attempt),
+                Answer::Hangs => hangs.send(attempt).unwrap(),
             }
         };
         let _retrying =

@@ -151,12 +151,12 @@ where
         self
     }
 
-    /// The time that an attempt of [`start`](Retry::start) may take. After that it has failed,
-    /// without an error, and a later answer is ignored. Default: no limit, so an attempt that is
-    /// neither answered nor dropped is awaited for as long as the retry lasts. Attempts of
-    /// [`run`](Retry::run) are over when they return, and are not limited.
+    /// The time that an attempt of [`start`](Retry::start) or of [`run_async`](Retry::run_async)
+    /// may take. After that it has failed, without an error, and a later answer is ignored.
+    /// Default: no limit, so an attempt that is neither answered nor dropped is awaited for as long
+    /// as the retry lasts. Those of [`run`](Retry::run) are over when they return, and not limited.
     ///
-    /// Costs an allocation and a timer per attempt.
+    /// Costs a timer per attempt, and an allocation except in [`run_async`](Retry::run_async).
     ///
     /// ```
     /// # use std::sync::mpsc;
