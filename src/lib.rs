@@ -6,6 +6,9 @@
 #[macro_use]
 mod macros;
 
+#[cfg(not(any(loom, shuttle)))]
+#[doc = include_str!("../docs/adapters.md")]
+pub mod adapters {}
 pub mod dispatch;
 #[cfg(not(any(loom, shuttle)))]
 mod engine;

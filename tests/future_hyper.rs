@@ -13,8 +13,8 @@ use hyper::rt::{Sleep as HyperSleep, Timer};
 use hyper::service::service_fn;
 use hyper::{Request, Response, client, server};
 use hyper_util::rt::TokioIo;
-use tickless::future::{HyperTimer, Sleep};
-use tickless::{Engine, ManualClock};
+use tickless::future::{HyperTimer, OnRefusal};
+use tickless::{Engine, Handle, ManualClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -46,23 +46,35 @@ fn on_tokio(body: impl Future<Output = ()>) {
     runtime.block_on(body);
 }
 
+/// Asks three times.
+async fn ask(address: SocketAddr) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    for _ in 0..3 {
+        let request = Request::builder().uri("/").body(Empty::<Bytes>::new()).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
+    }
+    drop(sender);
+    connection.await.unwrap().unwrap();
+}
+
+/// Begins to ask.
+async fn begin_to_ask(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: loca").await.unwrap();
+    stream
+}
+
 #[test]
 fn a_client_that_asks_in_time_is_answered() {
     on_tokio(async {
         let engine = Engine::new().unwrap();
         let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
-        let stream = TcpStream::connect(address).await.unwrap();
-        let (mut sender, connection) =
-            client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        let connection = tokio::spawn(connection);
-        for _ in 0..3 {
-            let request = Request::builder().uri("/").body(Empty::<Bytes>::new()).unwrap();
-            let response = sender.send_request(request).await.unwrap();
-            assert_eq!(response.status(), 200);
-            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
-        }
-        drop(sender);
-        connection.await.unwrap().unwrap();
+        ask(address).await;
         serving.await.unwrap().unwrap();
         assert!(engine.stats().scheduled > 0, "the server asked this timer");
         assert!(engine.is_empty(), "no timer outlives its connection");
@@ -75,8 +87,7 @@ fn a_client_that_does_not_finish_its_headers_is_shut_out() {
         let engine = Engine::new().unwrap();
         let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
         let begin = Instant::now();
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: loca").await.unwrap();
+        let mut stream = begin_to_ask(address).await;
         let error = serving.await.unwrap().unwrap_err();
         assert!(error.is_timeout(), "{error}");
         assert!(begin.elapsed() >= HEADERS_WITHIN);
@@ -87,9 +98,54 @@ fn a_client_that_does_not_finish_its_headers_is_shut_out() {
     });
 }
 
-/// The sleep inside what hyper holds.
-fn inner(sleep: &mut Pin<Box<dyn HyperSleep>>) -> Pin<&mut Sleep> {
-    sleep.as_mut().downcast_mut_pin().expect("it is a sleep of the engine's")
+/// Two engines that take no timer: one that has stopped, and one that is full.
+fn refusing() -> [(Engine, Option<Handle>); 2] {
+    let stopped = Engine::new().unwrap();
+    stopped.stop().unwrap();
+    let full = Engine::builder().max_pending(1).count_sleeps(true).build().unwrap();
+    let takes_the_room = full.schedule(Duration::from_secs(3600), || ()).unwrap();
+    [(stopped, None), (full, Some(takes_the_room))]
+}
+
+#[test]
+fn without_an_engine_a_connection_ends_at_its_first_limit() {
+    on_tokio(async {
+        for (engine, _room) in refusing() {
+            let (address, serving) = serve_one(HyperTimer::new(&engine)).await;
+            let _stream = begin_to_ask(address).await;
+            let error = serving.await.expect("no panic").unwrap_err();
+            assert!(error.is_timeout(), "{error}");
+        }
+    });
+}
+
+#[test]
+fn or_it_has_no_limits_and_serves() {
+    on_tokio(async {
+        for (engine, _room) in refusing() {
+            let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
+            let (address, serving) = serve_one(timer).await;
+            ask(address).await;
+            serving.await.expect("no panic").unwrap();
+        }
+    });
+}
+
+#[test]
+fn or_its_task_panics() {
+    on_tokio(async {
+        for (engine, _room) in refusing() {
+            let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Panic);
+            let (address, serving) = serve_one(timer).await;
+            let _stream = begin_to_ask(address).await;
+            assert!(serving.await.unwrap_err().is_panic());
+        }
+    });
+}
+
+/// Where the sleep is that hyper holds.
+fn address(sleep: &Pin<Box<dyn HyperSleep>>) -> *const () {
+    (&raw const **sleep).cast()
 }
 
 #[test]
@@ -99,7 +155,7 @@ fn a_deadline_that_hyper_moves_is_the_same_timer_moved() {
     let timer = HyperTimer::new(&engine);
     assert_eq!(timer.now(), engine.now());
     let mut sleep = timer.sleep(MS * 10);
-    let address = &raw const *inner(&mut sleep);
+    let before = address(&sleep);
     let is_ready = |sleep: &mut Pin<Box<dyn HyperSleep>>| {
         futures_util::FutureExt::now_or_never(sleep).is_some()
     };
@@ -109,7 +165,7 @@ fn a_deadline_that_hyper_moves_is_the_same_timer_moved() {
         timer.reset(&mut sleep, engine.now() + MS * 10);
         assert!(!is_ready(&mut sleep));
     }
-    assert_eq!((&raw const *inner(&mut sleep), engine.stats().scheduled), (address, 1));
+    assert_eq!((address(&sleep), engine.stats().scheduled), (before, 1));
     engine.advance(MS * 10).unwrap();
     assert!(is_ready(&mut sleep));
     let mut until = timer.sleep_until(engine.now() + MS);

@@ -44,7 +44,7 @@ mod random;
 mod replay;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "rayon", feature = "tokio"))]
 #[path = "common/slow.rs"]
 mod slow;
 #[path = "common/threads.rs"]
@@ -64,6 +64,8 @@ mod backoff;
 mod citizens;
 mod corpus;
 mod crowds;
+mod dispatch_rayon;
+mod dispatch_senders;
 mod dispatch_tokio;
 mod engine_oracle;
 mod errors;
@@ -72,9 +74,12 @@ mod future_ends;
 mod future_hyper;
 mod future_interval;
 mod future_panics;
+mod future_quinn;
+mod future_refused;
 mod future_tasks;
 mod future_tokio;
 mod future_tokio_ticks;
+mod future_tower;
 mod future_wakers;
 mod golden_trace;
 #[cfg(feature = "keyed")]
@@ -113,6 +118,7 @@ mod purgatory_oracle;
 mod purgatory_panics;
 mod purgatory_reentry;
 mod retry;
+mod retry_async;
 mod rounds;
 mod saturation;
 mod scope;

@@ -2,17 +2,22 @@
 //!
 //! *Owner*: the engine. Monitors share the counters.
 
-use std::iter;
+use std::{iter, mem};
 
-use crossbeam_channel::{Sender, TrySendError};
+use crossbeam_channel::TrySendError;
 
 use crate::sync::{Arc, Counter, Ordering};
 
-use super::{Batch, Due, Handler, Monitor};
+use super::senders::AnySender;
+use super::{Batch, ChannelSender, Due, Handler, Monitor};
 
 /// A handler that sends due payloads into a channel, in order, for
 /// [`Engine::with_handler`](crate::Engine::with_handler) and
 /// [`Builder::build_with_handler`](crate::Builder::build_with_handler).
+///
+/// The channel is one of crossbeam's, one of the standard library's `mpsc`, or (feature `tokio`)
+/// one of tokio's `mpsc`: see [`ChannelSender`]. Channels of other crates need one line of code:
+/// see [`Handler`] for an example.
 ///
 /// It sends payloads; with [`with_deadlines`](Channel::with_deadlines) it sends [`Due`]s.
 ///
@@ -32,11 +37,8 @@ use super::{Batch, Due, Handler, Monitor};
 /// assert!(receiver.recv().is_err(), "nothing comes any more");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// Channels of other crates need one line of code: see [`Handler`] for an example with the
-/// standard library's.
 pub struct Channel<T> {
-    sender: Sender<T>,
+    sender: AnySender<T>,
     waits: bool,
     counts: Arc<Counts>,
 }
@@ -58,6 +60,9 @@ pub struct Channel<T> {
 /// ```
 #[derive(Debug)]
 pub struct DueChannel<T>(Channel<Due<T>>);
+
+/// Counts a payload as dropped, if the wait for room panics.
+struct Waiting<'a>(&'a Counts);
 
 #[derive(Default)]
 struct Counts {
@@ -92,7 +97,7 @@ struct Counts {
 pub struct ChannelStats {
     /// Payloads sent.
     pub sent: u64,
-    /// Payloads dropped because the channel was full.
+    /// Payloads dropped because the channel was full, and could not or was not to be waited for.
     pub dropped: u64,
     /// Payloads dropped because all receivers were gone.
     pub disconnected: u64,
@@ -108,30 +113,38 @@ impl<T> Channel<T> {
     /// A thread that receives must therefore not stop the engine, or run its turns, if no other
     /// thread makes room. It drops the receivers first: payloads that are due from then on are
     /// dropped and counted.
-    pub fn blocking(sender: Sender<T>) -> Channel<T> {
-        Channel { sender, waits: true, counts: Arc::default() }
+    ///
+    /// A thread that runs asynchronous code of tokio must not wait for room in a channel of
+    /// tokio's: if it runs the engine's turns ([`Engine::advance`](crate::Engine::advance) in a
+    /// test, for example) and the channel is full, tokio panics. The payload is dropped and counted
+    /// ([`ChannelStats::dropped`]), the panic is counted by the engine
+    /// ([`Stats::panicked`](crate::Stats::panicked)), and the next payload follows. The engine's
+    /// own threads may wait.
+    pub fn blocking(sender: impl ChannelSender<Payload = T>) -> Channel<T> {
+        Channel { sender: sender.into_any(), waits: true, counts: Arc::default() }
     }
 
     /// Creates a handler that drops due payloads when the channel is full, on the reaper, and
     /// counts them ([`ChannelStats::dropped`]). No reaper ever waits.
-    pub fn dropping(sender: Sender<T>) -> Channel<T> {
-        Channel { sender, waits: false, counts: Arc::default() }
+    pub fn dropping(sender: impl ChannelSender<Payload = T>) -> Channel<T> {
+        Channel { sender: sender.into_any(), waits: false, counts: Arc::default() }
     }
 
     /// Sends the payloads. One that is not sent is counted before it is dropped: a drop may panic.
     fn send_all(&self, payloads: impl Iterator<Item = T>) {
         for payload in payloads {
+            let waiting = Waiting(&self.counts);
             let sent = match self.waits {
-                true => self.sender.send(payload).map_err(TrySendError::from),
+                true => self.sender.send(payload),
                 false => self.sender.try_send(payload),
             };
+            mem::forget(waiting);
             let count = match &sent {
                 Ok(()) => &self.counts.sent,
                 Err(TrySendError::Full(_)) => &self.counts.dropped,
                 Err(TrySendError::Disconnected(_)) => &self.counts.disconnected,
             };
-            // ORDER: Relaxed - a statistic, which orders nothing.
-            count.fetch_add(1, Ordering::Relaxed);
+            add(count);
         }
     }
 }
@@ -170,11 +183,17 @@ impl<T: Send> Handler<T> for DueChannel<T> {
 
 debug! { impl[T] Channel[T] { waits, stats = |this| this.counts.read() } }
 
-// === impl Counts ===
+// === impl Waiting, Counts ===
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        add(&self.0.dropped);
+    }
+}
 
 impl Counts {
     fn read(&self) -> ChannelStats {
-        // ORDER: Relaxed - as in `send`.
+        // ORDER: Relaxed - as in `add`.
         let read = |count: &Counter| count.load(Ordering::Relaxed);
         ChannelStats {
             sent: read(&self.sent),
@@ -182,4 +201,9 @@ impl Counts {
             disconnected: read(&self.disconnected),
         }
     }
+}
+
+fn add(count: &Counter) {
+    // ORDER: Relaxed - a statistic, which orders nothing.
+    count.fetch_add(1, Ordering::Relaxed);
 }

@@ -11,6 +11,7 @@
 //! | [`Pool`] | on a bounded pool of threads | no timer; if the queue is full: see [`Full`] |
 //! | [`Channel`] | wherever the receivers are | no timer; if the channel is full: see [`Channel`] |
 #![cfg_attr(feature = "tokio", doc = "| [`OnTokio`] | on a tokio runtime | no timer |")]
+#![cfg_attr(feature = "rayon", doc = "| [`OnRayon`] | on a pool of rayon's | no timer |")]
 //! | any `Fn(Batch<T>)` | on the reaper, or where it sends them | as with [`Inline`] |
 //! | your own [`Handler`] | on the reaper, or where it sends them | as with [`Inline`] |
 //!
@@ -32,9 +33,14 @@ mod panics;
 pub mod pool;
 #[cfg(not(any(loom, shuttle)))]
 mod process;
+#[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
+mod rayon;
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 mod runtime;
+#[cfg(not(any(loom, shuttle)))]
+mod senders;
 mod slow;
 mod task;
 #[cfg(not(any(loom, shuttle)))]
@@ -62,9 +68,14 @@ pub use pool::{
 };
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use process::{Process, Told};
+#[cfg(all(feature = "rayon", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
+pub use rayon::{OnRayon, RayonStats};
 #[cfg(all(feature = "tokio", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use runtime::{OnTokio, RuntimeStats};
+#[cfg(not(any(loom, shuttle)))]
+pub use senders::ChannelSender;
 pub use slow::SlowTask;
 #[doc(hidden)]
 pub use slow::{OnSlowTask, SlowRule};

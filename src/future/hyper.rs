@@ -7,7 +7,7 @@ use hyper::rt::{Sleep as HyperSleep, Timer};
 
 use crate::engine::Engine;
 
-use super::Sleep;
+use super::{OnRefusal, PolicySleep, Sleep};
 
 /// An engine as the [timer](hyper::rt::Timer) of hyper's servers and clients, for header timeouts,
 /// keep-alives and their other time limits.
@@ -15,8 +15,9 @@ use super::Sleep;
 /// Clones are cheap and share the engine, which lives as long as one of them. When hyper moves a
 /// deadline, the engine moves the timer and allocates nothing.
 ///
-/// If the engine has stopped or is full, a connection's task panics when it waits for a deadline,
-/// as with a [`Sleep`]. So let the engine outlive the connections.
+/// If the engine has stopped or is full, hyper cannot be told. By default a deadline that it then
+/// waits for counts as passed, so the connection ends: see [`OnRefusal`], and
+/// [`on_refusal`](HyperTimer::on_refusal) for other ways. Let the engine outlive the connections.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,6 +30,7 @@ use super::Sleep;
 #[derive(Clone, Debug)]
 pub struct HyperTimer {
     engine: Engine,
+    policy: OnRefusal,
 }
 
 // === impl HyperTimer ===
@@ -55,17 +57,35 @@ impl HyperTimer {
     /// # Ok::<(), tickless::BuildError>(())
     /// ```
     pub fn new(engine: &Engine) -> HyperTimer {
-        HyperTimer { engine: engine.clone() }
+        HyperTimer { engine: engine.clone(), policy: OnRefusal::default() }
+    }
+
+    /// What hyper's sleeps do if the engine refuses them. Default: [`OnRefusal::Elapse`], so a
+    /// connection whose limits cannot be timed ends as if it had passed one. It applies to the
+    /// sleeps that are made from then on.
+    ///
+    /// ```
+    /// use tickless::Engine;
+    /// use tickless::future::{HyperTimer, OnRefusal};
+    ///
+    /// let engine = Engine::new()?;
+    /// // Rather serve without limits than not at all.
+    /// let timer = HyperTimer::new(&engine).on_refusal(OnRefusal::Never);
+    /// # Ok::<(), tickless::BuildError>(())
+    /// ```
+    pub fn on_refusal(mut self, policy: OnRefusal) -> HyperTimer {
+        self.policy = policy;
+        self
     }
 }
 
 impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn HyperSleep>> {
-        Box::pin(self.engine.sleep(duration))
+        Box::pin(self.engine.sleep(duration).on_refusal(self.policy))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn HyperSleep>> {
-        Box::pin(self.engine.sleep_until(deadline))
+        Box::pin(self.engine.sleep_until(deadline).on_refusal(self.policy))
     }
 
     fn now(&self) -> Instant {
@@ -73,11 +93,13 @@ impl Timer for HyperTimer {
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn HyperSleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+        match sleep.as_mut().downcast_mut_pin::<PolicySleep>() {
             Some(mut sleep) => sleep.reset(new_deadline),
             None => *sleep = self.sleep_until(new_deadline),
         }
     }
 }
+
+impl HyperSleep for PolicySleep {}
 
 impl HyperSleep for Sleep {}

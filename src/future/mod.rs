@@ -55,7 +55,8 @@
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
 //!   an error instead;
-//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full.
+//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
+//! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
 //!
 //! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so an
 //! engine is only full for them if [`count_sleeps`](crate::Builder::count_sleeps) says that they
@@ -71,14 +72,25 @@ mod entered;
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
 mod interval;
+#[cfg(feature = "quinn")]
+#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
+mod quinn;
+mod refusal;
 mod ringer;
 mod sleep;
 mod timeout;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
 
 pub use entered::Entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+#[cfg(feature = "quinn")]
+#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
+pub use quinn::QuinnRuntime;
+pub use refusal::{OnRefusal, PolicySleep};
 pub use sleep::{Sleep, SleepError, sleep, sleep_until};
 pub use timeout::{Elapsed, FutureExt, Timeout, timeout, timeout_at};

@@ -260,7 +260,7 @@ impl Sleep {
     }
 
     /// Cancels the timer, if there is one, without waking the task.
-    pub(super) fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         if let Some(ringer) = self.handle.take().and_then(Handle::take_from_sleep) {
             // SAFETY: it is the task of the sleep's timer.
             unsafe { hush(ringer) };

@@ -156,7 +156,7 @@ impl Engine {
         when: impl Into<When>,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        Timeout { inner: future.into_future(), sleep: self.sleep(when) }
+        Timeout::new(future.into_future(), self.sleep(when))
     }
 
     /// As [`timeout_at`](crate::timeout_at), on this engine. `deadline` is by the engine's clock.
@@ -165,7 +165,7 @@ impl Engine {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        Timeout { inner: future.into_future(), sleep: self.sleep_until(deadline) }
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 }
 
@@ -176,6 +176,10 @@ impl<F: IntoFuture> FutureExt for F {}
 // === impl Timeout ===
 
 impl<F> Timeout<F> {
+    pub(super) fn new(inner: F, sleep: Sleep) -> Timeout<F> {
+        Timeout { inner, sleep }
+    }
+
     /// Returns a reference to the inner future.
     pub fn get_ref(&self) -> &F {
         &self.inner

@@ -28,7 +28,8 @@
 //! - [`Schedule`] says when a task runs: at a fixed rate, with a fixed delay, or at the times that
 //!   a closure returns. [`Periodic`] is one handle for all runs.
 //! - [`Retry`] makes attempts until one succeeds, with growing pauses in between ([`Backoff`]). The
-//!   result of an attempt may be reported later, from another thread.
+//!   result of an attempt may be reported later, from another thread. In asynchronous code,
+//!   attempts may be futures: [`Retry::run_async`].
 //! - [`Heartbeat`] is a deadline that each beat postpones.
 //!
 //! # Common rules
@@ -47,9 +48,10 @@
 
 // `armed` is a thing that repeats on an engine, built on the words in `crate::protocol`. The
 // periodic is in `schedule` and `handle`; the retry in `backoff`, `retry`, `trying` and `attempt`;
-// the heartbeat in `heartbeat`.
+// the heartbeat in `heartbeat`. Futures are in `awaiting`.
 mod armed;
 mod attempt;
+mod awaiting;
 mod backoff;
 mod error;
 mod handle;

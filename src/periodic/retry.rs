@@ -35,10 +35,10 @@ use super::{Attempt, Backoff, End, StartError};
 #[derive(Clone, Debug)]
 #[must_use = "a retry does nothing until it is started"]
 pub struct Retry<P = Backoff> {
-    pauses: P,
-    most: u32,
-    within: Duration,
-    timeout: Option<Duration>,
+    pub(super) pauses: P,
+    pub(super) most: u32,
+    pub(super) within: Duration,
+    pub(super) timeout: Option<Duration>,
 }
 
 /// The caller's handle of a retry that is under way: cancel or inspect it.
@@ -62,7 +62,7 @@ pub struct Retry<P = Backoff> {
 /// ```
 #[derive(Clone)]
 pub struct Retrying {
-    armed: Arc<dyn Repeating>,
+    pub(super) armed: Arc<dyn Repeating>,
 }
 
 /// The outcome of a retry, passed to its last closure (`done`).
@@ -151,12 +151,12 @@ where
         self
     }
 
-    /// The time that an attempt of [`start`](Retry::start) may take. After that it has failed,
-    /// without an error, and a later answer is ignored. Default: no limit, so an attempt that is
-    /// neither answered nor dropped is awaited for as long as the retry lasts. Attempts of
-    /// [`run`](Retry::run) are over when they return, and are not limited.
+    /// The time that an attempt of [`start`](Retry::start) or of [`run_async`](Retry::run_async)
+    /// may take. After that it has failed, without an error, and a later answer is ignored.
+    /// Default: no limit, so an attempt that is neither answered nor dropped is awaited for as long
+    /// as the retry lasts. Those of [`run`](Retry::run) are over when they return, and not limited.
     ///
-    /// Costs an allocation and a timer per attempt.
+    /// Costs a timer per attempt, and an allocation except in [`run_async`](Retry::run_async).
     ///
     /// ```
     /// # use std::sync::mpsc;
