@@ -38,6 +38,8 @@ mod planned;
 mod polling;
 #[path = "common/precisely.rs"]
 mod precisely;
+#[path = "common/queued.rs"]
+mod queued;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/replay.rs"]
@@ -61,6 +63,7 @@ mod backoff;
 mod citizens;
 mod corpus;
 mod crowds;
+mod delay_queue;
 mod dispatch_tokio;
 mod engine_oracle;
 mod errors;

@@ -55,6 +55,7 @@
 //! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
 //! loses neither time nor ticks.
 
+pub mod delay_queue;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
@@ -63,6 +64,8 @@ mod ringer;
 mod sleep;
 mod timeout;
 
+#[doc(inline)]
+pub use delay_queue::DelayQueue;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;
