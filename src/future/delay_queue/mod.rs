@@ -89,8 +89,8 @@ pub use expired::Expired;
 ///
 /// # When the engine stops
 ///
-/// Items whose deadlines had come by then come out. If others are pending, nothing can say when
-/// they are due: [`poll_expired`](Self::poll_expired) and [`expired`](Self::expired) panic,
+/// Items whose deadlines have passed come out. If others are pending, nothing will wake the task
+/// when they are due: [`poll_expired`](Self::poll_expired) and [`expired`](Self::expired) panic,
 /// [`poll_try_expired`](Self::poll_try_expired) and [`try_expired`](Self::try_expired) return an
 /// error, and the stream ends. They stay in the queue, where their keys find them.
 pub struct DelayQueue<T> {

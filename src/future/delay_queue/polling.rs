@@ -98,10 +98,12 @@ impl<T> DelayQueue<T> {
             }
             self.find_first();
             drop(self.idle.take());
-            if let Err(error) = ready!(self.alarm.poll(self.earliest, cx.waker())) {
+            let polled = ready!(self.alarm.poll(self.earliest, cx.waker()));
+            self.reached = self.reached.max(self.scale.floor(self.clock.now_ns()));
+            // Whether an item is due, the clock can tell without the engine.
+            if let Some(error) = polled.err().filter(|_| self.reached < self.earliest) {
                 return Poll::Ready(Err(error));
             }
-            self.reached = self.reached.max(self.scale.floor(self.clock.now_ns()));
         }
     }
 
