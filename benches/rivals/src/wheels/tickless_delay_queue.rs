@@ -15,6 +15,7 @@ use tickless::{Engine, ManualClock};
 pub(crate) struct Queue {
     queue: DelayQueue<u64>,
     engine: Engine,
+    clock: ManualClock,
     start: Instant,
     now: u64,
     waker: Waker,
@@ -34,10 +35,11 @@ impl super::Wheel for Queue {
     type Key = Key;
 
     fn start() -> Queue {
-        let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
+        let clock = ManualClock::new();
+        let engine = Engine::builder().shards(1).manual_clock(&clock).build();
         let engine = engine.expect("an engine without threads starts");
-        let waker = Arc::new(Task).into();
-        Queue { queue: engine.delay_queue(), start: engine.now(), engine, now: 0, waker }
+        let (queue, start, waker) = (engine.delay_queue(), engine.now(), Arc::new(Task).into());
+        Queue { queue, engine, clock, start, now: 0, waker }
     }
 
     #[inline]
@@ -57,9 +59,9 @@ impl super::Wheel for Queue {
     }
 
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {
-        let by = Duration::from_millis(now - self.now);
+        self.clock.advance(Duration::from_millis(now - self.now));
         self.now = now;
-        self.engine.advance(by).expect("the engine runs");
+        self.engine.turn(0).expect("the engine runs");
         let context = &mut Context::from_waker(&self.waker);
         while let Poll::Ready(Some(expired)) = self.queue.poll_expired(context) {
             fire(expired.into_inner());
