@@ -246,7 +246,10 @@ fn a_waker_that_panics_leaves_the_queue_as_good_as_before() {
             let before = task.woken.load(Ordering::SeqCst);
             engine.advance(ms(10)).unwrap();
             let is_woken = task.woken.load(Ordering::SeqCst) > before;
-            assert_eq!(is_woken, queue.peek().and_then(|key| queue.deadline(key)) == Some(engine.now()));
+            assert_eq!(
+                is_woken,
+                queue.peek().and_then(|key| queue.deadline(key)) == Some(engine.now())
+            );
         }
         assert_eq!(try_poll(&mut queue, &waker), Poll::Ready(Ok(Some('c'))));
         assert_eq!((out + 1, queue.len()), (held, 0));
@@ -268,9 +271,8 @@ fn an_item_that_panics_when_it_is_dropped_does_not_take_others_with_it() {
     told.set(2);
     assert!(catch_unwind(AssertUnwindSafe(|| queue.clear())).is_err());
     assert_eq!((queue.len(), bell.woken()), (3, 1));
-    let polls = |queue: &mut DelayQueue<_>| {
-        queue.poll_expired(&mut Context::from_waker(&waker)).is_ready()
-    };
+    let polls =
+        |queue: &mut DelayQueue<_>| queue.poll_expired(&mut Context::from_waker(&waker)).is_ready();
     assert!(!polls(&mut queue));
     let mut out = 0;
     for _ in 1..=5 {

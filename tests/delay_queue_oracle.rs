@@ -153,10 +153,7 @@ impl Case {
         };
         assert!(!has_reason || self.may_poll, "at {}: lost", self.now);
         let queue = &self.queued.queue;
-        assert_eq!(
-            (queue.len(), queue.is_empty()),
-            (self.pending.len(), self.pending.is_empty())
-        );
+        assert_eq!((queue.len(), queue.is_empty()), (self.pending.len(), self.pending.is_empty()));
         let peeked = queue.peek();
         assert_eq!(peeked.is_some(), self.first().is_some());
         if let Some((key, due)) = self.pending.values().find(|(key, _)| Some(*key) == peeked) {

@@ -303,7 +303,7 @@ fn a_delay_queue_in_a_child_waits_for_nothing_and_keeps_its_items() {
         let mut own = DelayQueue::new();
         own.insert('d', MS);
         assert_eq!(pollster::block_on(own.expired()).unwrap().into_inner(), 'd');
-        drop(queue);
+        drop(std::mem::replace(&mut queue, own));
     });
     assert_eq!((engine.len(), queue.remove(key)), (1, Some('a')));
     queue.insert('e', MS);

@@ -65,6 +65,7 @@ mod corpus;
 mod crowds;
 mod delay_queue;
 mod delay_queue_ends;
+mod delay_queue_items;
 mod delay_queue_live;
 mod delay_queue_oracle;
 mod delay_queue_wakes;

@@ -1,4 +1,4 @@
-//! Timers for asynchronous code: sleeps, timeouts and intervals, on any executor.
+//! Timers for asynchronous code: sleeps, timeouts, intervals and delay queues, on any executor.
 //!
 //! Nothing here depends on a runtime: when a timer ends, it wakes the task with the waker that the
 //! task was polled with. So these futures work on tokio, smol, async-std, a bare `block_on`, or
@@ -46,7 +46,8 @@
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
 //!   an error instead;
-//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full.
+//! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
+//! - so does a [`DelayQueue`] with pending items, and [`DelayQueue::try_expired`] returns an error.
 //!
 //! None of them keeps its engine alive.
 //!

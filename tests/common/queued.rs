@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tickless::Engine;
 use tickless::future::DelayQueue;
-use tickless::future::delay_queue::Expired;
+use tickless::future::delay_queue::{Expired, Key};
 
 use crate::hands::engine_by_hand;
 use crate::polling::{Bell, bell};
@@ -31,6 +31,14 @@ pub(crate) fn queued<T: Debug + PartialEq>() -> Queued<T> {
     let (engine, (bell, waker)) = (engine_by_hand(), bell());
     let (queue, begin) = (engine.delay_queue(), engine.now());
     Queued { engine, queue, begin, bell, waker, seen: 0 }
+}
+
+/// A queue with these items: what they are called, and the millisecond at which they are due.
+pub(crate) fn with(items: &[(&'static str, u64)]) -> (Queued<&'static str>, Vec<Key>) {
+    let mut queued = queued();
+    let keys = items.iter().map(|(name, due)| queued.queue.insert(*name, ms(*due)));
+    let keys = keys.collect();
+    (queued, keys)
 }
 
 impl<T: Debug + PartialEq> Queued<T> {

@@ -1,12 +1,9 @@
-//! What a loop asks of the wheel before it sleeps or fills it: the earliest deadline in a few steps,
-//! and room.
-
-#[path = "../../tests/common/random.rs"]
-mod random;
+//! What a loop asks of the wheel before it sleeps or fills it: the earliest deadline in a few
+//! steps, and room.
 
 use std::collections::BTreeMap;
 
-use random::Random;
+use crate::random::Random;
 use tickless_wheel::{Geometry, Tick, Wheel};
 
 fn at(count: u64) -> Tick {

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use crate::local::Key;
 
-/// An item that has come out of a [`DelayQueue`](super::DelayQueue), because its deadline has passed.
+/// An item that has come out of a [`DelayQueue`](super::DelayQueue), because its deadline has
+/// passed.
 ///
 /// ```
 /// use std::time::Duration;

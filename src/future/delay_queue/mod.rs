@@ -10,6 +10,7 @@
 //! queue of a million items is one timer to the engine.
 //!
 //! - `alarm` is that timer.
+//! - `expired` is what comes out.
 //! - `polling` is how the queue waits.
 //!
 //! *Owner*: one thread at a time, by `&mut`.
@@ -19,8 +20,9 @@
 //! - If `first` is there, it is due at `earliest`.
 //! - While the alarm is set, it is set for `earliest` or earlier, and `reached` is before that.
 //!
-//! *Tested by*: `tests/delay_queue.rs`, `tests/delay_queue_wakes.rs`,
-//! `tests/delay_queue_oracle.rs`, `tests/delay_queue_ends.rs`.
+//! *Tested by*: `tests/delay_queue.rs`, `tests/delay_queue_items.rs`,
+//! `tests/delay_queue_wakes.rs`, `tests/delay_queue_oracle.rs`, `tests/delay_queue_ends.rs`,
+//! `tests/delay_queue_races.rs`.
 
 mod alarm;
 mod expired;
