@@ -246,10 +246,8 @@ fn a_waker_that_panics_leaves_the_queue_as_good_as_before() {
             let before = task.woken.load(Ordering::SeqCst);
             engine.advance(ms(10)).unwrap();
             let is_woken = task.woken.load(Ordering::SeqCst) > before;
-            assert_eq!(
-                is_woken,
-                queue.peek().and_then(|key| queue.deadline(key)) == Some(engine.now())
-            );
+            let next = queue.peek().and_then(|key| queue.deadline(key));
+            assert_eq!(is_woken, next == Some(engine.now()));
         }
         assert_eq!(try_poll(&mut queue, &waker), Poll::Ready(Ok(Some('c'))));
         assert_eq!((out + 1, queue.len()), (held, 0));
@@ -277,7 +275,7 @@ fn an_item_that_panics_when_it_is_dropped_does_not_take_others_with_it() {
     let mut out = 0;
     for _ in 1..=5 {
         engine.advance(ms(1)).unwrap();
-        out += u32::from(queue.len() > 0 && polls(&mut queue));
+        out += u32::from(!queue.is_empty() && polls(&mut queue));
     }
     assert_eq!((out, queue.len()), (3, 0));
 }

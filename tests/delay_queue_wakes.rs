@@ -191,8 +191,8 @@ fn the_earliest_is_found_again_among_many_when_it_has_left() {
     let mut queued = queued();
     let keys: Vec<_> = (0..500).map(|n| queued.queue.insert(n, ms(70_000 + n))).collect();
     queued.assert_pending();
-    for n in 0..100 {
-        assert_eq!(queued.queue.remove(keys[n]), Some(n as u64));
+    for (n, key) in (0..).zip(&keys[..100]) {
+        assert_eq!(queued.queue.remove(*key), Some(n));
         queued.assert_pending();
     }
     // It waits for what has left, and then for what is there.
