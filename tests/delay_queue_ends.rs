@@ -87,6 +87,32 @@ fn a_task_that_waits_is_woken_by_the_stop_and_told() {
 }
 
 #[test]
+fn what_becomes_due_after_the_stop_comes_out_when_it_is_asked_for() {
+    for is_gone in [false, true] {
+        let (clock, (_, waker)) = (ManualClock::new(), bell());
+        let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+        let mut queue = engine.delay_queue();
+        for delay in [5, 6, 100_000, 100_001] {
+            queue.insert(delay, ms(delay));
+        }
+        assert_eq!(try_poll(&mut queue, &waker), Poll::Pending);
+        drop(engine.stop());
+        if is_gone {
+            drop(engine);
+            // The thread itself lets go of it.
+            assert!(poll(&mut engine_by_hand().sleep(ms(1)), &waker).is_pending());
+        }
+        for due in [5, 6, 100_000, 100_001] {
+            clock.advance(ms(due) - clock.elapsed() - ms(1));
+            assert_eq!(try_poll(&mut queue, &waker), Poll::Ready(Err(SleepError::Stopped)));
+            clock.advance(ms(1));
+            assert_eq!(try_poll(&mut queue, &waker), Poll::Ready(Ok(Some(due))));
+        }
+        assert_eq!(try_poll(&mut queue, &waker), Poll::Ready(Ok(None)));
+    }
+}
+
+#[test]
 fn a_queue_whose_engine_is_gone_keeps_its_items() {
     let (engine, (bell, waker)) = (engine_by_hand(), bell());
     let mut queue = engine.delay_queue();

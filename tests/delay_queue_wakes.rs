@@ -62,6 +62,20 @@ fn a_task_that_found_the_queue_empty_is_woken_by_the_next_item() {
 }
 
 #[test]
+fn a_task_that_found_the_queue_empty_is_forgotten_when_another_waits() {
+    let engine = engine_by_hand();
+    let [(first, firsts), (second, seconds)] = [(); 2].map(|()| bell());
+    let mut queue = engine.delay_queue();
+    assert_eq!(poll(&mut queue, &firsts), Poll::Ready(None));
+    queue.insert('n', Duration::MAX);
+    assert_eq!(poll(&mut queue, &seconds), Poll::Pending);
+    assert_eq!(Arc::strong_count(&first), 2, "the other is let go");
+    queue.insert('a', ms(1));
+    engine.advance(ms(1)).unwrap();
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+}
+
+#[test]
 fn an_emptied_queue_that_was_refilled_wakes_the_task_in_time() {
     let mut queued = queued();
     for round in 0..10 {

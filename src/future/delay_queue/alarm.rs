@@ -45,8 +45,12 @@ impl Alarm {
     /// Waits for `tick`: the task of `waker` is woken then. Ready if the engine's clock may have
     /// reached it.
     pub(super) fn poll(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        if tick != self.tick {
-            self.postpone(tick);
+        if let Some(handle) = self.handle.as_mut().filter(|_| tick != self.tick) {
+            debug_assert!(tick > self.tick, "an earlier item has moved the timer");
+            // If it has fired, what was due then is gone: a look at the clock finds that.
+            if self.engine.postpone(handle, tick) {
+                self.tick = tick;
+            }
         }
         match self.handle.as_ref().map(Handle::state) {
             None => self.schedule(tick, waker),
@@ -87,17 +91,6 @@ impl Alarm {
         if let Some(ringer) = self.handle.take().and_then(Handle::take) {
             // SAFETY: it is the task of the alarm's timer.
             unsafe { hush(ringer) };
-        }
-    }
-
-    /// Moves a pending timer to `tick`, or cancels it.
-    fn postpone(&mut self, tick: Tick) {
-        let Some(handle) = &mut self.handle else { return };
-        if self.engine.postpone(handle, tick) {
-            self.tick = tick;
-        } else if handle.state() != State::Stopped {
-            // It has fired, but what was due then is gone.
-            self.cancel();
         }
     }
 

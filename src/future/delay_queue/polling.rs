@@ -138,8 +138,6 @@ impl<T> DelayQueue<T> {
     #[cold]
     fn idle_on(&mut self, waker: &Waker) {
         self.earliest = Tick::NEVER;
-        // What fell due may have been taken out before the timer has fired.
-        self.alarm.cancel();
         if !self.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
             let new = Some(waker.clone());
             drop(mem::replace(&mut self.idle, new));
