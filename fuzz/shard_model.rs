@@ -197,7 +197,7 @@ impl Pair {
         let Some((number, entry)) = self.pick(pick) else { return };
         let producer = self.lend(producer.into());
         // SAFETY: the handle is given up here.
-        let payload = unsafe { producer::take(entry, producer) };
+        let payload = unsafe { producer::take(entry, false, producer) };
         let was_pending = self.pending.remove(&number).is_some();
         assert_eq!(payload, was_pending.then_some(number));
     }

@@ -27,6 +27,9 @@ pub mod porting {}
 pub mod purgatory;
 #[cfg(not(any(loom, shuttle)))]
 pub mod scope;
+#[cfg(all(feature = "test-util", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
+pub mod test;
 #[cfg(not(any(loom, shuttle)))]
 pub mod wait;
 
@@ -61,14 +64,16 @@ pub mod wheel;
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
-    Builder, CancelOnDrop, Driver, DueCount, DueTime, Engine, Handle, LevelCount, Overdue,
-    PendingTimer, Snapshot, State, Stats, Stopped, Turn, Waitable, When,
+    Builder, CancelOnDrop, Driven, Driver, DueCount, DueTime, Engine, EnterGuard, Handle,
+    LevelCount, Overdue, PendingTimer, SetGlobalError, Snapshot, State, Stats, Stopped, Turn,
+    Waitable, When, now,
 };
 #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use engine::{Metrics, MetricsPublisher};
 pub use error::{
-    BindError, BuildError, Refused, ResetError, ScheduleError, ScheduleReason, StopError, TurnError,
+    BindError, BuildError, GlobalReason, Refused, ResetError, ScheduleError, ScheduleReason,
+    StopError, TurnError,
 };
 #[cfg(not(any(loom, shuttle)))]
 #[doc(inline)]

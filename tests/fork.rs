@@ -2,8 +2,10 @@
 //! nothing that it does may reach the parent.
 #![cfg(unix)]
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::dispatch::{Full, Pool};
@@ -12,8 +14,8 @@ use tickless::netty::HashedWheelTimer;
 use tickless::periodic::End;
 use tickless::wait::{Ended, Stage, WaitError};
 use tickless::{
-    Batch, BindError, Builder, Driver, Engine, Handle, ManualClock, State, StopError, Task,
-    TurnError, When,
+    Batch, BindError, Builder, Driver, Engine, GlobalReason, Handle, ManualClock, State, StopError,
+    Task, TurnError, When,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,7 +52,7 @@ fn in_a_child(what: &str, f: impl FnOnce()) {
             unsafe { libc::kill(child, libc::SIGKILL) };
             panic!("{what}: the child hangs");
         }
-        std::thread::sleep(MS);
+        thread::sleep(MS);
     }
     assert!(libc::WIFEXITED(status), "{what}: the child died of {}", libc::WTERMSIG(status));
     assert_eq!(libc::WEXITSTATUS(status), 0, "{what}: the child panicked");
@@ -311,6 +313,28 @@ fn a_delay_queue_in_a_child_waits_for_nothing_and_keeps_its_items() {
 }
 
 #[test]
+fn a_child_has_entered_nothing_and_can_set_an_engine_of_its_own() {
+    let engine = Engine::builder().manual_clock(&ManualClock::new()).build().unwrap();
+    let entered = engine.enter();
+    in_a_child("what was entered", || {
+        pollster::block_on(tickless::sleep(MS));
+        assert_eq!(Engine::global().stats().fired, 1, "the child's own");
+    });
+    in_a_child("an engine that is set", || {
+        let refused = Engine::set_global(engine.clone()).unwrap_err();
+        assert_eq!(refused.reason(), GlobalReason::Forked);
+        mem::forget(refused);
+        let own = Engine::builder().shards(1).build().unwrap();
+        Engine::set_global(own).unwrap();
+        pollster::block_on(tickless::sleep(MS));
+        assert_eq!((Engine::global().shards(), Engine::global().stats().fired), (1, 1));
+    });
+    drop(entered);
+    engine.enter_thread();
+    in_a_child("the thread's engine", || pollster::block_on(tickless::sleep(MS)));
+}
+
+#[test]
 fn a_child_that_is_made_by_a_task_can_end_there() {
     let engine = Engine::builder().shards(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
@@ -332,7 +356,7 @@ fn a_child_that_is_made_by_a_task_can_end_there() {
 fn children_made_while_other_threads_use_the_engine_hang_in_nothing() {
     let engine = Engine::builder().shards(2).build().unwrap();
     let over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {

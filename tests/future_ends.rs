@@ -39,7 +39,7 @@ fn panic_of<R>(f: impl FnOnce() -> R) -> String {
 
 fn room_for(timers: u64) -> Engine {
     let builder = Engine::builder().shards(1).manual_clock(&ManualClock::new());
-    builder.max_pending(timers).build().unwrap()
+    builder.max_pending(timers).count_sleeps(true).build().unwrap()
 }
 
 #[test]

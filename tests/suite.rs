@@ -96,12 +96,15 @@ mod keyed_oracle;
 mod keyed_panics;
 mod late_turns;
 mod limits;
+mod limits_of_sleeps;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod netty;
 mod netty_faults;
 mod netty_oracle;
 mod order;
+#[cfg(feature = "test-util")]
+mod paused;
 mod periodic;
 mod periodic_oracle;
 mod periodic_panics;
@@ -124,4 +127,5 @@ mod size;
 mod slack;
 mod stats;
 mod tables;
+mod virtual_time;
 mod wait;

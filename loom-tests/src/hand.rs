@@ -64,7 +64,7 @@ impl Hand {
     pub fn cancel(&mut self, timer: impl Into<Option<Timer>>) -> bool {
         let Some(timer) = timer.into() else { return false };
         // SAFETY: a `Timer` is the handle, and it is consumed.
-        let Some(payload) = (unsafe { producer::take(timer.entry, self.lend()) }) else {
+        let Some(payload) = (unsafe { producer::take(timer.entry, false, self.lend()) }) else {
             return false;
         };
         assert_eq!(payload.id(), timer.id, "a cancel returns its own payload");

@@ -36,6 +36,9 @@ pub struct Task {
 /// it unrun drops it.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) trait Runs: Send + 'static {
+    /// Whether the limit on pending timers does not count it.
+    const IS_EXEMPT: bool = false;
+
     /// Runs it.
     fn run(self);
 }
@@ -46,6 +49,9 @@ struct VTable {
     run: unsafe fn(*mut ()),
     /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
+    /// See [`Runs::IS_EXEMPT`].
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only doors have what is exempt"))]
+    is_exempt: bool,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -80,6 +86,12 @@ impl Task {
         const { assert!(fits::<R>(), "it lies in the task") };
         // SAFETY: it fits, and the vtable is one for it.
         unsafe { Task::with(runs, const { &VTable::of_value::<R>() }) }
+    }
+
+    /// Whether the limit on pending timers does not count it: see [`Runs::IS_EXEMPT`].
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.vtable.is_exempt
     }
 
     /// Takes the value out.
@@ -165,6 +177,7 @@ impl VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
             run: |data| unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
+            is_exempt: false,
         }
     }
 
@@ -174,6 +187,7 @@ impl VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
+            is_exempt: R::IS_EXEMPT,
         }
     }
 

@@ -112,7 +112,7 @@ impl Builder {
         // SAFETY: only the core that gets this `Shared` uses it, and closes its shards before it is
         // dropped.
         let shared = unsafe { Shared::new(number, shards, self.max_pending) };
-        let shared = shared.with_few(self.exact_below).with_share(self.share);
+        let shared = self.limit(shared.with_few(self.exact_below).with_share(self.share));
         asymmetric::prepare();
         let threads = has_threads.then(|| self.threads(reapers));
         // The watch is part of the core, and reaches it when it needs a thread.

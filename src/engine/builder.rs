@@ -35,6 +35,7 @@ pub struct Builder {
     pub(super) reach: Option<u32>,
     pub(super) shards: Option<usize>,
     pub(super) max_pending: Option<u64>,
+    pub(super) count_sleeps: bool,
     pub(super) exact_below: u64,
     pub(super) thread_name: String,
     pub(super) pinned: bool,
@@ -90,6 +91,7 @@ impl Builder {
             reach: None,
             shards: None,
             max_pending: None,
+            count_sleeps: false,
             exact_below: 64,
             thread_name: "tickless".to_owned(),
             pinned: false,
@@ -152,14 +154,6 @@ impl Builder {
     /// system, it does wake it.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
-        self
-    }
-
-    /// Sets how many timers may be pending at a time, over all shards. Beyond that, scheduling
-    /// fails with [`ScheduleReason::Full`](crate::ScheduleReason::Full). Default: no limit, which
-    /// costs nothing; a limit costs two atomic updates of a shared counter per timer.
-    pub fn max_pending(mut self, max_pending: u64) -> Builder {
-        self.max_pending = Some(max_pending);
         self
     }
 
@@ -381,6 +375,6 @@ impl Default for Builder {
 }
 
 debug! { impl[] Builder[] {
-    tick, slots, reach, shards, max_pending, exact_below, thread_name, pinned, reapers, clock,
-    driver, spin_before, spin_share, precise, takeover, spares, name, observation,
+    tick, slots, reach, shards, max_pending, count_sleeps, exact_below, thread_name, pinned,
+    reapers, clock, driver, spin_before, spin_share, precise, takeover, spares, name, observation,
 } }

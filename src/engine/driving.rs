@@ -1,11 +1,11 @@
-//! Turns that callers run: engines without threads, and clocks that are moved by hand.
+//! Turns that callers run, for engines without threads. Clocks that are moved by hand are in
+//! `virtual_time`.
 
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{work_for, works_for, yield_while};
 use crate::error::TurnError;
 use crate::reaper::Reaper;
-use crate::time::{Tick, saturating_ns};
 
 use super::Engine;
 use super::core::{Core, Role};
@@ -123,7 +123,7 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`turn`](Engine::turn).
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
-        self.may_turn()?;
+        self.core().may_turn()?;
         match self.core().find(shard) {
             Some((core, index)) => core.turn(index, max_fired),
             None => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
@@ -172,7 +172,7 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// [`takeover`]: crate::Builder::takeover
     pub fn take_over(&self, shard: usize) -> Result<Option<Turn>, TurnError> {
-        self.may_turn()?;
+        self.core().may_turn()?;
         let Some((part, index)) = self.core().find(shard) else {
             return Err(TurnError::NoSuchShard { shard, shards: self.shards() });
         };
@@ -185,104 +185,28 @@ impl<T: Send + 'static> Engine<T> {
         };
         part.turn_in(index, role, usize::MAX, |reaper| reaper.succeed()).map(Some)
     }
-
-    /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
-    /// order. Returns how many fired.
-    ///
-    /// The clock stops at each tick at which a timer is due. So tasks see the time of their
-    /// deadline, and timers that they schedule fire on the way too. (A task that reschedules itself
-    /// with no delay at all keeps this from returning.)
-    ///
-    /// With a manual clock, time moves only in this and in [`ManualClock::advance`], and timers
-    /// fire only in this and in [`turn`](Engine::turn): the engine is fully deterministic.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickless::{Engine, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let engine = Engine::builder().manual_clock(&clock).build()?;
-    /// engine.schedule_detached(Duration::from_secs(60), || println!("a minute later"))?;
-    /// assert_eq!(engine.advance(Duration::from_secs(59))?, 0);
-    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The clock is not manual, the call comes from one of the engine's tasks, the engine has
-    /// stopped, or it belongs to the parent process. If the engine was stopped on the way,
-    /// [`stats`](Engine::stats) tells how many timers had fired.
-    ///
-    /// [`ManualClock::advance`]: crate::ManualClock::advance
-    pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
-        let core = self.core();
-        let clock = core.clock.as_manual().ok_or(TurnError::NotManual)?;
-        self.may_turn()?;
-        let target_ns = clock.elapsed_ns().saturating_add(saturating_ns(by));
-        let mut fired = self.settle()?;
-        while let Some(next_ns) = self.next_expiration_ns()?.filter(|&ns| ns <= target_ns) {
-            clock.move_to_ns(next_ns);
-            fired += self.settle()?;
-        }
-        clock.move_to_ns(target_ns);
-        Ok(fired + self.settle()?)
-    }
-
-    /// Runs turns of all shards until no timer is due and no work is left. Returns how many fired.
-    fn settle(&self) -> Result<usize, TurnError> {
-        let mut all_fired = 0;
-        loop {
-            let mut again = false;
-            for core in self.core().both() {
-                for shard in 0..core.shards.len() {
-                    let turn = core.turn(shard, usize::MAX)?;
-                    all_fired += turn.fired;
-                    again |= turn.more || turn.fired > 0;
-                }
-            }
-            if !again {
-                return Ok(all_fired);
-            }
-        }
-    }
-
-    /// Returns when the first bucket of any shard opens.
-    fn next_expiration_ns(&self) -> Result<Option<u64>, TurnError> {
-        let mut next_ns = None;
-        for core in self.core().both() {
-            let mut next = Tick::NEVER;
-            for shard in &core.shards {
-                let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-                if owner.is_closed() {
-                    return Err(TurnError::Stopped);
-                }
-                shard.read_notices(&mut owner);
-                next = next.min(owner.next_opening());
-            }
-            next_ns = next_ns.into_iter().chain(core.scale.start_ns(next)).min();
-        }
-        Ok(next_ns)
-    }
-
-    fn may_turn(&self) -> Result<(), TurnError> {
-        if self.is_inherited() {
-            return Err(TurnError::Forked);
-        }
-        if self.core().crew.is_some() {
-            return Err(TurnError::Driven);
-        }
-        if works_for(self.core().party()) {
-            return Err(TurnError::InsideTask);
-        }
-        Ok(())
-    }
 }
 
 // === impl Core: a turn ===
 
 impl<T: Send + 'static> Core<T> {
+    /// # Errors
+    /// The caller may not run turns of the engine.
+    pub(super) fn may_turn(&self) -> Result<(), TurnError> {
+        if self.is_inherited() {
+            return Err(TurnError::Forked);
+        }
+        if self.crew.is_some() {
+            return Err(TurnError::Driven);
+        }
+        if works_for(self.party()) {
+            return Err(TurnError::InsideTask);
+        }
+        Ok(())
+    }
+
     /// Runs one turn, and publishes when the shard needs the next.
-    fn turn(&self, index: usize, max_fired: usize) -> Result<Turn, TurnError> {
+    pub(super) fn turn(&self, index: usize, max_fired: usize) -> Result<Turn, TurnError> {
         let role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
         self.turn_in(index, role, max_fired, |_| ())
     }

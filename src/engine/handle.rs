@@ -14,8 +14,8 @@ use crate::producer::{self, Moved};
 use crate::sync::prefetch;
 use crate::time::Moment;
 
-use super::When;
 use super::thread_cache::{self, Lent, Producers, ThreadCache};
+use super::{When, limits};
 
 /// The caller's end of a timer: cancel, reset or inspect it.
 ///
@@ -140,9 +140,21 @@ impl<T: Send + 'static> Handle<T> {
     /// engine's stop has returned the payload. Costs the same as [`cancel`](Handle::cancel).
     #[must_use = "`cancel` drops the payload, and costs the same"]
     pub fn take(self) -> Option<T> {
+        self.take_of_kind(false)
+    }
+
+    /// As [`take`](Handle::take), for the timer of a sleep, which may be exempt from the limit.
+    pub(crate) fn take_from_sleep(self) -> Option<T> {
+        self.take_of_kind(true)
+    }
+
+    #[inline(always)]
+    fn take_of_kind(self, is_exempt: bool) -> Option<T> {
         let handle = ManuallyDrop::new(self);
         // SAFETY: as in `cancel`.
-        unsafe { producer::take(handle.entry, Producers) }
+        let payload = unsafe { producer::take(handle.entry, is_exempt, Producers) };
+        debug_assert!(payload.iter().all(|payload| limits::is_exempt(payload) == is_exempt));
+        payload
     }
 
     /// Moves the timer: it is then due at `when` (a [`Duration`](std::time::Duration) from now, an

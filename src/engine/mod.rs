@@ -1,19 +1,22 @@
 //! The engine that users build, schedule on and stop.
 //!
-//! - `builder` holds an engine's settings; `assembly` builds the engine from them; `core` is the
-//!   state that its threads share.
+//! - `builder` holds an engine's settings (`limits`: those for pending timers); `assembly` builds
+//!   the engine from them; `core` is the state that its threads share.
 //! - `facade` is the engine's type, makes and shares engines, and schedules payloads; `when` is the
 //!   time of a timer as callers give it.
+//! - `ambient` is the engine of code that names none: entered, the thread's, the process's.
 //! - `precise` has the settings for waiting in user space, and the core of precise timers.
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
 //! - `threads` has the settings for the engine's threads; `crew` has the threads; `station` is how
 //!   one of them reaches the shards that it serves, and `watching` what the watcher does.
-//! - `driving` runs turns for callers; `stopping` ends an engine.
+//! - `driving` runs turns for callers; `virtual_time` moves clocks by hand; `stopping` ends an
+//!   engine.
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
 //! - `observe` has statistics, snapshots and metrics.
 
+mod ambient;
 mod assembly;
 mod builder;
 mod core;
@@ -21,6 +24,7 @@ mod crew;
 mod driving;
 mod facade;
 mod handle;
+mod limits;
 mod observe;
 mod precise;
 mod remote;
@@ -29,10 +33,12 @@ mod stopping;
 mod thread_cache;
 mod threads;
 mod ticks;
+mod virtual_time;
 mod waitable;
 mod watching;
 mod when;
 
+pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
 pub use driving::Turn;
 pub use facade::Engine;
@@ -46,5 +52,6 @@ pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
 #[cfg(feature = "keyed")]
 pub(crate) use ticks::DueTick;
+pub use virtual_time::Driven;
 pub use waitable::Waitable;
 pub use when::When;

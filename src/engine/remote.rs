@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use crate::dispatch::Task;
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
+#[cfg(feature = "test-util")]
+use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
 use super::core::Core;
@@ -36,13 +38,22 @@ const NEAR_NS: u64 = 100_000;
 
 impl<T: Send + 'static> EngineRef<T> {
     pub(crate) fn new(engine: &Engine<T>) -> EngineRef<T> {
-        EngineRef { number: engine.number(), payload: PhantomData }
+        EngineRef::numbered(engine.number())
+    }
+
+    /// The engine with that number, whose payloads are of this type.
+    pub(super) fn numbered(number: u32) -> EngineRef<T> {
+        EngineRef { number, payload: PhantomData }
+    }
+
+    pub(super) fn number(self) -> u32 {
+        self.number
     }
 
     /// The engine, or the side of it that has its precise timers, whichever a timer for `when`
     /// belongs to.
     pub(crate) fn for_when(engine: &Engine<T>, when: When) -> EngineRef<T> {
-        EngineRef { number: engine.number_for(when), payload: PhantomData }
+        EngineRef::numbered(engine.number_for(when))
     }
 
     /// Schedules `payload` as the engine itself does, on the side of it that `when` belongs to.
@@ -74,6 +85,12 @@ impl<T: Send + 'static> EngineRef<T> {
     #[inline]
     pub(crate) fn is_inherited(self) -> bool {
         is_inherited(self.number)
+    }
+
+    /// The engine's core, unless it is gone.
+    #[cfg(feature = "test-util")]
+    pub(super) fn core(self) -> Option<Arc<Core<T>>> {
+        Some(self.lent()?.core.clone())
     }
 
     #[inline]

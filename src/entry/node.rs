@@ -162,6 +162,15 @@ impl<T> Entry<T> {
         })
     }
 
+    /// The payload where it is.
+    ///
+    /// # Safety
+    /// The payload was put, and the caller owns it. It does not move it while this is used.
+    pub unsafe fn payload(&self) -> &T {
+        // SAFETY: the caller is its only owner and it is initialised.
+        self.payload.with(|cell| unsafe { (*cell).assume_init_ref() })
+    }
+
     /// Drops the payload where it is.
     ///
     /// # Safety

@@ -97,6 +97,17 @@ pub enum BindError {
     Forked,
 }
 
+/// Why an engine did not become the process's own: see
+/// [`SetGlobalError`](crate::SetGlobalError).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GlobalReason {
+    /// The process has its own engine already: it was set before, or something has used it.
+    InUse,
+    /// The engine belongs to the process that this one was forked from.
+    Forked,
+}
+
 /// Why the caller could not run a turn of an engine.
 ///
 /// ```
@@ -124,6 +135,8 @@ pub enum TurnError {
     },
     /// Time was to be moved, but the engine's clock is not a manual one.
     NotManual,
+    /// Several engines were to be moved by a clock that this one does not have.
+    OtherClock,
     /// The engine has stopped.
     Stopped,
     /// The engine belongs to the process that this one was forked from.
@@ -217,7 +230,7 @@ impl std::error::Error for BuildError {
     }
 }
 
-// === impl BindError, TurnError, ResetError, StopError ===
+// === impl BindError, GlobalReason, TurnError, ResetError, StopError ===
 
 display! { BindError {
     NoSuchShard { shard, shards } => "there is no shard {shard}: the engine has {shards}",
@@ -227,11 +240,19 @@ display! { BindError {
 
 impl std::error::Error for BindError {}
 
+display! { GlobalReason {
+    InUse => "the process has an engine of its own already",
+    Forked => "the engine belongs to the parent process",
+} }
+
+impl std::error::Error for GlobalReason {}
+
 display! { TurnError {
     Driven => "the engine is driven by threads of its own",
     InsideTask => "a task cannot run a turn of its own engine",
     NoSuchShard { shard, shards } => "there is no shard {shard}: the engine has {shards}",
     NotManual => "only a manual clock can be advanced",
+    OtherClock => "the engine has another clock",
     Stopped => "the engine has stopped",
     Forked => "the engine belongs to the parent process",
 } }

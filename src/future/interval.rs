@@ -9,7 +9,7 @@ use futures_core::Stream;
 
 use crate::engine::{Engine, When};
 
-use super::{Sleep, SleepError};
+use super::{Sleep, SleepError, sleep, sleep_until};
 
 /// How late, beyond the engine's tick, a tick may be polled before it counts as missed: about the
 /// time that a busy executor takes to poll a woken task.
@@ -74,7 +74,7 @@ pub enum MissedTickBehavior {
     Skip,
 }
 
-/// Ticks every `period` on the [global engine](Engine::global). The first tick is due at once.
+/// Ticks every `period` on the [ambient engine](Engine::enter). The first tick is due at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,10 +91,11 @@ pub enum MissedTickBehavior {
 /// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    Engine::global().interval(period)
+    Interval::new(sleep(Duration::ZERO), period)
 }
 
-/// Ticks every `period` on the [global engine](Engine::global). The first tick is due at `start`.
+/// Ticks every `period` on the [ambient engine](Engine::enter). The first tick is due at `start`,
+/// by its clock.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -108,7 +109,7 @@ pub fn interval(period: Duration) -> Interval {
 /// If the period is zero. Also as [`Engine::global`] does, if this is its first use.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Engine::global().interval_at(start, period)
+    Interval::new(sleep_until(start), period)
 }
 
 // === impl Engine: intervals ===

@@ -26,10 +26,20 @@
 //!
 //! # Which engine
 //!
-//! [`sleep`](crate::sleep), [`timeout`](crate::timeout) and [`interval`](crate::interval) run on
-//! [`Engine::global`](crate::Engine::global), which starts on first use. An
-//! [`Engine`](crate::Engine) of your own has methods of the same names. It can have a shorter tick,
-//! a limit on pending timers, or a clock that a test moves by hand.
+//! [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`interval`](crate::interval) and
+//! [`DelayQueue::new`] run on the *ambient engine*. That is the one that the thread has
+//! [entered](crate::Engine::enter), or else [`Engine::global`](crate::Engine::global), which starts
+//! on first use unless the program has [set](crate::Engine::set_global) it. An
+//! [`Engine`](crate::Engine) also has methods of the same names. An engine of your own can have a
+//! shorter tick, or a clock that a test moves by hand: code that calls `tickless::sleep` can be
+//! tested without waiting.
+//!
+//! | how an engine becomes ambient | for |
+//! |---|---|
+//! | [`Engine::entered`](crate::Engine::entered) | one future, and what it creates, on any thread |
+//! | [`Engine::enter`](crate::Engine::enter) | the calling thread, until the guard is dropped |
+//! | [`Engine::enter_thread`](crate::Engine::enter_thread) | the calling thread, for good |
+//! | [`Engine::set_global`](crate::Engine::set_global) | the process, before the first use |
 //!
 //! # Cost
 //!
@@ -49,7 +59,9 @@
 //! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
 //! - so does a [`DelayQueue`] with pending items, and [`DelayQueue::try_expired`] returns an error.
 //!
-//! None of them keeps its engine alive.
+//! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so an
+//! engine is only full for them if [`count_sleeps`](crate::Builder::count_sleeps) says that they
+//! do. None of them keeps its engine alive.
 //!
 //! # Cancel safety
 //!
@@ -57,6 +69,7 @@
 //! loses neither time nor ticks.
 
 pub mod delay_queue;
+mod entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 mod hyper;
@@ -67,6 +80,7 @@ mod timeout;
 
 #[doc(inline)]
 pub use delay_queue::DelayQueue;
+pub use entered::Entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use hyper::HyperTimer;

@@ -114,7 +114,8 @@ pub struct Sleep {
 /// ```
 pub type SleepError = ScheduleReason;
 
-/// Waits for `delay`, counted from this call, on the [global engine](Engine::global).
+/// Waits for `delay`, counted from this call, on the [ambient engine](Engine::enter): the
+/// [global](Engine::global) one, if none was entered.
 ///
 /// If the delay is zero, the sleep is ready at the first poll. If it is too long to represent, the
 /// sleep is never ready.
@@ -130,11 +131,11 @@ pub type SleepError = ScheduleReason;
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn sleep(delay: Duration) -> Sleep {
-    Engine::global().sleep(delay)
+    Sleep::on(EngineRef::ambient(), When::after(delay))
 }
 
-/// Waits until `deadline` on the [global engine](Engine::global). If the deadline has passed, the
-/// sleep is ready at the first poll.
+/// Waits until `deadline` on the [ambient engine](Engine::enter), by its clock. If the deadline has
+/// passed, the sleep is ready at the first poll.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -147,7 +148,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Engine::global().sleep_until(deadline)
+    Sleep::until(EngineRef::ambient(), Some(deadline))
 }
 
 // === impl Engine: sleeps ===
@@ -157,8 +158,7 @@ impl Engine {
     /// [`Instant`] by the engine's clock, or for a [`When`], which may be precise.
     pub fn sleep(&self, when: impl Into<When>) -> Sleep {
         let when = when.into();
-        let engine = EngineRef::for_when(self, when);
-        Sleep::until(engine, engine.time_of(when))
+        Sleep::on(EngineRef::for_when(self, when), when)
     }
 
     /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.
@@ -170,6 +170,10 @@ impl Engine {
 // === impl Sleep ===
 
 impl Sleep {
+    pub(super) fn on(engine: EngineRef, when: When) -> Sleep {
+        Sleep::until(engine, engine.time_of(when))
+    }
+
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
         let (has_elapsed, is_moved, waker) = (false, false, WakerId::NONE);
         Sleep { engine, has_elapsed, is_moved, deadline, handle: None, waker }
@@ -256,7 +260,7 @@ impl Sleep {
 
     /// Cancels the timer, if there is one, without waking the task.
     pub(super) fn cancel(&mut self) {
-        if let Some(ringer) = self.handle.take().and_then(Handle::take) {
+        if let Some(ringer) = self.handle.take().and_then(Handle::take_from_sleep) {
             // SAFETY: it is the task of the sleep's timer.
             unsafe { hush(ringer) };
         }

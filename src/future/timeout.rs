@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, When};
 
-use super::{Sleep, SleepError};
+use super::{Sleep, SleepError, sleep, sleep_until};
 
 /// A future with a deadline. Created by [`timeout`], [`timeout_at`],
 /// [`FutureExt`] and [`Engine::timeout`].
@@ -98,7 +98,7 @@ pub trait FutureExt: IntoFuture + Sized {
     }
 }
 
-/// Limits `future` to `delay`, counted from this call, on the [global engine](Engine::global).
+/// Limits `future` to `delay`, counted from this call, on the [ambient engine](Engine::enter).
 ///
 /// # Errors
 /// The timeout returns [`Elapsed`] if the deadline comes first. If the engine is full or has
@@ -119,10 +119,11 @@ pub trait FutureExt: IntoFuture + Sized {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Engine::global().timeout(delay, future)
+    Timeout { inner: future.into_future(), sleep: sleep(delay) }
 }
 
-/// Limits `future` to the time until `deadline`, as [`timeout`] does.
+/// Limits `future` to the time until `deadline`, as [`timeout`] does. `deadline` is by the clock of
+/// the [ambient engine](Engine::enter).
 ///
 /// # Errors
 /// As [`timeout`].
@@ -142,7 +143,7 @@ pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<F::IntoFutu
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Engine::global().timeout_at(deadline, future)
+    Timeout { inner: future.into_future(), sleep: sleep_until(deadline) }
 }
 
 // === impl Engine: timeouts ===
@@ -222,7 +223,7 @@ impl Elapsed {
     /// use tickless::Engine;
     /// use tickless::future::SleepError;
     ///
-    /// let engine = Engine::builder().max_pending(1).build()?;
+    /// let engine = Engine::builder().max_pending(1).count_sleeps(true).build()?;
     /// let _takes_the_room = engine.schedule(Duration::from_secs(60), || ())?;
     /// let answer = pollster::block_on(engine.timeout(Duration::from_secs(5), pending::<()>()));
     /// assert_eq!(answer.unwrap_err().cause(), Some(SleepError::Full));

@@ -5,6 +5,7 @@
 //!   has a depot that takes its surplus and supplies it. `blocks` has the memory that is in none.
 //! - `counters` and `all_counters`: counters with one writer each. `balance` has the figures for
 //!   decisions: how many timers live, and how many entries are dead.
+//! - `limit` counts the timers that are pending, if there may be only so many.
 //! - [`Shared`] has all of this for one engine. Here, a shard is only a number.
 
 mod all_counters;
@@ -14,6 +15,7 @@ mod cache;
 mod counters;
 pub mod depot;
 mod free_list;
+mod limit;
 mod shared;
 mod slots;
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
-use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, IS_CHECKED, Ordering};
+use crate::sync::{Arc, AtomicBool, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
 use super::balance::Balance;
@@ -11,6 +11,7 @@ use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
 use super::depot::{Depot, Magazine};
 use super::free_list::MAGAZINE;
+use super::limit::Limit;
 
 /// Magazines of seats for which the depot has room, per shard: as many as this if few timers live,
 /// and never more than that. In between, there is a seat for so many living timers. Threads cancel
@@ -42,9 +43,7 @@ pub struct Shared<T> {
     has_few: AtomicBool,
     /// How many entries of a crowded bucket come before others: see `shard/parked.rs`.
     pub(crate) share: usize,
-    /// The most timers that may be pending; and how many are, if there is a limit.
-    max_pending: Option<u64>,
-    pending: Arc<CachePadded<AtomicU64>>,
+    limit: Option<Limit<T>>,
 }
 
 /// Memory of an entry that nobody else holds.
@@ -87,8 +86,7 @@ impl<T> Shared<T> {
             few: 0,
             has_few: AtomicBool::new(false),
             share: if IS_CHECKED { 1 } else { SHARE },
-            max_pending,
-            pending: Arc::default(),
+            limit: max_pending.map(Limit::new),
         }
     }
 
@@ -109,7 +107,14 @@ impl<T> Shared<T> {
     /// Makes the limit on pending timers that of `other`: both count together. Before the first
     /// use.
     pub fn with_limit_of(mut self, other: &Shared<T>) -> Shared<T> {
-        (self.max_pending, self.pending) = (other.max_pending, other.pending.clone());
+        self.limit.clone_from(&other.limit);
+        self
+    }
+
+    /// Exempts timers from the limit: those for whose payloads `is_exempt` returns `true`. Before
+    /// the first use.
+    pub fn with_exempt(mut self, is_exempt: fn(&T) -> bool) -> Shared<T> {
+        self.limit.iter_mut().for_each(|limit| limit.exempt(is_exempt));
         self
     }
 
@@ -180,24 +185,44 @@ impl<T> Shared<T> {
         self.blocks.trim()
     }
 
-    /// Makes room for a timer, if the limit allows.
+    /// Makes room for a timer with this payload, if the limit allows.
     #[inline]
-    pub(crate) fn admit(&self) -> bool {
-        let Some(max) = self.max_pending else { return true };
-        // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
-        // only pending timers cause a refusal.
-        self.pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))
-            .is_ok()
+    pub(crate) fn admit(&self, payload: &T) -> bool {
+        self.limit.as_ref().is_none_or(|limit| limit.admit(payload))
     }
 
-    /// Releases the room of `n` timers that ended.
+    /// Whether the limit, if there is one, counts a timer with this payload.
     #[inline]
-    pub fn discharge(&self, n: u64) {
-        if self.max_pending.is_some() {
-            // ORDER: Relaxed - as in `admit`.
-            self.pending.fetch_sub(n, Ordering::Relaxed);
+    pub(crate) fn counts(&self, payload: &T) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.counts(payload))
+    }
+
+    /// Whether the limit, if there is one, counts a timer that is exempt or not.
+    #[inline]
+    pub(crate) fn counts_kind(&self, is_exempt: bool) -> bool {
+        self.limit.as_ref().is_some_and(|limit| !is_exempt || limit.counts_all())
+    }
+
+    /// Releases the room of a timer that has ended, if it counted.
+    #[inline]
+    pub(crate) fn discharge(&self, counted: bool) {
+        if counted {
+            self.limit.iter().for_each(|limit| limit.discharge(1));
         }
+    }
+
+    /// Releases the room of timers that have ended.
+    #[inline]
+    pub fn discharge_all<'a>(&self, payloads: impl ExactSizeIterator<Item = &'a T>)
+    where
+        T: 'a,
+    {
+        let Some(limit) = &self.limit else { return };
+        let counted = match limit.counts_all() {
+            true => payloads.len(),
+            false => payloads.filter(|payload| limit.counts(payload)).count(),
+        };
+        limit.discharge(counted as u64);
     }
 }
 

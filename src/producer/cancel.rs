@@ -37,11 +37,13 @@ pub trait WithProducer<T> {
 struct Vacated<T, W: WithProducer<T>> {
     entry: NonNull<Entry<T>>,
     opens: Tick,
+    /// As for [`take`].
+    is_exempt: bool,
     producers: W,
 }
 
-/// Cancels the timer of a handle and drops its payload, even if it is stranded. Returns `false` if
-/// the timer fired or its engine returned it.
+/// Cancels the timer of a handle and drops its payload, which is not exempt from the limit, even if
+/// it is stranded. Returns `false` if the timer fired or its engine returned it.
 ///
 /// # Safety
 /// The caller has the handle of `entry` and gives it up, and `producers` leads to producers of the
@@ -50,7 +52,7 @@ struct Vacated<T, W: WithProducer<T>> {
 pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> bool {
     assert_outside();
     // SAFETY: passed on to the caller.
-    let vacated = match unsafe { vacate(entry, producers) } {
+    let vacated = match unsafe { vacate(entry, false, producers) } {
         Ok(vacated) => vacated,
         Err(stranded) => return stranded.is_some(),
     };
@@ -61,14 +63,19 @@ pub unsafe fn cancel<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T
 }
 
 /// Cancels the timer of a handle and takes its payload, even if it is stranded. Returns `None` if
-/// the timer fired or its engine returned it.
+/// the timer fired or its engine returned it. `is_exempt`: whether the payload is of the kind that
+/// the limit does not count.
 ///
 /// # Safety
 /// As [`cancel`].
 #[inline]
-pub unsafe fn take<T>(entry: NonNull<Entry<T>>, producers: impl WithProducer<T>) -> Option<T> {
+pub unsafe fn take<T>(
+    entry: NonNull<Entry<T>>,
+    is_exempt: bool,
+    producers: impl WithProducer<T>,
+) -> Option<T> {
     // SAFETY: passed on to the caller.
-    match unsafe { vacate(entry, producers) } {
+    match unsafe { vacate(entry, is_exempt, producers) } {
         // SAFETY: vacating made the payload ours, and it is taken once.
         Ok(vacated) => Some(unsafe { vacated.entry.as_ref().take_payload() }),
         Err(stranded) => stranded,
@@ -153,11 +160,12 @@ unsafe fn release<T>(entry: NonNull<Entry<T>>, producers: &mut impl WithProducer
 #[inline]
 unsafe fn vacate<T, W: WithProducer<T>>(
     entry: NonNull<Entry<T>>,
+    is_exempt: bool,
     producers: W,
 ) -> Result<Vacated<T, W>, Option<T>> {
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
-        Some(opens) => Ok(Vacated { entry, opens, producers }),
+        Some(opens) => Ok(Vacated { entry, opens, is_exempt, producers }),
         // SAFETY: passed on to the caller.
         None => Err(unsafe { let_go_late(entry, producers) }),
     }
@@ -181,12 +189,12 @@ impl<T> WithProducer<T> for (&mut Producer<T>, &Shared<T>, &[Shard<T>]) {
 impl<T, W: WithProducer<T>> Drop for Vacated<T, W> {
     #[inline]
     fn drop(&mut self) {
-        let Vacated { entry, opens, .. } = *self;
+        let Vacated { entry, opens, is_exempt, .. } = *self;
         // SAFETY: this thread vacated the entry and holds it.
         let number = unsafe { entry.as_ref() }.engine();
         let is_kept = self.producers.with_producer(number, |producer, shared| {
             // SAFETY: it was vacated, its payload is gone, and this is the end of it.
-            unsafe { producer.keep_vacated(shared, entry, opens) }
+            unsafe { producer.keep_vacated(shared, entry, opens, is_exempt) }
         });
         if !is_kept {
             // The engine is gone; an entry that outlives it does not need it.

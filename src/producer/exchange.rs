@@ -40,11 +40,13 @@ impl<T> Producer<T> {
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
+        let counts = shared.counts(unsafe { entry.as_ref().payload() });
+        // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.
         match unsafe { self.push(shared, shard, deadline, now, entry, true) } {
             Ok(deferred) => Some(deferred),
             Err(Refused) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
-                unsafe { self.strand(shared, entry) };
+                unsafe { self.strand(shared, entry, counts) };
                 None
             }
         }

@@ -91,7 +91,7 @@ impl<T> Producer<T> {
         payload: T,
         held: bool,
     ) -> Result<(NonNull<Entry<T>>, Deferred), ScheduleError<T>> {
-        if !shared.admit() {
+        if !shared.admit(&payload) {
             return Err(ScheduleError::full(payload));
         }
         // `ManuallyDrop` avoids a second copy of the payload for unwinding; nothing below panics.
@@ -115,15 +115,16 @@ impl<T> Producer<T> {
     /// # Safety
     /// The caller vacated `entry`, which belongs to the engine of `shared` and opens at `opens`. It
     /// has taken or dropped the payload, and gives the entry up.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn keep_vacated(
         &mut self,
         shared: &Shared<T>,
         entry: NonNull<Entry<T>>,
         opens: Tick,
+        is_exempt: bool,
     ) -> Deferred {
         self.cache.counters.add(Count::Cancelled, 1);
-        shared.discharge(1);
+        shared.discharge(shared.counts_kind(is_exempt));
         self.keep(shared, Seat { entry, opens })
     }
 
@@ -222,7 +223,7 @@ impl<T> Producer<T> {
                 let payload = unsafe { entry.as_ref().disarm() };
                 // SAFETY: as above, and the payload is out.
                 unsafe { self.cache.free_list.put(shared, entry) };
-                shared.discharge(1);
+                shared.discharge(shared.counts(&payload));
                 Err(ScheduleError::stopped(payload))
             }
         }
@@ -293,6 +294,7 @@ impl<T> Producer<T> {
         let _reader = read();
         // The new entry is filed before the old seat is kept, which opens too late for it anyway.
         let (fresh, is_seat) = self.claim(shared, deadline);
+        let counts = shared.counts(&payload);
         // SAFETY: as in `schedule`.
         unsafe { fresh.as_ref().put_payload(payload) };
         // SAFETY: as in `schedule`.
@@ -310,21 +312,26 @@ impl<T> Producer<T> {
             }
             Err(Refused) => {
                 // SAFETY: it was refused, so it is still ours alone, and armed as held.
-                unsafe { self.strand(shared, fresh) };
+                unsafe { self.strand(shared, fresh, counts) };
                 Moved::Stranded(fresh)
             }
         }
     }
 
-    /// Leaves a payload with its handle, after the push was refused.
+    /// Leaves a payload with its handle, after the push was refused. `counts`: as the limit does.
     ///
     /// # Safety
     /// The entry is this thread's alone, and armed as held.
-    pub(super) unsafe fn strand(&mut self, shared: &Shared<T>, entry: NonNull<Entry<T>>) {
+    pub(super) unsafe fn strand(
+        &mut self,
+        shared: &Shared<T>,
+        entry: NonNull<Entry<T>>,
+        counts: bool,
+    ) {
         // SAFETY: passed on to the caller.
         unsafe { entry.as_ref().strand() };
         self.cache.counters.add(Count::Returned, 1);
-        shared.discharge(1);
+        shared.discharge(counts);
     }
 
     #[inline]

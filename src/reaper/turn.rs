@@ -231,10 +231,10 @@ impl<'a, T> Reaper<'a, T> {
             && !owner.has_open()
             && owner.next_opening() == Tick::NEVER
             && self.part.as_ref().is_some_and(Part::is_alone);
+        self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         in_hand.fill(owner.batch(), opened);
         let counters = owner.counters().clone();
         drop(owner);
-        self.shared.discharge(due as u64);
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before, is_alone)?;
         let mut owner = self.lock();
         if due == BATCH && !owner.is_closed() {

@@ -66,7 +66,7 @@ impl<T> Shard<T> {
         owner.heap = ArmedHeap::default();
         owner.free_list.clear(shared);
         owner.counters.add(Count::Returned, returned.len() as u64);
-        shared.discharge(returned.len() as u64);
+        shared.discharge_all(returned.iter());
         self.publish(owner, shared);
         returned
     }

@@ -28,6 +28,7 @@ mod notice;
 mod overdue;
 mod owner;
 mod parked;
+mod places;
 mod rounds;
 mod scan;
 mod sweep;

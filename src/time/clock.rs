@@ -258,7 +258,7 @@ impl ManualClock {
     ///
     /// This moves only the time: an engine on this clock fires the timers that became due at its
     /// next turn. To move time *and* fire everything on the way in order, call the engine's
-    /// `advance`.
+    /// `advance`, or [`advance_engines`](ManualClock::advance_engines).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -283,6 +283,12 @@ impl ManualClock {
     /// The time since the clock was made.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.elapsed_ns())
+    }
+
+    /// Whether the two move together.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines are moved together"))]
+    pub(crate) fn is_same(&self, other: &ManualClock) -> bool {
+        Arc::ptr_eq(&self.elapsed_ns, &other.elapsed_ns)
     }
 
     #[inline]

@@ -55,8 +55,8 @@ pub(crate) fn measure_elsewhere(plan: &Plan) -> Result<Record, BenchError> {
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.trim().lines().last().unwrap_or_default().trim_start_matches("rivals: ");
-        return Err(failed(format!("{}: {last}", output.status)));
+        let said = said.trim().trim_start_matches("rivals: ");
+        return Err(failed(format!("{}: {said}", output.status)));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }

@@ -73,7 +73,7 @@ impl Alarm {
             return;
         }
         // It has fired, or its bucket opens later than that.
-        let Some(ringer) = self.handle.take().and_then(Handle::take) else { return };
+        let Some(ringer) = self.handle.take().and_then(Handle::take_from_sleep) else { return };
         match self.engine.schedule(computed, ringer) {
             Ok(handle) => self.handle = Some(handle),
             Err(refused) => drop(refused),
@@ -83,12 +83,12 @@ impl Alarm {
     /// Wakes the task that waits, if there is one.
     pub(super) fn ring(&mut self) {
         // A timer that has ended has woken it.
-        drop(self.handle.take().and_then(Handle::take));
+        drop(self.handle.take().and_then(Handle::take_from_sleep));
     }
 
     /// Cancels the timer, if there is one, without waking the task.
     pub(super) fn cancel(&mut self) {
-        if let Some(ringer) = self.handle.take().and_then(Handle::take) {
+        if let Some(ringer) = self.handle.take().and_then(Handle::take_from_sleep) {
             // SAFETY: it is the task of the alarm's timer.
             unsafe { hush(ringer) };
         }

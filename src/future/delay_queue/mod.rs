@@ -139,16 +139,16 @@ impl Engine {
 // === impl DelayQueue ===
 
 impl<T> DelayQueue<T> {
-    /// Returns an empty queue on the [global engine](Engine::global). It allocates nothing before
+    /// Returns an empty queue on the [ambient engine](Engine::enter). It allocates nothing before
     /// the first item.
     ///
     /// # Panics
     /// As [`Engine::global`] does, if this is its first use.
     pub fn new() -> DelayQueue<T> {
-        DelayQueue::on(EngineRef::new(Engine::global()))
+        DelayQueue::on(EngineRef::ambient())
     }
 
-    /// Returns an empty queue on the [global engine](Engine::global), with room for `capacity`
+    /// Returns an empty queue on the [ambient engine](Engine::enter), with room for `capacity`
     /// items.
     ///
     /// # Panics

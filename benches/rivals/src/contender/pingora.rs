@@ -16,6 +16,10 @@ use super::{Contender, Producer, Setup};
 use crate::error::BenchError;
 use crate::waker::poll_once;
 
+/// It counts milliseconds. A timer for its very first one is a subtraction from zero, which panics
+/// in a debug build; on a busy machine some delays are over by the time they are passed on.
+const RESOLUTION: Duration = Duration::from_millis(1);
+
 /// Nothing: the timers are global.
 #[derive(Debug)]
 pub(crate) struct Pingora;
@@ -46,6 +50,7 @@ impl Producer for PingoraProducer {
 
     #[inline]
     fn schedule(&mut self, mut timer: Pin<&mut Self::Timer>, delay: Duration, token: u64) {
+        let delay = delay.max(RESOLUTION);
         timer.set(Some(fast_timeout(delay, std::future::pending())));
         poll_once(timer.as_pin_mut().expect("it was just put there"), token);
     }

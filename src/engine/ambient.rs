@@ -1,0 +1,342 @@
+//! The ambient engine: the one that [`sleep`](crate::sleep) and its like run on, which name none.
+//!
+//! It is the engine that the thread has entered last, or else the thread's own, or else the
+//! process's. A thread knows the first two by their numbers: entering counts no reference, and an
+//! engine that is gone is found to be so by whoever uses the number.
+//!
+//! *Owner*: each thread has its own choice; the process's engine is published once.
+//!
+//! *Tested by*: `tests/ambient.rs`, `tests/future_global.rs`, `tests/global_set.rs`,
+//! `tests/fork.rs`.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr;
+use std::time::Instant;
+
+use crate::error::{BuildError, GlobalReason, Refused};
+use crate::sync::{AtomicPtr, Ordering, thread};
+
+use super::thread_cache::is_inherited;
+use super::{Engine, EngineRef};
+
+/// The engine of this process or of the one that it was forked from, or null. An engine that was
+/// published here is never freed.
+static GLOBAL: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    /// Has no destructor, so that it also works while a thread ends.
+    static CHOICE: Choice = const {
+        Choice { entered: Cell::new(NONE), depth: Cell::new(0), of_thread: Cell::new(NONE) }
+    };
+}
+
+/// The engines that a thread has chosen, by number.
+struct Choice {
+    entered: Cell<u32>,
+    /// How many guards there are.
+    depth: Cell<u32>,
+    of_thread: Cell<u32>,
+}
+
+/// No engine has this number.
+const NONE: u32 = 0;
+
+/// Makes an engine the ambient one of its thread until it is dropped. Created by
+/// [`Engine::enter`].
+///
+/// Guards are dropped in the reverse order of their creation. A guard stays on its thread, and must
+/// not be kept across an `.await`: other tasks of the thread would find its engine. For a future,
+/// there is [`Engine::entered`].
+///
+/// ```
+/// use tickless::{Engine, EnterGuard};
+///
+/// let engine = Engine::builder().shards(1).build()?;
+/// let entered: EnterGuard<'_> = engine.enter();
+/// # drop(entered);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use tickless::Engine;
+/// # let engine = Engine::global();
+/// let entered = engine.enter();
+/// std::thread::spawn(move || drop(entered)); // it stays on its thread
+/// ```
+///
+/// # Panics
+/// Dropping it panics if a guard that was created later still exists (or was forgotten).
+#[must_use = "the engine is left when the guard is dropped"]
+pub struct EnterGuard<'a> {
+    /// What the thread had entered before.
+    before: u32,
+    /// How many guards there were with this one.
+    depth: u32,
+    /// It is for one thread.
+    engine: PhantomData<(&'a Engine, *mut ())>,
+}
+
+/// Why an engine did not become the process's own, together with the engine: see
+/// [`Engine::set_global`](crate::Engine::set_global).
+///
+/// ```
+/// use tickless::{Engine, GlobalReason};
+///
+/// Engine::global();
+/// let refused = Engine::set_global(Engine::builder().shards(1).build()?).unwrap_err();
+/// assert_eq!(refused.reason(), GlobalReason::InUse);
+/// assert_eq!(refused.into_payload().shards(), 1);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+pub type SetGlobalError = Refused<GlobalReason, Engine>;
+
+/// Returns the time by the clock of the ambient engine: see [`Engine::enter`]. With virtual time,
+/// this is the time that deadlines are compared with; with a clock of the system it is
+/// [`Instant::now`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Engine, ManualClock};
+///
+/// let clock = ManualClock::new();
+/// let engine = Engine::builder().manual_clock(&clock).build()?;
+/// let _entered = engine.enter();
+/// let before = tickless::now();
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(tickless::now() - before, Duration::from_secs(3600));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// If that engine is gone, it returns [`Instant::now`].
+///
+/// # Panics
+/// As [`Engine::global`] does, if this is its first use.
+pub fn now() -> Instant {
+    EngineRef::ambient().now().unwrap_or_else(Instant::now)
+}
+
+// === impl Engine: the thread's ===
+
+impl Engine {
+    /// Makes this the *ambient engine* of the calling thread until the guard is dropped:
+    /// [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`interval`](crate::interval) and
+    /// [`now`](crate::now) use it instead of the [global engine](Engine::global).
+    ///
+    /// They choose their engine when they are called, not when they are polled. What they create
+    /// keeps its engine, whoever polls it, and its deadline is by that engine's clock.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// /// Knows nothing of engines.
+    /// async fn poll_a_server() -> &'static str {
+    ///     tickless::sleep(Duration::from_secs(60)).await;
+    ///     "a minute later"
+    /// }
+    ///
+    /// let engine = Engine::builder().manual_clock(&ManualClock::new()).build()?;
+    /// let mut answer = Box::pin(engine.entered(poll_a_server()));
+    /// let mut poll = || futures_util::FutureExt::now_or_never(&mut answer);
+    /// assert_eq!(poll(), None);
+    /// engine.advance(Duration::from_secs(60))?;
+    /// assert_eq!(poll(), Some("a minute later"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Other threads are not affected, nor are tasks that are spawned meanwhile: when they run,
+    /// they find what their thread has entered. Give such a task its engine with
+    /// [`entered`](Engine::entered), or all threads of a runtime with
+    /// [`enter_thread`](Engine::enter_thread).
+    ///
+    /// If the engine is gone when it is used, what is created behaves as with an engine that has
+    /// stopped. In a child made by `fork`, nothing is entered: an engine of the parent is of no use
+    /// there.
+    ///
+    /// This costs the thread two words, and nothing to others. Guards nest.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        EngineRef::new(self).enter()
+    }
+
+    /// Makes this the ambient engine of the calling thread for good, beneath what is
+    /// [entered](Engine::enter). This is for the threads of a runtime, each of which calls it when
+    /// it starts. It does not keep the engine alive.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::builder().tick(Duration::from_micros(100)).build()?;
+    /// let ours = engine.clone();
+    /// let runtime = tokio::runtime::Builder::new_multi_thread()
+    ///     .on_thread_start(move || ours.enter_thread())
+    ///     .build()?;
+    /// // The sleep is on `engine`, whichever thread runs the task.
+    /// let nap = runtime.spawn(async { tickless::sleep(Duration::from_millis(1)).await });
+    /// runtime.block_on(nap)?;
+    /// assert_eq!(engine.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn enter_thread(&self) {
+        CHOICE.with(|choice| choice.of_thread.set(self.number()));
+    }
+}
+
+impl<'a> EngineRef {
+    /// The ambient engine of the calling thread.
+    ///
+    /// # Panics
+    /// As [`Engine::global`].
+    #[inline]
+    pub(crate) fn ambient() -> EngineRef {
+        let number = CHOICE.with(|choice| match choice.entered.get() {
+            NONE => choice.of_thread.get(),
+            entered => entered,
+        });
+        // No number counts as inherited, too.
+        if is_inherited(number) { EngineRef::global() } else { EngineRef::numbered(number) }
+    }
+
+    fn global() -> EngineRef {
+        EngineRef::new(Engine::global())
+    }
+
+    /// As [`Engine::enter`].
+    #[inline]
+    pub(crate) fn enter(self) -> EnterGuard<'a> {
+        CHOICE.with(|choice| {
+            let depth = choice.depth.get() + 1;
+            choice.depth.set(depth);
+            let before = choice.entered.replace(self.number());
+            EnterGuard { before, depth, engine: PhantomData }
+        })
+    }
+}
+
+// === impl EnterGuard ===
+
+impl Drop for EnterGuard<'_> {
+    fn drop(&mut self) {
+        CHOICE.with(|choice| {
+            if choice.depth.get() == self.depth {
+                choice.depth.set(self.depth - 1);
+                choice.entered.set(self.before);
+            } else if !thread::panicking() {
+                panic!("an `EnterGuard` was dropped before one that was created later");
+            }
+        });
+    }
+}
+
+debug! { impl[] EnterGuard[ '_ ] {} }
+
+// === impl Engine: the process's ===
+
+impl Engine {
+    /// Returns the process's own engine, on which [`sleep`](crate::sleep),
+    /// [`timeout`](crate::timeout) and [`interval`](crate::interval) run, unless another was
+    /// [entered](Engine::enter). It is the engine that was given to
+    /// [`set_global`](Engine::set_global). If there is none, it has the default settings (1 ms
+    /// ticks, a shard per core, no limit) and is started on first use. It is never dropped. It can
+    /// be stopped like any other engine, and does not start again. A child process has a global
+    /// engine of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::global();
+    /// assert!(engine.schedule(Duration::from_secs(5), || println!("five seconds"))?.cancel());
+    /// assert!(std::ptr::eq(engine, Engine::global()), "there is one");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// The engine is not running yet, and its threads could not be started.
+    /// [`try_global`](Engine::try_global) returns the error instead.
+    pub fn global() -> &'static Engine {
+        Engine::try_global().unwrap_or_else(|error| {
+            panic!("the process's own engine could not be started: {error}")
+        })
+    }
+
+    /// As [`global`](Engine::global), but returns the error instead of panicking. The next call
+    /// tries again.
+    ///
+    /// If several threads call this first, each may build an engine, and one of these engines is
+    /// kept.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn try_global() -> Result<&'static Engine, BuildError> {
+        match published() {
+            Ok(engine) => Ok(engine),
+            // What another thread has published meanwhile is as good.
+            Err(before) => Ok(publish(before, Engine::new()?).unwrap_or_else(|(other, _)| other)),
+        }
+    }
+
+    /// Makes `engine` the process's own: see [`global`](Engine::global). It is never dropped from
+    /// then on. This is for the beginning of a program that wants another tick, a limit, fewer
+    /// threads, or virtual time in its tests. A library should leave it to the program.
+    ///
+    /// ```standalone_crate
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::builder().tick(Duration::from_micros(100)).shards(1).build()?;
+    /// Engine::set_global(engine)?;
+    /// pollster::block_on(tickless::sleep(Duration::from_micros(200)));
+    /// assert_eq!(Engine::global().stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The process has its engine already: it was set, or used, before. Or `engine` belongs to the
+    /// parent process. `engine` comes back in the error.
+    pub fn set_global(engine: Engine) -> Result<(), SetGlobalError> {
+        if engine.is_inherited() {
+            return Err(SetGlobalError::new(GlobalReason::Forked, engine));
+        }
+        let before = match published() {
+            Ok(_) => return Err(SetGlobalError::new(GlobalReason::InUse, engine)),
+            Err(before) => before,
+        };
+        match publish(before, engine) {
+            Ok(_) => Ok(()),
+            Err((_, engine)) => Err(SetGlobalError::new(GlobalReason::InUse, engine)),
+        }
+    }
+}
+
+/// The process's engine, or what is in its place.
+fn published() -> Result<&'static Engine, *mut Engine> {
+    // ORDER: Acquire - pairs with the CAS in `publish`: the engine is built.
+    let known = GLOBAL.load(Ordering::Acquire);
+    // SAFETY: an engine that was published is never freed, and is only shared from then on.
+    unsafe { known.as_ref() }.filter(|engine| !engine.is_inherited()).ok_or(known)
+}
+
+/// Makes `engine` the process's, in the place of `before`, which is none or the parent's.
+///
+/// # Errors
+/// Another thread was faster: returns that engine, and this one.
+fn publish(
+    before: *mut Engine,
+    engine: Engine,
+) -> Result<&'static Engine, (&'static Engine, Engine)> {
+    let engine = Box::into_raw(Box::new(engine));
+    // ORDER: AcqRel - publishes the engine; Acquire - sees the engine of a thread that was faster.
+    match GLOBAL.compare_exchange(before, engine, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it is never freed from here on, and only shared.
+        Ok(_) => Ok(unsafe { &*engine }),
+        Err(other) => {
+            // SAFETY: it came from `into_raw`, and nobody else has seen it.
+            let engine = *unsafe { Box::from_raw(engine) };
+            // SAFETY: as in `published`. This process publishes one engine in the place of none,
+            // or of the parent's, so the other one is not the parent's.
+            Err((unsafe { &*other }, engine))
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Time that callers move by hand, together with the timers that become due on the way.
+//!
+//! The clock stops wherever a bucket opens, of whichever engine, and turns of all shards run there
+//! until no work is left. So what is due fires in order, and tasks see the time of their deadline.
+//!
+//! *Owner*: the thread that moves the clock. If several do at the same time, the clock never goes
+//! back, and each of them fires what is due by then.
+//!
+//! *Tested by*: `tests/virtual_time.rs`, `tests/engine_oracle.rs`.
+
+use std::time::{Duration, Instant};
+
+use crate::error::TurnError;
+use crate::time::{Clock, ManualClock, Tick, saturating_ns};
+
+use super::core::Core;
+use super::{Engine, EngineRef};
+
+/// An engine whose time can be moved together with that of others: an [`Engine`] with any payload.
+/// See [`ManualClock::advance_engines`].
+///
+/// The trait is sealed.
+pub trait Driven: Drivable {}
+
+/// What is needed to move an engine's time.
+pub trait Drivable {
+    /// The engine's clock.
+    fn clock(&self) -> &Clock;
+
+    /// # Errors
+    /// The caller may not run turns of the engine.
+    fn may_turn(&self) -> Result<(), TurnError>;
+
+    /// Runs turns of all shards until no timer is due and no work is left. Returns how many fired.
+    ///
+    /// # Errors
+    /// The engine has stopped.
+    fn settle(&self) -> Result<usize, TurnError>;
+
+    /// Returns when the first bucket of any shard opens.
+    ///
+    /// # Errors
+    /// The engine has stopped.
+    fn next_opening_ns(&self) -> Result<Option<u64>, TurnError>;
+}
+
+// === impl Engine ===
+
+impl<T: Send + 'static> Engine<T> {
+    /// Moves a manual clock forward by `by`, and fires all timers that become due on the way, in
+    /// order. Returns how many fired.
+    ///
+    /// The clock stops at each tick at which a timer is due. So tasks see the time of their
+    /// deadline, and timers that they schedule fire on the way too. (A task that reschedules itself
+    /// with no delay at all keeps this from returning.)
+    ///
+    /// With a manual clock, time moves only in this and in the methods of [`ManualClock`], and
+    /// timers fire only in these and in [`turn`](Engine::turn): the engine is fully deterministic.
+    /// Of several engines with one clock, this fires the timers of this one alone: see
+    /// [`ManualClock::advance_engines`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Engine, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let engine = Engine::builder().manual_clock(&clock).build()?;
+    /// engine.schedule_detached(Duration::from_secs(60), || println!("a minute later"))?;
+    /// assert_eq!(engine.advance(Duration::from_secs(59))?, 0);
+    /// assert_eq!(engine.advance(Duration::from_secs(1))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The clock is not manual, the call comes from one of the engine's tasks, the engine has
+    /// stopped, or it belongs to the parent process. If the engine was stopped on the way,
+    /// [`stats`](Engine::stats) tells how many timers had fired.
+    pub fn advance(&self, by: Duration) -> Result<usize, TurnError> {
+        self.core().advance(by)
+    }
+
+    /// Moves a manual clock forward to the time at which the next timer is due, and fires all that
+    /// are due then. If some are due already, it fires those, and the clock stays. Returns the time
+    /// that the clock shows, or `None` if no timer is pending that will ever be due; the clock
+    /// stays then, too.
+    ///
+    /// So a loop of this runs a simulation from event to event:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::{Builder, ManualClock};
+    ///
+    /// let builder = Builder::new().manual_clock(&ManualClock::new()).shards(1);
+    /// let engine = builder.build_each(|what: &str| println!("it {what}"))?;
+    /// let start = engine.now();
+    /// let minute = Duration::from_secs(60);
+    /// engine.schedule_detached(minute, "arrives")?;
+    /// let cancelled = engine.schedule(2 * minute, "turns back")?;
+    /// engine.schedule_detached(60 * minute, "leaves")?;
+    /// cancelled.cancel();
+    /// assert_eq!(engine.advance_to_next()?, Some(start + minute));
+    /// assert_eq!(engine.advance_to_next()?, Some(start + 60 * minute));
+    /// assert_eq!(engine.advance_to_next()?, None);
+    /// assert_eq!(engine.now(), start + 60 * minute);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// It looks at the timers that are filed about as near as the next one: few, or up to all of
+    /// them if all are due at about the same time, far away.
+    ///
+    /// # Errors
+    /// As [`advance`](Engine::advance).
+    pub fn advance_to_next(&self) -> Result<Option<Instant>, TurnError> {
+        self.core().advance_to_next()
+    }
+}
+
+impl EngineRef {
+    /// As [`Engine::advance`].
+    #[cfg(feature = "test-util")]
+    pub(crate) fn advance(self, by: Duration) -> Result<usize, TurnError> {
+        match self.core() {
+            Some(core) => core.advance(by),
+            None if self.is_inherited() => Err(TurnError::Forked),
+            None => Err(TurnError::Stopped),
+        }
+    }
+}
+
+// === impl ManualClock ===
+
+impl ManualClock {
+    /// Moves the clock forward by `by`, and fires all timers of these engines that become due on
+    /// the way, in order. Returns how many fired.
+    ///
+    /// As [`Engine::advance`], for several engines that have this clock. What is due at the same
+    /// time in several of them fires in the order in which they are given here, and so does what
+    /// their tasks schedule for that time on each other.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::{Builder, ManualClock};
+    ///
+    /// let (sender, log) = mpsc::channel();
+    /// let clock = ManualClock::new();
+    /// let builder = || Builder::new().manual_clock(&clock).shards(1);
+    /// let theirs = sender.clone();
+    /// let requests = builder().build_each(move |id: u32| drop(sender.send(format!("{id}"))))?;
+    /// let leases = builder().build_each(move |name: &str| drop(theirs.send(name.into())))?;
+    /// let second = Duration::from_secs(1);
+    /// requests.schedule_detached(second, 1)?;
+    /// leases.schedule_detached(2 * second, "a lease")?;
+    /// requests.schedule_detached(3 * second, 2)?;
+    /// assert_eq!(clock.advance_engines(3 * second, &[&requests, &leases])?, 3);
+    /// assert_eq!(log.try_iter().collect::<Vec<_>>(), ["1", "a lease", "2"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::advance`], for any of the engines; and one of them has another clock. Before
+    /// anything moves, each of them is asked whether it may.
+    pub fn advance_engines(
+        &self,
+        by: Duration,
+        engines: &[&dyn Driven],
+    ) -> Result<usize, TurnError> {
+        for engine in engines {
+            match engine.clock().as_manual() {
+                None => return Err(TurnError::NotManual),
+                Some(clock) if !clock.is_same(self) => return Err(TurnError::OtherClock),
+                Some(_) => engine.may_turn()?,
+            }
+        }
+        advance_to(self, self.elapsed_ns().saturating_add(saturating_ns(by)), engines)
+    }
+}
+
+/// Moves `clock`, which these engines have, to `target_ns`.
+fn advance_to<D: Drivable + ?Sized>(
+    clock: &ManualClock,
+    target_ns: u64,
+    engines: &[&D],
+) -> Result<usize, TurnError> {
+    let mut fired = settle(engines)?;
+    loop {
+        let mut next_ns = None;
+        for engine in engines {
+            next_ns = next_ns.into_iter().chain(engine.next_opening_ns()?).min();
+        }
+        let Some(next_ns) = next_ns.filter(|&ns| ns <= target_ns) else { break };
+        clock.move_to_ns(next_ns);
+        fired += settle(engines)?;
+    }
+    clock.move_to_ns(target_ns);
+    Ok(fired + settle(engines)?)
+}
+
+/// Runs turns of all these engines until none has work left.
+fn settle<D: Drivable + ?Sized>(engines: &[&D]) -> Result<usize, TurnError> {
+    let mut all_fired = 0;
+    loop {
+        let mut fired = 0;
+        for engine in engines {
+            fired += engine.settle()?;
+        }
+        all_fired += fired;
+        // What one engine fires may have made work for another.
+        if fired == 0 || engines.len() == 1 {
+            return Ok(all_fired);
+        }
+    }
+}
+
+// === impl Core ===
+
+impl<T: Send + 'static> Core<T> {
+    /// See [`Engine::advance`].
+    fn advance(&self, by: Duration) -> Result<usize, TurnError> {
+        let clock = self.manual_clock()?;
+        advance_to(clock, clock.elapsed_ns().saturating_add(saturating_ns(by)), &[self])
+    }
+
+    /// See [`Engine::advance_to_next`].
+    fn advance_to_next(&self) -> Result<Option<Instant>, TurnError> {
+        let clock = self.manual_clock()?;
+        let mut fired = Drivable::settle(self)?;
+        // Another thread may cancel a timer or move it after this has found it.
+        while fired == 0 {
+            let Some(next_ns) = self.earliest_ns()? else { return Ok(None) };
+            fired = advance_to(clock, next_ns, &[self])?;
+        }
+        Ok(Some(self.instant_now()))
+    }
+
+    fn manual_clock(&self) -> Result<&ManualClock, TurnError> {
+        let clock = self.clock.as_manual().ok_or(TurnError::NotManual)?;
+        Core::may_turn(self)?;
+        Ok(clock)
+    }
+
+    /// Returns when the next timer is due. `None`: none is pending that will ever be due.
+    fn earliest_ns(&self) -> Result<Option<u64>, TurnError> {
+        self.first_ns(|core, index| {
+            let shard = &core.shards[index];
+            let owner = shard.owner().lock().expect("nothing panics under this lock");
+            if owner.is_closed() { Err(TurnError::Stopped) } else { Ok(shard.earliest(&owner)) }
+        })
+    }
+
+    /// Returns the earliest of the times that `of` returns for the shards.
+    fn first_ns(
+        &self,
+        of: impl Fn(&Core<T>, usize) -> Result<Tick, TurnError>,
+    ) -> Result<Option<u64>, TurnError> {
+        let mut first_ns = None;
+        for core in self.both() {
+            let mut first = Tick::NEVER;
+            for shard in 0..core.shards.len() {
+                first = first.min(of(core, shard)?);
+            }
+            first_ns = first_ns.into_iter().chain(core.scale.start_ns(first)).min();
+        }
+        Ok(first_ns)
+    }
+}
+
+impl<T: Send + 'static> Drivable for Core<T> {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn may_turn(&self) -> Result<(), TurnError> {
+        Core::may_turn(self)
+    }
+
+    fn settle(&self) -> Result<usize, TurnError> {
+        let mut all_fired = 0;
+        loop {
+            let mut again = false;
+            for core in self.both() {
+                for shard in 0..core.shards.len() {
+                    let turn = core.turn(shard, usize::MAX)?;
+                    all_fired += turn.fired;
+                    again |= turn.more || turn.fired > 0;
+                }
+            }
+            if !again {
+                return Ok(all_fired);
+            }
+        }
+    }
+
+    fn next_opening_ns(&self) -> Result<Option<u64>, TurnError> {
+        self.first_ns(|core, index| {
+            let shard = &core.shards[index];
+            let mut owner = shard.owner().lock().expect("nothing panics under this lock");
+            if owner.is_closed() {
+                return Err(TurnError::Stopped);
+            }
+            shard.read_notices(&mut owner);
+            Ok(owner.next_opening())
+        })
+    }
+}
+
+// === impl Engine: driven together with others ===
+
+impl<T: Send + 'static> Driven for Engine<T> {}
+
+impl<T: Send + 'static> Drivable for Engine<T> {
+    fn clock(&self) -> &Clock {
+        Engine::clock(self)
+    }
+
+    fn may_turn(&self) -> Result<(), TurnError> {
+        Core::may_turn(self.core())
+    }
+
+    fn settle(&self) -> Result<usize, TurnError> {
+        Drivable::settle(&**self.core())
+    }
+
+    fn next_opening_ns(&self) -> Result<Option<u64>, TurnError> {
+        self.core().next_opening_ns()
+    }
+}

@@ -1,0 +1,70 @@
+//! The limit on the timers that are pending, and which of them it counts.
+//!
+//! *Owner*: any thread. The shards of an engine and its precise side share one limit.
+//!
+//! *Invariant*: a timer that was admitted and counted is discharged once, by who ends it. Both look
+//! at the same payload, or know of what kind it is, so they agree whether it counts.
+//!
+//! *Tested by*: `tests/limits.rs`, `tests/limits_of_sleeps.rs`; model `crowd`.
+
+use crate::sync::{Arc, AtomicU64, CachePadded, Ordering};
+
+/// How many timers may be pending.
+pub(super) struct Limit<T> {
+    most: u64,
+    /// How many are, of those that count.
+    pending: Arc<CachePadded<AtomicU64>>,
+    /// Whether a payload is of the kind that does not count, if there is such a kind.
+    is_exempt: Option<fn(&T) -> bool>,
+}
+
+// === impl Limit ===
+
+impl<T> Limit<T> {
+    pub(super) fn new(most: u64) -> Limit<T> {
+        Limit { most, pending: Arc::default(), is_exempt: None }
+    }
+
+    /// From now on, does not count payloads for which `is_exempt` returns `true`. Before the first
+    /// use.
+    pub(super) fn exempt(&mut self, is_exempt: fn(&T) -> bool) {
+        self.is_exempt = Some(is_exempt);
+    }
+
+    /// Whether timers of the exempt kind count all the same.
+    pub(super) fn counts_all(&self) -> bool {
+        self.is_exempt.is_none()
+    }
+
+    pub(super) fn counts(&self, payload: &T) -> bool {
+        self.is_exempt.is_none_or(|is_exempt| !is_exempt(payload))
+    }
+
+    /// Makes room for a timer, if there is any.
+    pub(super) fn admit(&self, payload: &T) -> bool {
+        if !self.counts(payload) {
+            return true;
+        }
+        // ORDER: Relaxed - only a number; the update is atomic, so the limit is never exceeded, and
+        // only pending timers cause a refusal.
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < self.most).then_some(n + 1)
+            })
+            .is_ok()
+    }
+
+    /// Releases the room of `n` timers that counted.
+    pub(super) fn discharge(&self, n: u64) {
+        // ORDER: Relaxed - as in `admit`.
+        let before = self.pending.fetch_sub(n, Ordering::Relaxed);
+        debug_assert!(before >= n, "{n} of {before} were discharged");
+    }
+}
+
+impl<T> Clone for Limit<T> {
+    fn clone(&self) -> Limit<T> {
+        let Limit { most, pending, is_exempt } = self;
+        Limit { most: *most, pending: pending.clone(), is_exempt: *is_exempt }
+    }
+}
