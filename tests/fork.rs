@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::dispatch::{Full, Pool};
-use tickless::future::SleepError;
+use tickless::future::{DelayQueue, SleepError};
 use tickless::netty::HashedWheelTimer;
 use tickless::periodic::End;
 use tickless::wait::{Ended, Stage, WaitError};
@@ -302,6 +302,33 @@ fn a_child_has_a_global_engine_of_its_own() {
 fn poll(sleep: &mut tickless::future::Sleep) {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(sleep.poll_elapsed(&mut context).is_pending());
+}
+
+#[test]
+fn a_delay_queue_in_a_child_waits_for_nothing_and_keeps_its_items() {
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let mut queue = engine.delay_queue();
+    let key = queue.insert('a', HOUR);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(queue.poll_expired(&mut context).is_pending());
+    in_a_child("a queue of the parent", || {
+        assert_eq!(pollster::block_on(queue.try_expired()), Err(SleepError::Stopped));
+        queue.insert('b', Duration::ZERO);
+        assert_eq!(pollster::block_on(queue.try_expired()), Err(SleepError::Stopped));
+        queue.insert_at('c', Instant::now() - MS);
+        let expired = pollster::block_on(queue.try_expired()).unwrap().unwrap();
+        assert_eq!(expired.into_inner(), 'c');
+        assert!(queue.reset(key, MS));
+        assert_eq!(queue.remove(key), Some('a'));
+        queue.clear();
+        let mut own = DelayQueue::new();
+        own.insert('d', MS);
+        assert_eq!(pollster::block_on(own.expired()).unwrap().into_inner(), 'd');
+        drop(std::mem::replace(&mut queue, own));
+    });
+    assert_eq!((engine.len(), queue.remove(key)), (1, Some('a')));
+    queue.insert('e', MS);
+    assert_eq!(pollster::block_on(queue.expired()).unwrap().into_inner(), 'e');
 }
 
 #[test]

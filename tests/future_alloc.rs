@@ -109,6 +109,26 @@ fn a_timeout_that_is_not_needed_costs_no_allocation() {
 }
 
 #[test]
+fn a_delay_queue_costs_no_allocation_once_it_has_had_as_many_items() {
+    let _alone = alone();
+    let (engine, (bell, waker)) = (engine_by_hand(), bell());
+    let mut queue = engine.delay_queue();
+    let cx = &mut Context::from_waker(&waker);
+    allocates(0, "items that come out, are removed and are moved", || {
+        let removed = queue.insert([7; 3], HOUR);
+        let moved = queue.insert([8; 3], HOUR);
+        queue.insert([9; 3], MS * 2);
+        assert!(queue.poll_expired(cx).is_pending());
+        assert!(queue.remove(removed).is_some() && queue.reset(moved, MS));
+        assert!(queue.poll_expired(cx).is_pending());
+        engine.advance(MS * 2).unwrap();
+        assert!(queue.poll_expired(cx).is_ready() && queue.poll_expired(cx).is_ready());
+        assert!(matches!(queue.poll_expired(cx), Poll::Ready(None)));
+    });
+    assert!(u64::from(bell.woken()) >= 1000 + scaled(2000));
+}
+
+#[test]
 fn sleeps_that_end_with_their_engine_leave_nothing_behind() {
     let _alone = alone();
     let (_, waker) = bell();

@@ -29,6 +29,7 @@ mod token;
 mod watchdog;
 
 mod collisions;
+mod delay_queue_races;
 mod dispatch_channel;
 mod dispatch_ends;
 mod dispatch_full;

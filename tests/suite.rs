@@ -38,6 +38,8 @@ mod planned;
 mod polling;
 #[path = "common/precisely.rs"]
 mod precisely;
+#[path = "common/queued.rs"]
+mod queued;
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/replay.rs"]
@@ -64,6 +66,12 @@ mod backoff;
 mod citizens;
 mod corpus;
 mod crowds;
+mod delay_queue;
+mod delay_queue_ends;
+mod delay_queue_items;
+mod delay_queue_live;
+mod delay_queue_oracle;
+mod delay_queue_wakes;
 mod dispatch_rayon;
 mod dispatch_senders;
 mod dispatch_tokio;

@@ -10,7 +10,7 @@ use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
 #[cfg(feature = "test-util")]
 use crate::sync::Arc;
-use crate::time::Tick;
+use crate::time::{Clock, Scale, Tick};
 
 use super::core::Core;
 use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
@@ -169,6 +169,43 @@ impl EngineRef {
             return None;
         }
         Some(Computed { deadline: scale.ceil(deadline_ns), now_ns })
+    }
+
+    /// As `compute`, for a tick of this engine.
+    pub(crate) fn compute_tick(self, tick: Tick) -> Option<Computed> {
+        let Some(mut cache) = self.lent() else {
+            return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
+        };
+        let ThreadCache { core, watch, .. } = &mut *cache;
+        let now_ns = watch.glance_ns(&core.clock);
+        let has_passed = core.scale.start_ns(tick).is_some_and(|start_ns| {
+            now_ns.saturating_add(NEAR_NS) >= start_ns && core.clock.now_ns() >= start_ns
+        });
+        (!has_passed).then_some(Computed { deadline: tick, now_ns })
+    }
+
+    /// Returns the tick at which a timer for `when` is due. `None`: the engine is gone.
+    #[inline]
+    pub(crate) fn tick_of(self, when: When) -> Option<Tick> {
+        let mut cache = self.lent()?;
+        let now_ns = cache.now_ns();
+        Some(when.tick(&cache.core, now_ns))
+    }
+
+    /// Returns the engine's clock, and its ticks. `None`: the engine is gone.
+    pub(crate) fn time(self) -> Option<(Clock, Scale)> {
+        let cache = self.lent()?;
+        Some((cache.core.clock.clone(), cache.core.scale))
+    }
+
+    /// Moves a timer of this engine if one CAS can: see [`Handle::postpone`].
+    pub(crate) fn postpone(self, handle: &mut Handle, tick: Tick) -> bool {
+        let Some(mut cache) = self.lent() else { return false };
+        let is_moved = handle.postpone(tick);
+        if is_moved {
+            cache.producer.count_reset();
+        }
+        is_moved
     }
 
     /// Schedules a sleep's task for a deadline that this engine has just computed, on the same

@@ -1,4 +1,4 @@
-//! Timers for asynchronous code: sleeps, timeouts and intervals, on any executor.
+//! Timers for asynchronous code: sleeps, timeouts, intervals and delay queues, on any executor.
 //!
 //! Nothing here depends on a runtime: when a timer ends, it wakes the task with the waker that the
 //! task was polled with. So these futures work on tokio, smol, async-std, a bare `block_on`, or
@@ -26,12 +26,13 @@
 //!
 //! # Which engine
 //!
-//! [`sleep`](crate::sleep), [`timeout`](crate::timeout) and [`interval`](crate::interval) run on
-//! the *ambient engine*. That is the one that the thread has [entered](crate::Engine::enter), or
-//! else [`Engine::global`](crate::Engine::global), which starts on first use unless the program has
-//! [set](crate::Engine::set_global) it. An [`Engine`](crate::Engine) also has methods of the same
-//! names. An engine of your own can have a shorter tick, or a clock that a test moves by hand: code
-//! that calls `tickless::sleep` can be tested without waiting.
+//! [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`interval`](crate::interval) and
+//! [`DelayQueue::new`] run on the *ambient engine*. That is the one that the thread has
+//! [entered](crate::Engine::enter), or else [`Engine::global`](crate::Engine::global), which starts
+//! on first use unless the program has [set](crate::Engine::set_global) it. An
+//! [`Engine`](crate::Engine) also has methods of the same names. An engine of your own can have a
+//! shorter tick, or a clock that a test moves by hand: code that calls `tickless::sleep` can be
+//! tested without waiting.
 //!
 //! | how an engine becomes ambient | for |
 //! |---|---|
@@ -56,6 +57,7 @@
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return
 //!   an error instead;
 //! - an [`Interval`] ends as a stream if the engine has stopped, and panics if it is full;
+//! - so does a [`DelayQueue`] with pending items, and [`DelayQueue::try_expired`] returns an error;
 //! - inside code that cannot hear of an error, a sleep has a policy ([`OnRefusal`]).
 //!
 //! Sleeps do not count for the engine's limit ([`max_pending`](crate::Builder::max_pending)), so an
@@ -67,6 +69,7 @@
 //! All are cancel safe. One that was not awaited to its end can be awaited again by `&mut`, and
 //! loses neither time nor ticks.
 
+pub mod delay_queue;
 mod entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
@@ -83,6 +86,8 @@ mod timeout;
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
+#[doc(inline)]
+pub use delay_queue::DelayQueue;
 pub use entered::Entered;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]

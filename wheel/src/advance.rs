@@ -234,7 +234,29 @@ impl<T> Wheel<T> {
     /// assert!(wheel.next_expiration() < Some(Tick::new(66_000)), "both come down a level first");
     /// ```
     pub fn peek(&self) -> Option<(Key, Tick)> {
-        self.rings.earliest(self.now).map(|entry| (entry.key, entry.deadline))
+        let (_, entry) = self.rings.earliest(self.now, usize::MAX)?;
+        entry.map(|entry| (entry.key, entry.deadline))
+    }
+
+    /// As [`peek`](Wheel::peek), in constant time: this looks at no more than `most` timers of a
+    /// bucket of a higher level. Returns the time at which the next timer is due, and its key.
+    ///
+    /// If a bucket in which it might be holds more timers than that, this may return the time at
+    /// which that bucket expires, and no key. No timer is due before.
+    ///
+    /// ```
+    /// use tickless_wheel::{Tick, Wheel};
+    ///
+    /// let mut wheel = Wheel::default();
+    /// let ping = wheel.insert(Tick::new(66_000), "ping");
+    /// wheel.insert(Tick::new(70_000), "close");
+    /// assert_eq!(wheel.peek_within(2), Some((Tick::new(66_000), Some(ping))));
+    /// assert_eq!(wheel.peek_within(1), Some((Tick::new(65_536), None)));
+    /// assert_eq!(wheel.next_expiration(), Some(Tick::new(65_536)));
+    /// ```
+    pub fn peek_within(&self, most: usize) -> Option<(Tick, Option<Key>)> {
+        let (due, entry) = self.rings.earliest(self.now, most)?;
+        Some((due, entry.map(|entry| entry.key)))
     }
 
     /// Takes the last timer out of the bucket `number`, of level 1.

@@ -138,6 +138,11 @@ impl Keys {
         }
     }
 
+    /// How many keys there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.homes.capacity()
+    }
+
     /// Keys that are given out.
     #[inline]
     pub(super) const fn len(&self) -> usize {

@@ -50,8 +50,18 @@ impl<T> Rings<T> {
 
     /// Makes room for `timers` more.
     pub(super) fn reserve(&mut self, timers: usize) {
-        // In the long run, the buckets of two levels have a block that is not full.
-        self.lists.reserve(timers, 2 * self.geometry().slots() as usize);
+        self.lists.reserve(timers, self.partial());
+    }
+
+    /// How many timers there is room for: the reverse of `reserve`.
+    pub(super) fn capacity(&self) -> usize {
+        let (cells, block) = (self.lists.cells.capacity(), Lists::<T>::BLOCK as usize);
+        (cells / (block + 1)).max(cells.saturating_sub(self.partial() * block))
+    }
+
+    /// In the long run, the buckets of two levels have a block that is not full.
+    fn partial(&self) -> usize {
+        2 * self.geometry().slots() as usize
     }
 
     /// Files `entry`, seen from `now`, and says at which cell. Gives it back if that takes
@@ -165,10 +175,12 @@ impl<T> Rings<T> {
         next
     }
 
-    /// The timer that expires first, seen from `now`. `None` if none does.
-    pub(super) fn earliest(&self, now: Tick) -> Option<&Entry<T>> {
-        // With the time at which it is due, which is its deadline if that has not passed.
-        let mut earliest: Option<(Tick, &Entry<T>)> = None;
+    /// The timer that expires first, seen from `now`, and when. `None` if none does. Of a bucket of
+    /// a higher level with more than `most` timers, only its expiration counts, without a timer.
+    #[inline]
+    pub(super) fn earliest(&self, now: Tick, most: usize) -> Option<(Tick, Option<&Entry<T>>)> {
+        // The time at which a timer is due is its deadline if that has not passed.
+        let mut earliest: Option<(Tick, Option<&Entry<T>>)> = None;
         for level in 1..=self.levels {
             let here = self.geometry().place_on(now, level);
             // On one level, the bucket that expires first holds the timers that are due first.
@@ -179,14 +191,22 @@ impl<T> Rings<T> {
             let number = self.number(place);
             let first = match level {
                 // All of it is due when the bucket expires.
-                1 => self.lists.last(number).map(|entry| (place.expiration, entry)),
-                _ => self.lists.timers(number).map(|e| (e.deadline, e)).min_by_key(|(due, _)| *due),
+                1 => (place.expiration, self.lists.last(number)),
+                _ => self.earliest_in(number, most).unwrap_or((place.expiration, None)),
             };
-            if first.is_some_and(|(due, _)| earliest.is_none_or(|(before, _)| due < before)) {
-                earliest = first;
+            if earliest.is_none_or(|(before, _)| first.0 < before) {
+                earliest = Some(first);
             }
         }
-        earliest.map(|(_, entry)| entry)
+        earliest
+    }
+
+    /// The timer of the bucket `number` that is due first, and when. `None` if there are more than
+    /// `most`.
+    fn earliest_in(&self, number: u32, most: usize) -> Option<(Tick, Option<&Entry<T>>)> {
+        let mut timers = self.lists.timers(number);
+        let first = timers.by_ref().take(most).min_by_key(|entry| entry.deadline)?;
+        timers.next().is_none().then_some((first.deadline, Some(first)))
     }
 
     /// Where the bucket `number` is, seen from `now`. `None` if it does not expire.

@@ -72,9 +72,24 @@ impl<T> Wheel<T> {
     /// If that much memory cannot be addressed.
     pub fn with_capacity(geometry: Geometry, capacity: usize) -> Wheel<T> {
         let mut wheel = Wheel::new(geometry);
-        wheel.keys.reserve(capacity);
-        wheel.rings.reserve(capacity);
+        wheel.reserve(capacity);
         wheel
+    }
+
+    /// Makes room for `additional` timers beside those that are pending.
+    ///
+    /// # Panics
+    /// If that much memory cannot be addressed.
+    pub fn reserve(&mut self, additional: usize) {
+        self.keys.reserve(additional);
+        self.rings.reserve(additional);
+    }
+
+    /// How many timers there is room for, those that are pending included: so many need no
+    /// further memory, except for the table of buckets. (If the timers lie on more than two
+    /// levels, some more blocks may be partly empty.)
+    pub fn capacity(&self) -> usize {
+        self.keys.capacity().min(self.rings.capacity()).max(self.len())
     }
 
     /// Adds a timer that fires once time has reached `deadline`.

@@ -14,6 +14,8 @@ mod histories;
 mod hold;
 #[path = "../../fuzz/ops_model.rs"]
 mod ops_model;
+#[path = "../../tests/common/random.rs"]
+mod random;
 #[path = "../../tests/common/replay.rs"]
 mod replay;
 #[path = "../../fuzz/when.rs"]
@@ -25,3 +27,4 @@ mod golden_placement;
 mod hashed;
 mod hierarchy;
 mod oracle;
+mod peek;

@@ -47,6 +47,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<contender::nothing::Nothing>(),
     Entry::of::<contender::calendar::Calendar>(),
     Entry::of_wheel::<wheels::tickless_wheel::TicklessWheel>(),
+    Entry::of_wheel::<wheels::tickless_delay_queue::Queue>(),
     Entry::of_wheel::<wheels::hhwt_quad::HhwtQuad>(),
     Entry::of_wheel::<wheels::delay_queue::Queue>(),
     Entry::of_wheel::<wheels::nexus::Nexus>(),

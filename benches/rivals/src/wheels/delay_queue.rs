@@ -47,6 +47,12 @@ impl super::Wheel for Queue {
         self.queue.try_remove(&key).is_some()
     }
 
+    #[inline]
+    fn reset(&mut self, key: Key, deadline_tick: u64, _: u64) -> Option<Key> {
+        self.queue.reset_at(&key, self.start + Duration::from_millis(deadline_tick));
+        Some(key)
+    }
+
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {
         let by = Duration::from_millis(now - self.now);
         self.now = now;

@@ -6,6 +6,7 @@ pub(crate) mod btreemap;
 pub(crate) mod delay_queue;
 pub(crate) mod hhwt_quad;
 pub(crate) mod nexus;
+pub(crate) mod tickless_delay_queue;
 pub(crate) mod tickless_wheel;
 
 /// A wheel that is told the time, in ticks.
@@ -33,6 +34,12 @@ pub(crate) trait Wheel: Sized + 'static {
 
     /// Takes a timer out. Was it there?
     fn cancel(&mut self, key: Self::Key) -> bool;
+
+    /// Moves a timer, and returns its key. `None`: it was not there.
+    #[inline]
+    fn reset(&mut self, key: Self::Key, deadline_tick: u64, token: u64) -> Option<Self::Key> {
+        self.cancel(key).then(|| self.insert(deadline_tick, token))
+    }
 
     /// Moves time to `now`, which is later than before, and hands over what is due.
     fn advance(&mut self, now: u64, fire: impl FnMut(u64));

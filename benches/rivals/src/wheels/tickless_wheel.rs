@@ -28,6 +28,11 @@ impl super::Wheel for TicklessWheel {
     }
 
     #[inline]
+    fn reset(&mut self, key: Key, deadline_tick: u64, _: u64) -> Option<Key> {
+        self.0.reset(key, Tick::new(deadline_tick)).then_some(key)
+    }
+
+    #[inline]
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {
         self.0.advance(Tick::new(now), |_, _, token| fire(token));
     }

@@ -279,6 +279,9 @@ impl Workload {
                 ("by tick ns", "expire_by_tick_ns"),
                 ("by next ns", "expire_by_next_ns"),
                 ("pair ns", "pair_ns"),
+                ("again ns", "again_ns"),
+                ("reset ns", "reset_ns"),
+                ("remove ns", "remove_ns"),
             ],
             Workload::PurgatoryShort | Workload::PurgatoryLong => &[
                 ("per s", "per_s"),

@@ -18,16 +18,23 @@ const TICKS: u64 = 60_000;
 const RING: u64 = 10_000;
 const PAIRS: u64 = 2_000_000;
 
+/// How many timers are inserted, moved and taken out one by one, at least: of few timers, these are
+/// several rounds.
+const BY_KEY: u64 = 100_000;
+
 /// Pairs have delays in between, so that none fires.
 const PAIR_DELAYS: (u64, u64) = (10_000, 30_000);
 
 /// What the hungriest wheel takes for a timer, and some more.
 const TOUCHED_BYTES: u64 = 256;
 
+/// What the runtime or engine around a wheel takes for itself, and a wheel of few timers.
+const TOUCHED_FIRST: u64 = 16 << 20;
+
 /// Measures a wheel.
 pub(crate) fn run<W: Wheel>(plan: &Plan) -> Result<Outcome, BenchError> {
     let timers = plan.count(TIMERS, 200);
-    memory::touch(timers * TOUCHED_BYTES);
+    memory::touch(TOUCHED_FIRST + timers * TOUCHED_BYTES);
     let used_before = Usage::of_process();
     let by_tick = live_and_die::<W>(plan, timers, |_, now| now + 1)?;
     let used = Usage::of_process() - used_before;
@@ -43,7 +50,49 @@ pub(crate) fn run<W: Wheel>(plan: &Plan) -> Result<Outcome, BenchError> {
     outcome.add("expire_by_tick_ns", per_timer(by_tick.expire));
     outcome.add("expire_by_next_ns", per_timer(by_next.expire));
     outcome.add("pair_ns", if W::CANCELS { pairs::<W>(plan)?.into() } else { Value::Null });
+    if W::CANCELS {
+        let [insert, reset, remove] = by_key::<W>(plan, timers)?;
+        outcome.add("again_ns", insert);
+        outcome.add("reset_ns", reset);
+        outcome.add("remove_ns", remove);
+    }
     Ok(outcome)
+}
+
+/// Nanoseconds per insert into a wheel that had as many timers before, per reset and per cancel,
+/// of timers in any order.
+fn by_key<W: Wheel>(plan: &Plan, timers: u64) -> Result<[f64; 3], BenchError> {
+    let rounds = BY_KEY.div_ceil(timers).min(100);
+    let (mut wheel, mut random) = (W::start(), Random::new(3));
+    let mut order: Vec<usize> = (0..timers as usize).collect();
+    for last in (1..order.len()).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    let mut keys: Vec<Option<W::Key>> = (0..timers).map(|_| None).collect();
+    let mut took = [Duration::ZERO; 3];
+    let mut cancelled = 0;
+    // The first round is not measured: it is the one in which memory grows.
+    for round in 0..=rounds {
+        let begun = Instant::now();
+        for (token, key) in (0..).zip(&mut keys) {
+            *key = Some(wheel.insert(1 + random.below(TICKS), token));
+        }
+        let inserted = begun.elapsed();
+        for &at in &order {
+            let key = keys[at].take().expect("it was inserted");
+            keys[at] = wheel.reset(key, 1 + random.below(TICKS), at as u64);
+        }
+        let reset = begun.elapsed();
+        for &at in &order {
+            cancelled += u64::from(keys[at].take().is_some_and(|key| wheel.cancel(key)));
+        }
+        let steps = [inserted, reset - inserted, begun.elapsed() - reset];
+        if round > 0 {
+            took.iter_mut().zip(steps).for_each(|(sum, step)| *sum += step);
+        }
+    }
+    plan.expect("timers cancelled by key", cancelled, timers * (rounds + 1))?;
+    Ok(took.map(|sum| sum.as_nanos() as f64 / (timers * rounds) as f64))
 }
 
 /// How long inserting and expiring took.

@@ -1,0 +1,213 @@
+//! How a queue waits: what is due comes out, then the alarm is set for the earliest item.
+//!
+//! The earliest deadline is known from inserts as long as nothing that is due first leaves. After
+//! that it has to be looked for, and this happens in a poll, not when an item leaves: most items
+//! that leave are followed by others before the next poll, and a task that is woken a little too
+//! often costs less than a search each time. A search is limited, so that a bucket with a million
+//! items does not cost a million steps each time that a short timeout comes and goes. Where the
+//! limit is reached, the queue waits for a time that is not after the earliest deadline.
+
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use futures_core::Stream;
+
+use crate::engine::When;
+use crate::future::SleepError;
+use crate::local::Key;
+use crate::time::Tick;
+
+use super::{DelayQueue, Expired};
+
+/// How many items of a bucket a poll looks at while the task waits already: it is woken in time
+/// whatever is found.
+const GLANCE: usize = 32;
+
+/// The same if the task has to be told when to wake up.
+const SEARCH: usize = 1024;
+
+// === impl DelayQueue ===
+
+impl<T> DelayQueue<T> {
+    /// Waits for the next item whose deadline passes, and takes it out. Returns `None` if the queue
+    /// is empty.
+    ///
+    /// Cancel safe: if the future is dropped before it returns, no item is lost.
+    ///
+    /// # Panics
+    /// If items are pending and the engine has stopped or is full. [`try_expired`] returns an error
+    /// instead.
+    ///
+    /// [`try_expired`]: Self::try_expired
+    pub async fn expired(&mut self) -> Option<Expired<T>> {
+        poll_fn(|cx| self.poll_expired(cx)).await
+    }
+
+    /// Polls for the next item, as [`expired`](Self::expired) does. If none is due, or if the queue
+    /// is empty, the task is woken as [described above](Self#when-it-is-empty).
+    ///
+    /// # Panics
+    /// As [`expired`](Self::expired).
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        let expired = ready!(self.poll_try_expired(cx));
+        Poll::Ready(expired.unwrap_or_else(|error| panic!("a delay queue cannot wait: {error}")))
+    }
+
+    /// As [`expired`](Self::expired), but returns an error instead of panicking.
+    ///
+    /// # Errors
+    /// Items are pending, and the engine is full or has stopped. They stay in the queue. If the
+    /// engine is full, polling again retries.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    /// use tickless::future::SleepError;
+    ///
+    /// let engine = Engine::new()?;
+    /// let mut queue = engine.delay_queue();
+    /// let key = queue.insert("answer", Duration::from_secs(5));
+    /// engine.stop()?;
+    /// assert_eq!(pollster::block_on(queue.try_expired()), Err(SleepError::Stopped));
+    /// assert_eq!(queue.remove(key), Some("answer"));
+    /// assert_eq!(pollster::block_on(queue.try_expired()), Ok(None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn try_expired(&mut self) -> Result<Option<Expired<T>>, SleepError> {
+        poll_fn(|cx| self.poll_try_expired(cx)).await
+    }
+
+    /// Polls for the next item, as [`try_expired`](Self::try_expired) does.
+    ///
+    /// # Errors
+    /// As [`try_expired`](Self::try_expired).
+    pub fn poll_try_expired(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Expired<T>>, SleepError>> {
+        loop {
+            if let Some((key, tick, value)) = self.wheel.pop_due(self.reached) {
+                return Poll::Ready(Ok(Some(self.take_out(key, tick, value))));
+            }
+            if self.wheel.is_empty() {
+                self.idle_on(cx.waker());
+                return Poll::Ready(Ok(None));
+            }
+            self.find_first();
+            drop(self.idle.take());
+            let polled = ready!(self.alarm.poll(self.earliest, cx.waker()));
+            self.reached = self.reached.max(self.scale.floor(self.clock.now_ns()));
+            // Whether an item is due, the clock can tell without the engine.
+            if let Some(error) = polled.err().filter(|_| self.reached < self.earliest) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    #[inline]
+    fn take_out(&mut self, key: Key, tick: Tick, value: T) -> Expired<T> {
+        if self.first == Some(key) {
+            self.first = None;
+        }
+        // The clock has reached it, so there is an instant, unless that clock counts what passed
+        // before instants begin.
+        let deadline = self.instant_of(tick).unwrap_or_else(Instant::now);
+        Expired { value, deadline, key }
+    }
+
+    /// Nothing is due and something is pending: finds out what is due first, if that is not known
+    /// or not found in a few steps.
+    fn find_first(&mut self) {
+        if self.first.is_some() {
+            return;
+        }
+        let most = if self.earliest > self.reached { GLANCE } else { SEARCH };
+        match self.wheel.peek_within(most) {
+            Some((due, first)) => {
+                self.earliest = self.earliest.max(due);
+                self.first = first;
+            }
+            None => self.earliest = Tick::NEVER,
+        }
+    }
+
+    /// The queue is empty: the task of `waker` is woken when that changes.
+    #[cold]
+    fn idle_on(&mut self, waker: &Waker) {
+        self.earliest = Tick::NEVER;
+        if !self.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
+            let new = Some(waker.clone());
+            drop(mem::replace(&mut self.idle, new));
+        }
+    }
+
+    #[inline]
+    pub(super) fn insert_for(&mut self, tick: Tick, value: T) -> Key {
+        let key = self.wheel.insert(tick, value);
+        if tick < self.earliest {
+            self.come_first(tick, key);
+        }
+        key
+    }
+
+    #[inline]
+    pub(super) fn reset_to(&mut self, tick: Tick, key: Key) -> bool {
+        let is_there = self.wheel.reset(key, tick);
+        if is_there && tick < self.earliest {
+            self.come_first(tick, key);
+        } else if self.first == Some(key) && tick > self.earliest {
+            self.first = None;
+        }
+        is_there
+    }
+
+    /// The item of `key` is due at `tick`, earlier than all others.
+    #[inline(never)]
+    fn come_first(&mut self, tick: Tick, key: Key) {
+        (self.earliest, self.first) = (tick, Some(key));
+        self.alarm.advance_to(tick);
+        if let Some(idle) = self.idle.take() {
+            idle.wake();
+        }
+    }
+
+    /// The last item has been removed.
+    #[cold]
+    pub(super) fn became_empty(&mut self) {
+        (self.earliest, self.first) = (Tick::NEVER, None);
+        self.alarm.ring();
+    }
+
+    /// The tick at which an item for `when` is due.
+    #[inline]
+    pub(super) fn tick_of(&self, when: When) -> Tick {
+        self.alarm.engine().tick_of(when).unwrap_or(Tick::NEVER)
+    }
+
+    /// The tick at which an item for `deadline` is due.
+    #[inline]
+    pub(super) fn tick_at(&self, deadline: Instant) -> Tick {
+        self.scale.ceil(self.clock.ns_at(deadline))
+    }
+
+    pub(super) fn instant_of(&self, tick: Tick) -> Option<Instant> {
+        self.clock.instant_at(self.scale.start_ns(tick)?)
+    }
+}
+
+/// Yields the items whose deadlines have passed. Ends when the queue is empty, or when the engine
+/// has stopped and no item is due; panics if the engine is full.
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        match ready!(self.poll_try_expired(cx)) {
+            Ok(expired) => Poll::Ready(expired),
+            Err(SleepError::Stopped) => Poll::Ready(None),
+            Err(error) => panic!("a delay queue cannot wait: {error}"),
+        }
+    }
+}
