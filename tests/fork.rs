@@ -340,11 +340,9 @@ fn a_child_has_entered_nothing_and_can_set_an_engine_of_its_own() {
         assert_eq!(Engine::global().stats().fired, 1, "the child's own");
     });
     in_a_child("an engine that is set", || {
-        let refused = Engine::set_global(engine.clone()).unwrap_err();
+        let refused = mem::ManuallyDrop::new(Engine::set_global(engine.clone()).unwrap_err());
         assert_eq!(refused.reason(), GlobalReason::Forked);
-        mem::forget(refused);
-        let own = Engine::builder().shards(1).build().unwrap();
-        Engine::set_global(own).unwrap();
+        Engine::set_global(Engine::builder().shards(1).build().unwrap()).unwrap();
         pollster::block_on(tickless::sleep(MS));
         assert_eq!((Engine::global().shards(), Engine::global().stats().fired), (1, 1));
     });
