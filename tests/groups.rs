@@ -94,10 +94,14 @@ fn a_stuck_task_holds_no_other_shard_up() {
     let engine = builder(3).reapers(1, 1).takeover(MS).build().unwrap();
     for shard in [0, 1, 2, 0] {
         let (sender, receiver) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         schedule_on(&engine, shard, Duration::ZERO, move || {
+            begin.send(()).unwrap();
             end.send(receiver.recv_timeout(PATIENCE).is_ok()).unwrap();
         });
+        // Not before: a thread that is late itself might serve both shards in one go.
+        begun.recv_timeout(PATIENCE).unwrap();
         let next = (shard + 1) % 3;
         schedule_on(&engine, next, 2 * MS, move || sender.send(()).unwrap());
         assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
