@@ -40,7 +40,7 @@ impl Builder {
     ///     assert_eq!(poll.is_none(), waits);
     ///     # lease.cancel();
     /// }
-    /// # Ok::<(), tickless::BuildError>(())
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn count_sleeps(mut self, count_sleeps: bool) -> Builder {
         self.count_sleeps = count_sleeps;
