@@ -63,7 +63,7 @@ fn fill_and_empty(kept: usize) {
                 }
             })
         });
-        scope.spawn(|| {
+        let taker = scope.spawn(|| {
             while !next(&queue).unwrap() {
                 out.fetch_add(1, Ordering::SeqCst);
             }
@@ -74,6 +74,7 @@ fn fill_and_empty(kept: usize) {
             thread::yield_now();
         }
         queue.lock().unwrap().insert(true, US * 100);
+        taker.join().unwrap();
     });
     let (removed, out) = (removed.into_inner(), out.into_inner());
     assert_eq!(removed + out, 2 * items);
