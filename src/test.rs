@@ -78,6 +78,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
+
 use crate::engine::{Builder, Driver, Engine, EngineRef};
 use crate::error::{BuildError, TurnError};
 use crate::sync::{Arc, AtomicBool, Ordering, thread};
@@ -237,7 +239,11 @@ impl Paused {
         let this = self.clone();
         move || {
             // Whoever waits for a timer of an engine that cannot go on hears of it in another way.
-            let _ = this.jump();
+            let has_jumped = this.jump().is_ok_and(|time| time.is_some());
+            // What has fired may have woken no task of the runtime: it is to come here again.
+            if let Some(runtime) = has_jumped.then(Handle::try_current).and_then(Result::ok) {
+                runtime.spawn(async {});
+            }
         }
     }
 

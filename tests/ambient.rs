@@ -213,8 +213,14 @@ fn guards_that_are_dropped_out_of_order_are_noticed() {
         let panic = catch_unwind(AssertUnwindSafe(|| drop(outer))).unwrap_err();
         let message = panic.downcast_ref::<&str>().unwrap();
         assert!(message.contains("created later"), "{message}");
-        assert_ambient(&two);
+        assert_ambient(Engine::global());
         drop(inner);
+        assert_ambient(Engine::global());
+        one.enter_thread();
+        assert_ambient(&one);
+        let again = two.enter();
+        assert_ambient(&two);
+        drop(again);
         assert_ambient(&one);
     })
     .join()

@@ -98,6 +98,20 @@ fn a_deadline_that_passed_in_time_counts_although_the_engine_has_stopped() {
 }
 
 #[test]
+fn a_deadline_that_passed_after_the_stop_has_passed_all_the_same() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let (bell, waker) = bell();
+    let mut sleep = engine.sleep(MS);
+    assert_eq!(try_poll(&mut sleep, &waker), Poll::Pending);
+    drop(engine.stop());
+    assert_eq!(bell.woken(), 1);
+    // The executor is late.
+    clock.advance(MS);
+    assert_eq!(try_poll(&mut sleep, &waker), Poll::Ready(Ok(())));
+}
+
+#[test]
 fn the_last_engine_that_goes_wakes_who_waits() {
     let (engine, (bell, waker)) = (engine_by_hand(), bell());
     let mut sleep = engine.sleep(MS);

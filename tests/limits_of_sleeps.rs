@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
+use tickless::dispatch::Channel;
 use tickless::{Builder, Engine, Handle, ManualClock, ScheduleReason, Task};
 
 use crate::polling::{bell, poll};
@@ -125,5 +126,49 @@ fn the_room_is_that_of_timers_which_are_no_sleeps() {
         let stats = engine.stats();
         assert_eq!(stats.pending, engine.len() as u64);
         engine.check().unwrap();
+    }
+}
+
+/// The task of a sleep, as the stop of its engine returns it.
+fn task_of_a_sleep() -> Task {
+    let old = room_for(1, Builder::new());
+    let (_, waker) = bell();
+    let mut sleep = old.sleep(HOUR);
+    assert!(poll(&mut sleep, &waker).is_pending());
+    old.stop().unwrap().pop().expect("the sleep's")
+}
+
+#[test]
+fn tasks_that_a_stop_returned_may_be_scheduled_elsewhere() {
+    let engine = room_for(3, Builder::new());
+    engine.schedule_detached(MS, task_of_a_sleep()).unwrap();
+    assert_eq!(room(&engine), 2, "it counts, as others do");
+    engine.advance(MS).unwrap();
+    assert_eq!((engine.len(), room(&engine)), (0, 3), "nothing is pending");
+}
+
+#[test]
+fn such_a_task_may_be_taken_back() {
+    let engine = room_for(3, Builder::new());
+    let handle = engine.schedule(MS, task_of_a_sleep()).unwrap();
+    assert!(handle.take().is_some());
+    assert_eq!(room(&engine), 3);
+}
+
+#[test]
+fn a_receiver_may_put_sleeps_off() {
+    let (sender, receiver) = std::sync::mpsc::channel::<Task>();
+    let builder = Builder::new().shards(1).manual_clock(&ManualClock::new()).max_pending(2);
+    let engine = builder.build_with_handler(Channel::dropping(sender)).unwrap();
+    let (_, waker) = bell();
+    for _ in 0..3 {
+        let mut sleep = engine.sleep(MS);
+        assert!(poll(&mut sleep, &waker).is_pending());
+        engine.advance(MS).unwrap();
+        // Not now: it is put off by a millisecond.
+        engine.schedule_detached(MS, receiver.recv().unwrap()).unwrap();
+        engine.advance(MS).unwrap();
+        receiver.recv().unwrap().run();
+        assert_eq!((engine.len(), room(&engine)), (0, 2));
     }
 }

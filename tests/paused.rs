@@ -196,6 +196,18 @@ fn tasks_of_tokio_sleep_through_hours_at_once() {
     });
 }
 
+/// Timers that wake no task of the runtime: tokio asks once, and then sleeps for good.
+#[test]
+fn timers_that_wake_no_task_of_tokios_do_not_hold_time() {
+    let paused = Paused::new();
+    let _entered = paused.engine().enter();
+    paused.engine().schedule_detached(HOUR, || ()).unwrap();
+    let hourly = paused.engine().every(HOUR, |_| ()).unwrap();
+    tokio_paused(&paused).block_on(async { tickless::sleep(4 * HOUR).await });
+    assert_eq!(paused.elapsed(), 4 * HOUR);
+    assert!(hourly.cancel());
+}
+
 #[test]
 fn tokios_local_tasks_and_yields_hold_time() {
     let paused = Paused::new();

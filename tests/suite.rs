@@ -58,6 +58,8 @@ mod token;
 mod ttl_map;
 #[path = "common/waiting.rs"]
 mod waiting;
+#[path = "common/walls.rs"]
+mod walls;
 #[path = "../fuzz/when.rs"]
 mod when;
 
@@ -145,3 +147,4 @@ mod ttl_oracle;
 mod virtual_time;
 mod wait;
 mod wall;
+mod wall_ends;

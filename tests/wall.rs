@@ -5,77 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
+use tickless::Engine;
 use tickless::wall::{RepeatError, WallTimer, WallTimers};
-use tickless::{Engine, ManualClock, Task};
 
 use crate::planned::panic_as_planned;
-
-const MS: Duration = Duration::from_millis(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Nothing ran.
-const NOTHING: [u32; 0] = [];
-
-type Log = Arc<Mutex<Vec<u32>>>;
-
-/// An engine and a wall clock that are moved by hand, and what ran.
-struct Rig {
-    engine: Engine,
-    timers: WallTimers,
-    log: Log,
-    noon: SystemTime,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        Rig::on(Engine::builder().manual_clock(&ManualClock::new()).shards(1).build().unwrap())
-    }
-
-    fn on(engine: Engine) -> Rig {
-        let noon = SystemTime::UNIX_EPOCH + 12 * HOUR;
-        let timers = WallTimers::by_hand(&engine, noon);
-        Rig { engine, timers, log: Log::default(), noon }
-    }
-
-    /// Logs `what` at that time after noon.
-    fn at(&self, after: Duration, what: u32) -> WallTimer {
-        let log = self.log.clone();
-        self.timers.schedule(self.noon + after, move || log.lock().unwrap().push(what)).unwrap()
-    }
-
-    /// Logs the minutes after noon at each full `step`.
-    fn every(&self, step: Duration) -> WallTimer {
-        let (log, noon) = (self.log.clone(), self.noon);
-        let task = move |due: SystemTime| {
-            let minutes = due.duration_since(noon).unwrap().as_secs() / 60;
-            log.lock().unwrap().push(minutes as u32);
-        };
-        self.timers.repeat(next_after(noon, step), task).unwrap()
-    }
-
-    /// Sets the clock, runs what is due, and returns it.
-    fn set(&self, after: Duration) -> Vec<u32> {
-        self.timers.set_now(self.noon + after);
-        self.run()
-    }
-
-    fn run(&self) -> Vec<u32> {
-        self.engine.advance(Duration::ZERO).unwrap();
-        std::mem::take(&mut self.log.lock().unwrap())
-    }
-}
-
-/// The next multiple of `step` after `noon`, strictly after a time.
-fn next_after(
-    noon: SystemTime,
-    step: Duration,
-) -> impl FnMut(SystemTime) -> Option<SystemTime> + Send {
-    move |after| {
-        let since = after.duration_since(noon).unwrap_or_default();
-        Some(noon + step * (since.as_nanos() / step.as_nanos() + 1) as u32)
-    }
-}
+use crate::walls::{HOUR, MINUTE, MS, NOTHING, Rig, next_after};
 
 #[test]
 fn what_is_due_runs_in_the_order_of_time_and_nothing_before() {
@@ -110,7 +44,7 @@ fn timers_follow_a_clock_that_is_set_forward_and_back() {
 }
 
 #[test]
-fn a_timer_can_be_cancelled_and_moved_until_it_is_handed_over() {
+fn a_timer_can_be_cancelled_and_moved_until_its_task_begins() {
     let rig = Rig::new();
     let token = Arc::new(());
     let held = token.clone();
@@ -124,9 +58,10 @@ fn a_timer_can_be_cancelled_and_moved_until_it_is_handed_over() {
     assert!(moved.clone().reset(rig.noon + MINUTE * 2));
     assert_eq!((rig.set(MINUTE), rig.timers.len()), (vec![], 1));
     rig.timers.set_now(rig.noon + MINUTE * 2);
-    assert!(moved.is_over() && !moved.cancel(), "the engine has it");
-    assert_eq!(rig.run(), [1]);
-    assert_eq!(moved.deadline(), None);
+    assert!(!moved.is_over() && moved.deadline().is_none(), "the engine has it");
+    assert!(moved.reset(rig.noon + MINUTE * 3), "and has not begun");
+    assert_eq!((rig.run(), rig.set(MINUTE * 3)), (vec![], vec![1]));
+    assert!(moved.is_over() && !moved.cancel());
 }
 
 #[test]
@@ -238,89 +173,6 @@ fn panics_of_a_task_are_the_engines_and_those_of_a_plan_end_it() {
 }
 
 #[test]
-fn a_stop_returns_what_waits_in_order_and_what_the_engine_refused_before() {
-    let rig = Rig::new();
-    rig.at(HOUR * 3, 3);
-    rig.at(HOUR * 2, 2);
-    let repeating = rig.every(HOUR);
-    rig.engine.stop().unwrap();
-    assert_eq!(rig.timers.set_now(rig.noon + HOUR), 0);
-    let tasks = rig.timers.stop();
-    assert_eq!(tasks.len(), 3);
-    tasks.into_iter().for_each(Task::run);
-    assert_eq!(*rig.log.lock().unwrap(), [60, 2, 3]);
-    assert!(repeating.is_over() && rig.timers.is_empty());
-    let refused = rig.timers.schedule(rig.noon, || ()).unwrap_err();
-    assert!(refused.is_stopped());
-    let refused = rig.timers.repeat(next_after(rig.noon, HOUR), |_| ());
-    assert_eq!(refused.err(), Some(RepeatError::Stopped));
-    assert!(rig.timers.stop().is_empty());
-}
-
-#[test]
-fn what_the_engine_drops_is_over() {
-    let rig = Rig::new();
-    let repeating = rig.every(HOUR);
-    let token = Arc::new(());
-    let held = token.clone();
-    rig.timers.schedule(rig.noon + HOUR, move || drop(held)).unwrap();
-    rig.timers.set_now(rig.noon + HOUR);
-    assert!(!repeating.is_over(), "it will run");
-    drop(rig.engine.stop().unwrap());
-    assert!(repeating.is_over());
-    assert_eq!(Arc::strong_count(&token), 1);
-}
-
-#[test]
-fn a_full_engine_takes_what_is_due() {
-    let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(1);
-    let rig = Rig::on(builder.build().unwrap());
-    let room = rig.engine.schedule(HOUR, || ()).unwrap();
-    rig.at(MINUTE, 1);
-    rig.every(MINUTE * 2);
-    assert_eq!(rig.set(MINUTE * 2), [1, 2]);
-    assert!(rig.engine.schedule(HOUR, || ()).unwrap_err().is_full());
-    assert!(room.cancel());
-    rig.engine.schedule(HOUR, || ()).unwrap().cancel();
-}
-
-#[test]
-fn dropping_the_timers_drops_the_tasks_and_ends_the_thread() {
-    let engine = Engine::new().unwrap();
-    let timers = WallTimers::new(&engine).unwrap();
-    let token = Arc::new(());
-    for _ in 0..3 {
-        let held = token.clone();
-        timers.schedule(SystemTime::now() + HOUR, move || drop(held)).unwrap();
-        let held = token.clone();
-        let hourly = next_after(SystemTime::now(), HOUR);
-        timers.repeat(hourly, move |_| drop(held.clone())).unwrap();
-    }
-    assert_eq!((timers.len(), Arc::strong_count(&token)), (6, 7));
-    drop(timers);
-    assert_eq!(Arc::strong_count(&token), 1);
-}
-
-#[test]
-fn tasks_may_use_and_drop_their_timers() {
-    let engine = Engine::new().unwrap();
-    let timers = Arc::new(WallTimers::new(&engine).unwrap());
-    let (sender, ended) = mpsc::channel();
-    let same = timers.clone();
-    let first = move || {
-        let last = same.clone();
-        let second = move || {
-            drop(last);
-            sender.send(()).unwrap();
-        };
-        same.schedule(SystemTime::now(), second).unwrap();
-    };
-    timers.schedule(SystemTime::now() + MS, first).unwrap();
-    drop(timers);
-    ended.recv().unwrap();
-}
-
-#[test]
 fn by_the_systems_clock_nothing_is_early() {
     let engine = Engine::new().unwrap();
     let timers = WallTimers::new(&engine).unwrap();
@@ -342,18 +194,4 @@ fn by_the_systems_clock_nothing_is_early() {
     assert!(every_ms.unwrap().cancel());
     assert!(runs.iter().all(|&(due, ran)| ran >= due));
     assert!(runs.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order, and none twice");
-}
-
-#[test]
-fn an_engine_that_is_gone_is_told() {
-    let engine = Engine::new().unwrap();
-    let timers = WallTimers::by_hand(&engine, SystemTime::UNIX_EPOCH);
-    let ran = Arc::new(AtomicUsize::new(0));
-    let count = ran.clone();
-    let task = move || _ = count.fetch_add(1, Ordering::Relaxed);
-    timers.schedule(SystemTime::UNIX_EPOCH, task).unwrap();
-    drop(engine);
-    assert_eq!(timers.set_now(SystemTime::UNIX_EPOCH + HOUR), 0);
-    timers.stop().into_iter().for_each(Task::run);
-    assert_eq!(ran.load(Ordering::Relaxed), 1);
 }

@@ -80,8 +80,8 @@ pub use slow::SlowTask;
 #[doc(hidden)]
 pub use slow::{OnSlowTask, SlowRule};
 pub(crate) use slow::{Sample, Stopwatch};
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use task::Runs;
 pub use task::Task;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use task::{Runs, ordinary};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use waits::{Party, Waiting, wait_for, work_for, works_for, yield_while};

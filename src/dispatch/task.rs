@@ -1,5 +1,7 @@
 //! A closure that runs once, in four words: small closures inline, larger ones boxed.
 
+#[cfg(not(any(loom, shuttle)))]
+use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
@@ -49,9 +51,9 @@ struct VTable {
     run: unsafe fn(*mut ()),
     /// `None` if there is nothing to drop.
     drop: Option<unsafe fn(*mut ())>,
-    /// See [`Runs::IS_EXEMPT`].
+    /// If it [is exempt](Runs::IS_EXEMPT): the same without that.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only doors have what is exempt"))]
-    is_exempt: bool,
+    ordinary: Option<&'static VTable>,
 }
 
 // SAFETY: `Task::new` accepts only closures that are `Send`.
@@ -91,7 +93,7 @@ impl Task {
     /// Whether the limit on pending timers does not count it: see [`Runs::IS_EXEMPT`].
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn is_exempt(&self) -> bool {
-        self.vtable.is_exempt
+        self.vtable.ordinary.is_some()
     }
 
     /// Takes the value out.
@@ -164,6 +166,17 @@ impl Drop for Task {
 
 debug! { impl[] Task[] {} }
 
+/// What a caller schedules counts for the limit, even if it is the task of a sleep that a stop or a
+/// handler has handed out.
+#[cfg(not(any(loom, shuttle)))]
+#[inline(always)]
+pub(crate) fn ordinary<T: 'static>(mut payload: T) -> T {
+    if let Some(task) = (&mut payload as &mut dyn Any).downcast_mut::<Task>() {
+        task.vtable = task.vtable.ordinary.unwrap_or(task.vtable);
+    }
+    payload
+}
+
 /// Whether an `F` is stored inline.
 const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<[usize; INLINE_WORDS]>() && align_of::<F>() <= align_of::<usize>()
@@ -177,7 +190,7 @@ impl VTable {
             // SAFETY: the caller's data is an `F`, which is consumed.
             run: |data| unsafe { data.cast::<F>().read()() },
             drop: VTable::drop_of::<F>(),
-            is_exempt: false,
+            ordinary: None,
         }
     }
 
@@ -187,7 +200,17 @@ impl VTable {
             // SAFETY: the caller's data is an `R`, which is consumed.
             run: |data| unsafe { data.cast::<R>().read().run() },
             drop: VTable::drop_of::<R>(),
-            is_exempt: R::IS_EXEMPT,
+            ordinary: if R::IS_EXEMPT { Some(const { &VTable::ordinary::<R>() }) } else { None },
+        }
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    const fn ordinary<R: Runs>() -> VTable {
+        VTable {
+            // SAFETY: the caller's data is an `R`, which is consumed.
+            run: |data| unsafe { data.cast::<R>().read().run() },
+            drop: VTable::drop_of::<R>(),
+            ordinary: None,
         }
     }
 

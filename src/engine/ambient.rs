@@ -67,7 +67,8 @@ const NONE: u32 = 0;
 /// ```
 ///
 /// # Panics
-/// Dropping it panics if a guard that was created later still exists (or was forgotten).
+/// Dropping it panics if a guard that was created later still exists (or was forgotten). The thread
+/// has then left the engines of both.
 #[must_use = "the engine is left when the guard is dropped"]
 pub struct EnterGuard<'a> {
     /// What the thread had chosen before.
@@ -155,7 +156,7 @@ impl Engine {
     /// stopped. In a child made by `fork`, nothing is entered: an engine of the parent is of no use
     /// there.
     ///
-    /// This costs the thread two words, and nothing to others. Guards nest.
+    /// Guards nest. No reference is counted.
     pub fn enter(&self) -> EnterGuard<'_> {
         EngineRef::new(self).enter()
     }
@@ -229,12 +230,16 @@ impl<'a> EngineRef {
 impl Drop for EnterGuard<'_> {
     fn drop(&mut self) {
         CHOICE.with(|choice| {
-            if choice.depth.get() == self.depth {
-                choice.depth.set(self.depth - 1);
-                // It may have changed meanwhile.
-                let is_last = self.depth == 1;
-                choice.chosen.set(if is_last { choice.of_thread.get() } else { self.before });
-            } else if !thread::panicking() {
+            let depth = choice.depth.get();
+            if depth < self.depth {
+                // One below it was dropped before, and has left this one, too.
+                return;
+            }
+            choice.depth.set(self.depth - 1);
+            // It may have changed meanwhile.
+            let is_last = self.depth == 1;
+            choice.chosen.set(if is_last { choice.of_thread.get() } else { self.before });
+            if depth > self.depth && !thread::panicking() {
                 panic!("an `EnterGuard` was dropped before one that was created later");
             }
         });
@@ -291,7 +296,8 @@ impl Engine {
 
     /// Makes `engine` the process's own: see [`global`](Engine::global). It is never dropped from
     /// then on. This is for the beginning of a program that wants another tick, a limit, fewer
-    /// threads, or virtual time in its tests. A library should leave it to the program.
+    /// threads, or virtual time in its tests. A library should leave it to the program. Whether the
+    /// engine has stopped is not asked.
     ///
     /// ```standalone_crate
     /// use std::time::Duration;

@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-use crate::dispatch::{Batch, Handler, IntoPayload, Task};
+use crate::dispatch::{Batch, Handler, IntoPayload, Task, ordinary};
 use crate::entry::Entry;
 use crate::error::{BindError, BuildError, ScheduleError};
 use crate::sync::Arc;
@@ -64,8 +64,8 @@ use super::{Builder, Handle, When};
 ///
 /// There are two limits. A child made by a system call that the C library does not know is not
 /// recognized. A child made *inside a task* must end, or replace its program, before the task
-/// returns. [`keyed`](crate::keyed) and [`purgatory`](crate::purgatory) have locks: do not use the
-/// parent's in a child.
+/// returns. [`keyed`](crate::keyed), [`purgatory`](crate::purgatory) and [`wall`](crate::wall) have
+/// locks: do not use the parent's in a child.
 ///
 /// [stopped]: crate::ScheduleReason::Stopped
 /// [`StopError::Forked`]: crate::StopError::Forked
@@ -295,7 +295,7 @@ impl<T: Send + 'static> Engine<T> {
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
-        let payload = ManuallyDrop::new(payload);
+        let payload = ManuallyDrop::new(ordinary(payload));
         let Some(mut cache) = thread_cache::of(self.number_for(when)) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };

@@ -23,9 +23,10 @@ impl Builder {
         self
     }
 
-    /// Sets whether the timers of [`Sleep`](crate::future::Sleep), `Timeout` and `Interval` count
-    /// for [`max_pending`](Builder::max_pending). Default: they do not. There are no more of them
-    /// than futures that wait, and a future that is refused can only panic or give up.
+    /// Sets whether the timers of [`Sleep`](crate::future::Sleep) and of all that is built on it (a
+    /// `Timeout`, an `Interval`, a `DelayQueue`, an adapter's) count for
+    /// [`max_pending`](Builder::max_pending). Default: they do not. A future that is refused could
+    /// only panic or give up, and there are no more such timers than futures that wait.
     ///
     /// ```
     /// use std::time::Duration;

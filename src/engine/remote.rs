@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Task;
+use crate::dispatch::{Task, ordinary};
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
 #[cfg(feature = "test-util")]
@@ -70,7 +70,7 @@ impl<T: Send + 'static> EngineRef<T> {
         let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, payload)
+        file::<_, false>(cache, Computed { deadline, now_ns }, ordinary(payload))
     }
 
     /// The side of the engine that has its precise timers, if it has one and is not gone.
@@ -291,15 +291,15 @@ impl EngineRef {
         file::<_, false>(cache, Computed { deadline, now_ns }, task)
     }
 
-    /// Schedules an exempt task for now, with no handle.
+    /// Schedules a task that is due at once: it waits for no tick.
     ///
     /// # Errors
-    /// The engine has stopped or is gone; the task comes back in the error.
+    /// The engine is full, has stopped or is gone; the task comes back in the error.
     pub(crate) fn hand_over(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
         let deadline = cache.core.scale.floor(now_ns);
-        file::<_, true>(cache, Computed { deadline, now_ns }, task).map(drop)
+        file::<_, false>(cache, Computed { deadline, now_ns }, task).map(drop)
     }
 
     /// Counts a timer that has fired and was scheduled again, without a task of the user.

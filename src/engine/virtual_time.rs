@@ -105,8 +105,8 @@ impl<T: Send + 'static> Engine<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It looks at the timers that are filed about as near as the next one: few, or up to all of
-    /// them if all are due at about the same time, far away.
+    /// Its cost grows with the number of timers that are due at about the same time as the next
+    /// one. The timer of a heartbeat is due when it looks, which may be before the silence is over.
     ///
     /// # Errors
     /// As [`advance`](Engine::advance).

@@ -292,7 +292,9 @@ impl Sleep {
 
     /// A poll that finds that the timer has ended.
     fn end(&mut self, state: State) -> Result<(), SleepError> {
-        self.has_elapsed = state == State::Fired;
+        // The stop may have come before the deadline, and this poll after it.
+        let has_passed = || self.engine.compute(self.deadline).is_none();
+        self.has_elapsed = state == State::Fired || has_passed();
         self.cancel();
         if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
     }

@@ -16,19 +16,24 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use crate::dispatch::{Panics, Runs, Task};
+use crate::dispatch::{Panics, Process, Runs, Task, contained};
 use crate::engine::EngineRef;
 use crate::os::Alarm;
 use crate::sync::{Arc, JoinHandle, OnceLock, Quiet, QuietMutex, park, thread};
 
 use super::WallTimer;
-use super::table::{Item, Left, Repeat, Table};
+use super::table::{Item, Repeat, Table, Turn};
 
 /// How long the thread sleeps at most where the system does not tell when the clock was set.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How long the thread sleeps if the engine is full.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// The timers, and what serves them.
 pub(super) struct Keeper {
+    /// In a child of this process, the lock may be held for ever, and there is no thread.
+    pub(super) process: Process,
     table: QuietMutex<Table>,
     engine: EngineRef,
     /// What a clock by hand shows.
@@ -53,21 +58,11 @@ pub(super) struct Look {
 /// The thread of a keeper.
 pub(super) struct Thread(JoinHandle<()>);
 
-/// A timer that was handed to the engine. It is exempt from the engine's limit: it is due, so it
-/// has to be taken.
-struct Due(Box<Handed>);
-
-enum Handed {
-    Once(Task),
-    Repeat(Running),
-}
-
-/// A repeating task that was handed to the engine. Unless it comes back, its number is forgotten.
-struct Running {
-    keeper: Arc<Keeper>,
-    number: u64,
-    due: SystemTime,
-    repeat: Option<Box<Repeat>>,
+/// The engine's task for a timer that is due. What is to be done is in the table until it begins.
+struct Due {
+    /// `None` once it runs.
+    keeper: Option<Arc<Keeper>>,
+    turn: Turn,
 }
 
 // === impl Keeper ===
@@ -76,7 +71,13 @@ impl Keeper {
     pub(super) fn new(engine: EngineRef, by_hand: Option<SystemTime>) -> Arc<Keeper> {
         let by_hand = by_hand.map(QuietMutex::new);
         let table = QuietMutex::new(Table::default());
-        Arc::new(Keeper { table, engine, by_hand, bell: OnceLock::new() })
+        Arc::new(Keeper {
+            process: Process::current(),
+            table,
+            engine,
+            by_hand,
+            bell: OnceLock::new(),
+        })
     }
 
     pub(super) fn table(&self) -> Quiet<'_, Table> {
@@ -87,8 +88,10 @@ impl Keeper {
         self.by_hand.as_ref().map_or_else(SystemTime::now, |clock| *clock.lock())
     }
 
-    pub(super) fn set_now(&self, now: SystemTime) {
+    /// Returns `false` if the clock is the system's.
+    pub(super) fn set_now(&self, now: SystemTime) -> bool {
         self.by_hand.iter().for_each(|clock| *clock.lock() = now);
+        self.by_hand.is_some()
     }
 
     /// Enters a timer.
@@ -133,27 +136,57 @@ impl Keeper {
         loop {
             let now = self.now();
             let mut table = self.table();
-            let Some(left) = table.take_due(now) else {
-                let (next, is_closed) = (table.first(), table.is_closed());
-                return Look { handed_over, next, is_closed };
+            let is_closed = table.is_closed();
+            let Some(turn) = table.take_due(now) else {
+                return Look { handed_over, next: table.first(), is_closed };
             };
             drop(table);
-            let task = Task::of(Due(Box::new(self.handed(left))));
-            match self.engine.hand_over(task) {
+            let due = Due { keeper: Some(self.clone()), turn };
+            match self.engine.hand_over(Task::of(due)) {
                 Ok(()) => handed_over += 1,
-                Err(refused) => self.table().keep_refused(refused.into_payload()),
+                Err(refused) => {
+                    let is_full = refused.is_full();
+                    // While it is out of its place, the drop of the engine's task leaves it alone.
+                    self.table().refuse(turn, !is_full);
+                    drop(refused);
+                    if is_full {
+                        return Look { handed_over, next: Some(now + RETRY), is_closed };
+                    }
+                }
             }
         }
     }
 
-    fn handed(self: &Arc<Self>, Left { number, due, item }: Left) -> Handed {
-        match item {
-            Item::Once(task) => Handed::Once(task),
-            Item::Repeat(repeat) => {
-                let keeper = self.clone();
-                Handed::Repeat(Running { keeper, number, due, repeat: Some(repeat) })
-            }
+    /// Runs what was handed over for this turn, unless it was cancelled or moved meanwhile. With
+    /// `runs` false, it was dropped by a handler: one task is gone with that, and one that repeats
+    /// misses a run.
+    fn run(self: &Arc<Self>, turn: Turn, runs: bool) {
+        let begun = self.table().begin(turn);
+        match begun {
+            Some((_, Item::Once(task))) if runs => task.run(),
+            Some((due, Item::Repeat(repeat))) => self.repeat(turn.number, due, repeat, runs),
+            _ => {}
         }
+    }
+
+    fn repeat(&self, number: u64, due: SystemTime, mut repeat: Box<Repeat>, runs: bool) {
+        let mut panics = Panics::none();
+        if runs {
+            panics.run(|| (repeat.task)(due));
+        }
+        // After the run, so that what has passed meanwhile is skipped.
+        let after = self.now().max(due);
+        let next = panics.run(|| (repeat.next)(after)).flatten();
+        let item = Item::Repeat(repeat);
+        let over = match next {
+            Some(time) => self.changing(|table| table.come_back(number, time, item)).err(),
+            None => {
+                self.table().end(number);
+                Some(item)
+            }
+        };
+        panics.drop(over);
+        panics.go_on();
     }
 
     /// Sleeps until `next` by the wall clock, or until rung.
@@ -209,41 +242,21 @@ impl Thread {
     }
 }
 
-// === impl Due, Running ===
+// === impl Due ===
 
 impl Runs for Due {
-    const IS_EXEMPT: bool = true;
-
-    fn run(self) {
-        match *self.0 {
-            Handed::Once(task) => task.run(),
-            Handed::Repeat(running) => running.run(),
+    fn run(mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.run(self.turn, true);
         }
     }
 }
 
-impl Running {
-    fn run(mut self) {
-        let mut repeat = self.repeat.take().expect("it runs once");
-        let mut panics = Panics::none();
-        panics.run(|| (repeat.task)(self.due));
-        // After the run, so that what has passed meanwhile is skipped.
-        let after = self.keeper.now().max(self.due);
-        let next = panics.run(|| (repeat.next)(after)).flatten();
-        let item = Item::Repeat(repeat);
-        let over = match next {
-            Some(time) => {
-                self.keeper.changing(|table| table.come_back(self.number, time, item)).err()
-            }
-            None => Some(item),
-        };
-        panics.drop(over);
-        panics.go_on();
-    }
-}
-
-impl Drop for Running {
+impl Drop for Due {
     fn drop(&mut self) {
-        self.keeper.table().finish(self.number);
+        if let Some(keeper) = self.keeper.take() {
+            // Panics are those of foreign code, and this may be in the middle of another.
+            contained(|| keeper.run(self.turn, false));
+        }
     }
 }

@@ -45,10 +45,10 @@ use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
-use crate::dispatch::{IntoPayload, Task};
+use crate::dispatch::{IntoPayload, Task, drop_each};
 use crate::engine::{Engine, EngineRef};
 use crate::error::ScheduleError;
-use crate::sync::Arc;
+use crate::sync::{Arc, QuietMutex};
 
 use keeper::{Keeper, Thread};
 use table::{Item, Repeat};
@@ -56,15 +56,14 @@ pub use timer::WallTimer;
 
 /// The wall-clock timers of an engine: see the [module](crate::wall).
 ///
-/// It does not keep its engine alive. If the engine has stopped, nothing is handed over any more:
-/// what becomes due stays here, until [`stop`](WallTimers::stop) returns it. Dropping this cancels
-/// all its timers, and ends its thread.
+/// It does not keep its engine alive. If the engine has stopped, nothing runs any more: what
+/// becomes due stays here, until [`stop`](WallTimers::stop) returns it. If the engine is full, what
+/// is due waits until there is room. Dropping this cancels all its timers, and ends its thread.
 ///
-/// In a child made by `fork` it must not be used.
+/// In a child made by `fork` it must not be used. Dropping the child's copy does nothing.
 pub struct WallTimers {
     keeper: Arc<Keeper>,
-    /// `None`: the clock is set by hand.
-    thread: Option<Thread>,
+    thread: QuietMutex<Option<Thread>>,
 }
 
 // === impl WallTimers ===
@@ -76,7 +75,7 @@ impl WallTimers {
     /// The thread could not be started.
     pub fn new(engine: &Engine) -> io::Result<WallTimers> {
         let keeper = Keeper::new(EngineRef::new(engine), None);
-        let thread = Some(Thread::start(&keeper)?);
+        let thread = QuietMutex::new(Some(Thread::start(&keeper)?));
         Ok(WallTimers { keeper, thread })
     }
 
@@ -100,7 +99,8 @@ impl WallTimers {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn by_hand(engine: &Engine, now: SystemTime) -> WallTimers {
-        WallTimers { keeper: Keeper::new(EngineRef::new(engine), Some(now)), thread: None }
+        let keeper = Keeper::new(EngineRef::new(engine), Some(now));
+        WallTimers { keeper, thread: QuietMutex::new(None) }
     }
 
     /// Sets a clock that is set by hand, forward or back, and hands what is due to the engine.
@@ -109,8 +109,7 @@ impl WallTimers {
     /// # Panics
     /// The clock is the system's.
     pub fn set_now(&self, now: SystemTime) -> usize {
-        assert!(self.thread.is_none(), "only a clock by hand can be set");
-        self.keeper.set_now(now);
+        assert!(self.keeper.set_now(now), "only a clock by hand can be set");
         self.keeper.look().handed_over
     }
 
@@ -145,8 +144,9 @@ impl WallTimers {
     /// clock is set past, are skipped, and no time comes twice in a row. If the clock is set back
     /// while a timer waits, that timer waits for longer.
     ///
-    /// Runs do not overlap. If `task` panics, the engine counts it, and the next run comes as
-    /// usual. If `next` panics, there are no more runs.
+    /// A time that has passed when `next` returns it is due at once. Runs do not overlap. If `task`
+    /// panics, the engine counts it, and the next run comes as usual; so it does if the engine's
+    /// handler drops a run. If `next` panics, there are no more runs.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -172,8 +172,7 @@ impl WallTimers {
     /// ```
     ///
     /// # Errors
-    /// `next` returned no time, or [`stop`](WallTimers::stop) was called; `task` comes back in the
-    /// error.
+    /// `next` returned no time, or [`stop`](WallTimers::stop) was called. `task` is dropped.
     ///
     /// # Panics
     /// Propagates a panic of `next`.
@@ -187,7 +186,7 @@ impl WallTimers {
         self.keeper.enter(time, Item::Repeat(repeat)).map_err(|_| RepeatError::Stopped)
     }
 
-    /// Returns how many timers wait. A task that repeats does not count while it runs.
+    /// Returns how many timers wait for their time.
     pub fn len(&self) -> usize {
         self.keeper.table().len()
     }
@@ -202,26 +201,34 @@ impl WallTimers {
         self.keeper.table().first()
     }
 
-    /// Ends all timers. Returns the tasks that wait, in the order of their times, after those that
-    /// a stopped engine has refused. From here on, [`schedule`](WallTimers::schedule) returns an
+    /// Ends all timers. Returns the tasks that wait, and those that a stopped engine has refused,
+    /// in the order of their times. From here on, [`schedule`](WallTimers::schedule) returns an
     /// error. What was handed to the engine before is the engine's.
+    ///
+    /// This ends the thread, and waits for that, unless it is that thread (inside a hook).
     ///
     /// A task that repeats runs once if it is run.
     pub fn stop(&self) -> Vec<Task> {
-        let (mut tasks, waiting) = self.keeper.table().close();
+        self.end(false)
+    }
+
+    fn end(&self, all: bool) -> Vec<Task> {
+        self.keeper.table().close();
         self.keeper.ring();
-        tasks.extend(waiting.into_iter().map(|(time, item)| item.into_task(time)));
-        tasks
+        let thread = self.thread.lock().take();
+        // After this, nothing is on its way to the engine.
+        thread.into_iter().for_each(Thread::end);
+        let left = self.keeper.table().take_left(all);
+        left.into_iter().map(|(time, item)| item.into_task(time)).collect()
     }
 }
 
 impl Drop for WallTimers {
     fn drop(&mut self) {
-        let left = self.stop();
-        if let Some(thread) = self.thread.take() {
-            thread.end();
+        if self.keeper.process.is_current() {
+            drop_each(self.end(true));
         }
-        crate::dispatch::drop_each(left);
+        // In a child, the thread does not exist, and the lock may never be released.
     }
 }
 

@@ -1,29 +1,52 @@
-//! The timers that wait, in the order of their times. *The table decides*: who takes a timer out of
-//! it has it.
+//! The timers and what is to be done. *The table decides*: what a timer does stays here until the
+//! engine begins to run it. So a cancel, a reset or a stop wins until then.
+//!
+//! ```text
+//!            due             begin             come back
+//!   waits ────────► handed ────────► runs ───────────────► waits
+//!     ▲               │  the engine has stopped: refused
+//!     └── reset, full ┘
+//! ```
 //!
 //! *Owner*: any thread, under the lock of `keeper`. Nothing foreign runs there: what leaves the
 //! table is returned, and dropped by the caller without the lock.
 //!
 //! *Invariants*
-//! - A number is in `numbers` with a time if and only if the timer waits under both in `waiting`.
-//! - A number without a time is that of a repeating task that runs, or will soon: it was handed to
-//!   the engine. The task comes back under its number, unless that was taken away meanwhile.
+//! - A timer is in `waiting` if and only if its place is `Waits`, with the same time.
+//! - Each handing over has a number of its own. The engine's task begins only what was handed over
+//!   under that number and is still in its place.
+//! - A timer has no item while it runs. One thread at a time has that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::mem;
 use std::time::SystemTime;
 
 use crate::dispatch::{Runs, Task};
 
-/// The timers that wait.
+/// The timers.
 #[derive(Default)]
 pub(super) struct Table {
-    waiting: BTreeMap<(SystemTime, u64), Item>,
-    numbers: HashMap<u64, Option<SystemTime>>,
+    timers: HashMap<u64, Timer>,
+    waiting: BTreeSet<(SystemTime, u64)>,
+    /// The numbers that were given out last: of a timer, and of a handing over.
     last: u64,
-    /// What the engine has refused.
-    refused: Vec<Task>,
+    last_run: u64,
     is_closed: bool,
+}
+
+struct Timer {
+    place: Place,
+    item: Option<Item>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Waits(SystemTime),
+    /// The engine has it, as the run of that number.
+    Handed(SystemTime, u64),
+    /// The engine has stopped.
+    Refused(SystemTime),
+    Runs,
 }
 
 /// What is to be done.
@@ -38,11 +61,11 @@ pub(super) struct Repeat {
     pub(super) task: Box<dyn FnMut(SystemTime) + Send>,
 }
 
-/// A timer that has left the table because it is due.
-pub(super) struct Left {
+/// A timer that is due, handed over under a number of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
     pub(super) number: u64,
-    pub(super) due: SystemTime,
-    pub(super) item: Item,
+    run: u64,
 }
 
 /// A repeating task that runs once.
@@ -63,10 +86,39 @@ impl Table {
             return Err(item);
         }
         self.last += 1;
-        let number = self.last;
-        self.numbers.insert(number, Some(time));
-        self.waiting.insert((time, number), item);
+        let (number, place) = (self.last, Place::Waits(time));
+        self.timers.insert(number, Timer { place, item: Some(item) });
+        self.waiting.insert((time, number));
         Ok(number)
+    }
+
+    /// The first timer, if that is due by `now`. It is to be handed over.
+    pub(super) fn take_due(&mut self, now: SystemTime) -> Option<Turn> {
+        let &(due, number) = self.waiting.first().filter(|(due, _)| *due <= now)?;
+        self.last_run += 1;
+        self.put(number, Place::Handed(due, self.last_run));
+        Some(Turn { number, run: self.last_run })
+    }
+
+    /// What was handed over comes back, because the engine is full; or, if that is for good,
+    /// because it has stopped.
+    pub(super) fn refuse(&mut self, turn: Turn, is_for_good: bool) {
+        if let Some(due) = self.handed(turn) {
+            let back = if is_for_good { Place::Refused(due) } else { Place::Waits(due) };
+            self.put(turn.number, back);
+        }
+    }
+
+    /// The engine begins what was handed to it. `None`: it was cancelled or moved meanwhile.
+    pub(super) fn begin(&mut self, turn: Turn) -> Option<(SystemTime, Item)> {
+        let due = self.handed(turn)?;
+        let timer = self.timers.get_mut(&turn.number).expect("it was found");
+        timer.place = Place::Runs;
+        let item = timer.item.take().expect("it does not run");
+        if matches!(item, Item::Once(_)) {
+            self.timers.remove(&turn.number);
+        }
+        Some((due, item))
     }
 
     /// Takes back a repeating task that has run.
@@ -79,59 +131,48 @@ impl Table {
         time: SystemTime,
         item: Item,
     ) -> Result<(), Item> {
-        match self.numbers.get_mut(&number) {
-            Some(place @ None) if !self.is_closed => *place = Some(time),
-            _ => return Err(item),
+        if self.is_closed {
+            self.timers.remove(&number);
+            return Err(item);
         }
-        self.waiting.insert((time, number), item);
+        let Some(timer) = self.timers.get_mut(&number) else { return Err(item) };
+        timer.item = Some(item);
+        self.put(number, Place::Waits(time));
         Ok(())
     }
 
-    /// Forgets a number that has no time.
-    pub(super) fn finish(&mut self, number: u64) {
-        if self.numbers.get(&number) == Some(&None) {
-            self.numbers.remove(&number);
+    /// Ends a timer. Returns its item, unless that runs. `None`: it was over.
+    pub(super) fn end(&mut self, number: u64) -> Option<Option<Item>> {
+        let timer = self.timers.remove(&number)?;
+        if let Place::Waits(time) = timer.place {
+            self.waiting.remove(&(time, number));
+        }
+        Some(timer.item)
+    }
+
+    /// Moves a timer. Returns `false` if it runs or is over.
+    pub(super) fn reset(&mut self, number: u64, to: SystemTime) -> bool {
+        let is_here = self.timers.get(&number).is_some_and(|timer| timer.place != Place::Runs);
+        if is_here {
+            self.put(number, Place::Waits(to));
+        }
+        is_here
+    }
+
+    /// Returns the time that a timer waits for.
+    pub(super) fn time_of(&self, number: u64) -> Option<SystemTime> {
+        match self.timers.get(&number)?.place {
+            Place::Waits(time) => Some(time),
+            _ => None,
         }
     }
 
-    /// Cancels a timer. `None`: it is over. Returns the item, unless that runs.
-    pub(super) fn cancel(&mut self, number: u64) -> Option<Option<Item>> {
-        let time = self.numbers.remove(&number)?;
-        Some(time.and_then(|time| self.waiting.remove(&(time, number))))
-    }
-
-    /// Moves a timer that waits. Returns `false` if it does not.
-    pub(super) fn reset(&mut self, number: u64, to: SystemTime) -> bool {
-        let Some(Some(time)) = self.numbers.get_mut(&number) else { return false };
-        let from = mem::replace(time, to);
-        let item = self.waiting.remove(&(from, number)).expect("it waits under its time");
-        self.waiting.insert((to, number), item);
-        true
-    }
-
-    /// Returns the time of a timer. `None`: it is over. `Some(None)`: its task runs.
-    pub(super) fn time_of(&self, number: u64) -> Option<Option<SystemTime>> {
-        self.numbers.get(&number).copied()
-    }
-
-    /// Takes out the first timer, if that is due by `now`.
-    pub(super) fn take_due(&mut self, now: SystemTime) -> Option<Left> {
-        let first = self.waiting.first_entry().filter(|first| first.key().0 <= now)?;
-        let ((due, number), item) = first.remove_entry();
-        match item {
-            Item::Once(_) => self.numbers.remove(&number),
-            Item::Repeat(_) => self.numbers.insert(number, None),
-        };
-        Some(Left { number, due, item })
-    }
-
-    /// Keeps what the engine has refused.
-    pub(super) fn keep_refused(&mut self, task: Task) {
-        self.refused.push(task);
+    pub(super) fn is_over(&self, number: u64) -> bool {
+        !self.timers.contains_key(&number)
     }
 
     pub(super) fn first(&self) -> Option<SystemTime> {
-        self.waiting.first_key_value().map(|(&(time, _), _)| time)
+        self.waiting.first().map(|&(time, _)| time)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -142,13 +183,55 @@ impl Table {
         self.is_closed
     }
 
-    /// Closes the table. Returns what was refused, and what waits.
-    pub(super) fn close(&mut self) -> (Vec<Task>, Vec<(SystemTime, Item)>) {
+    /// From here on, nothing is entered, comes back or becomes due.
+    pub(super) fn close(&mut self) {
         self.is_closed = true;
-        self.numbers.clear();
-        let waiting = mem::take(&mut self.waiting);
-        let waiting = waiting.into_iter().map(|((time, _), item)| (time, item)).collect();
-        (mem::take(&mut self.refused), waiting)
+        for (_, number) in mem::take(&mut self.waiting) {
+            let timer = self.timers.get_mut(&number).expect("what waits is there");
+            if let Place::Waits(time) = timer.place {
+                timer.place = Place::Refused(time);
+            }
+        }
+    }
+
+    /// Takes out what will not run any more, in the order of time; of a closed table. With `all`,
+    /// what the engine has not begun is among it.
+    pub(super) fn take_left(&mut self, all: bool) -> Vec<(SystemTime, Item)> {
+        let is_left = |timer: &Timer| match timer.place {
+            Place::Refused(time) => Some(time),
+            Place::Handed(time, _) if all => Some(time),
+            _ => None,
+        };
+        let mut left: Vec<(SystemTime, u64)> = Vec::new();
+        for (&number, timer) in &self.timers {
+            left.extend(is_left(timer).map(|time| (time, number)));
+        }
+        left.sort_unstable();
+        let take = |(time, number)| Some((time, self.timers.remove(&number)?.item?));
+        left.into_iter().filter_map(take).collect()
+    }
+
+    /// When a timer was due that was handed over for this turn, and is in its place.
+    fn handed(&self, turn: Turn) -> Option<SystemTime> {
+        match self.timers.get(&turn.number)?.place {
+            Place::Handed(due, run) if run == turn.run => Some(due),
+            _ => None,
+        }
+    }
+
+    fn put(&mut self, number: u64, to: Place) {
+        let to = match to {
+            Place::Waits(time) if self.is_closed => Place::Refused(time),
+            to => to,
+        };
+        let timer = self.timers.get_mut(&number).expect("a timer that is there is put");
+        let from = mem::replace(&mut timer.place, to);
+        if let Place::Waits(time) = from {
+            self.waiting.remove(&(time, number));
+        }
+        if let Place::Waits(time) = to {
+            self.waiting.insert((time, number));
+        }
     }
 }
 

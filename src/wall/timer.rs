@@ -21,18 +21,18 @@ pub struct WallTimer {
 impl WallTimer {
     /// Cancels the timer. Returns `true` if its task will not run (again): it was dropped here, or,
     /// if a task that repeats is running, will be dropped after the run. Returns `false` if the
-    /// timer was over: cancelled before, stopped, or handed to the engine.
+    /// timer was over: cancelled before, stopped, or its only run had begun.
     ///
     /// # Panics
     /// Propagates a panic of the task's drop. The timer is cancelled all the same.
     pub fn cancel(&self) -> bool {
         // The lock is released before the task is dropped.
-        let cancelled = self.keeper.table().cancel(self.number);
+        let cancelled = self.keeper.table().end(self.number);
         cancelled.map(drop).is_some()
     }
 
-    /// Moves the timer to `time`. Of a task that repeats this moves the next run. Returns `false`
-    /// if the timer does not wait: it is over, or its task runs.
+    /// Moves the timer to `time`, also if it is due and its task has not begun. Of a task that
+    /// repeats this moves the next run. Returns `false` if the task runs, or the timer is over.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -50,14 +50,15 @@ impl WallTimer {
         self.keeper.reset(self.number, time)
     }
 
-    /// Returns when the timer is due, or `None` if it does not wait.
+    /// Returns when the timer is due, or `None` if it is due already or over.
     pub fn deadline(&self) -> Option<SystemTime> {
-        self.keeper.table().time_of(self.number).flatten()
+        self.keeper.table().time_of(self.number)
     }
 
-    /// Whether the timer is over: handed over (unless it repeats), cancelled, or stopped.
+    /// Whether the timer is over: its only run has begun, it has no further runs, it was cancelled
+    /// or returned by a stop.
     pub fn is_over(&self) -> bool {
-        self.keeper.table().time_of(self.number).is_none()
+        self.keeper.table().is_over(self.number)
     }
 }
 
