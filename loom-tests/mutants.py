@@ -38,6 +38,7 @@ FLUSH, EAGER, CLOSE = "src/shard/flush.rs", "src/shard/eager.rs", "src/shard/clo
 HANDS, PARKED = "src/shard/hands.rs", "src/shard/parked.rs"
 PRODUCER, FREE_LIST, SCAN = "src/producer/scheduling.rs", "src/memory/free_list.rs", "src/shard/scan.rs"
 SHARED, ALL_COUNTERS = "src/memory/shared.rs", "src/memory/all_counters.rs"
+LIMIT = "src/memory/limit.rs"
 SWEEP, HAND = "src/shard/sweep.rs", "src/inbox/hand.rs"
 NOTICE, WHEEL = "src/shard/notice.rs", "src/wheel/mod.rs"
 HOLDER, REAPING = "src/entry/holder.rs", "src/entry/reaping.rs"
@@ -883,17 +884,19 @@ MUTANTS = {
     # Crowds
     "the limit is looked at before it is counted": (
         "crowd",
-        [(SHARED, [(
+        [(LIMIT, [(
             "        self.pending\n"
-            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))\n"
+            "            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {\n"
+            "                (n < self.most).then_some(n + 1)\n"
+            "            })\n"
             "            .is_ok()\n",
-            "        let admits = self.pending.load(Ordering::Relaxed) < max;\n"
+            "        let admits = self.pending.load(Ordering::Relaxed) < self.most;\n"
             "        self.pending.fetch_add(u64::from(admits), Ordering::Relaxed);\n        admits\n",
         )])],
     ),
     "a cancel gives no room back": (
         "crowd",
-        [(PRODUCER, [("        shared.discharge(1);\n        self.keep(shared, Seat { entry, opens })\n",
+        [(PRODUCER, [("        shared.discharge_kind::<EXEMPT>();\n        self.keep(shared, Seat { entry, opens })\n",
                     "        self.keep(shared, Seat { entry, opens })\n")])],
     ),
     # HOLD
@@ -1063,7 +1066,7 @@ MUTANTS = {
     ),
     "an entry that could not be filed again is not stranded": (
         "waker", [(EXCHANGED, [("                // SAFETY: it was refused, so it is still ours alone, and armed as held.\n"
-                               "                unsafe { self.strand(shared, entry) };\n", "")])],
+                               "                unsafe { self.strand(shared, entry, counts) };\n", "")])],
     ),
     # TWIN
     "an owner that is alone does not see the others go": (

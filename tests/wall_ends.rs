@@ -157,10 +157,10 @@ fn counting() -> (Arc<AtomicU32>, impl FnMut(SystemTime) + Send) {
 
 /// Moves the clock on in two threads, as fast as they can. Returns whether the repeating task has
 /// come back each time, for as long as this lasts.
-fn hammer(most: Duration, mut task: impl FnMut(SystemTime) + Send + 'static) -> bool {
+fn hammer(most: Duration, task: impl FnMut(SystemTime) + Send + 'static) -> bool {
     let engine = Engine::builder().shards(1).tick(MS / 10).build().unwrap();
     let timers = WallTimers::by_hand(&engine, NOON);
-    let timer = timers.repeat(|after| Some(after + NS), move |due| task(due)).unwrap();
+    let timer = timers.repeat(|after| Some(after + NS), task).unwrap();
     let end = Instant::now() + most;
     let (is_done, passed) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|threads| {
@@ -297,7 +297,11 @@ fn a_child_can_drop_its_copy_whatever_other_threads_did() {
     let timers = WallTimers::by_hand(&engine, NOON);
     let is_done = AtomicBool::new(false);
     thread::scope(|threads| {
-        threads.spawn(|| while !is_done.load(Ordering::SeqCst) && timers.is_empty() {});
+        threads.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) && timers.is_empty() {
+                std::hint::spin_loop();
+            }
+        });
         let hangs = (0..10).filter(|_| drop_in_a_child(&timers).is_none()).count();
         is_done.store(true, Ordering::SeqCst);
         assert_eq!(hangs, 0, "of 10 children");

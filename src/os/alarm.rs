@@ -64,7 +64,6 @@ mod linux {
         ///
         /// # Errors
         /// As [`Alarm::boottime`].
-        #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only doors need it"))]
         pub fn realtime() -> io::Result<Alarm> {
             Alarm::by(TimerfdClockId::Realtime)
         }
