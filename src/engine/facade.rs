@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-use crate::dispatch::{Batch, Handler, IntoPayload, Task, ordinary};
+use crate::dispatch::{Batch, Handler, IntoPayload, Task};
 use crate::entry::Entry;
 use crate::error::{BindError, BuildError, ScheduleError};
 use crate::sync::Arc;
@@ -295,7 +295,7 @@ impl<T: Send + 'static> Engine<T> {
     ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
         // `ManuallyDrop` avoids a second copy for unwinding: nothing panics until the payload is in
         // its entry.
-        let payload = ManuallyDrop::new(ordinary(payload));
+        let payload = ManuallyDrop::new(payload);
         let Some(mut cache) = thread_cache::of(self.number_for(when)) else {
             return Err(ScheduleError::stopped(ManuallyDrop::into_inner(payload)));
         };

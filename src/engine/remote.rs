@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::{Task, ordinary};
+use crate::dispatch::Task;
 use crate::entry::Exchange;
 use crate::error::{ResetError, ScheduleError};
 #[cfg(feature = "test-util")]
@@ -70,7 +70,7 @@ impl<T: Send + 'static> EngineRef<T> {
         let Some(mut cache) = side.lent() else { return Err(ScheduleError::stopped(payload)) };
         let now_ns = cache.now_ns();
         let deadline = when.tick(&cache.core, now_ns);
-        file::<_, false>(cache, Computed { deadline, now_ns }, ordinary(payload))
+        file::<_, false>(cache, Computed { deadline, now_ns }, payload)
     }
 
     /// The side of the engine that has its precise timers, if it has one and is not gone.

@@ -185,6 +185,13 @@ impl<T> Shared<T> {
         self.blocks.trim()
     }
 
+    /// Whether there is a limit on pending timers.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines have what is exempt"))]
+    #[inline]
+    pub(crate) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Makes room for a timer, if the limit allows. `EXEMPT`: it is of the kind that the limit may
     /// not count.
     #[inline]

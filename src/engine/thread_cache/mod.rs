@@ -24,7 +24,7 @@ use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
-use crate::dispatch::contained;
+use crate::dispatch::{contained, ordinary};
 use crate::engine::core::Core;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
@@ -166,11 +166,17 @@ impl<T> Lent<T> {
         now_ns: u64,
         payload: ManuallyDrop<T>,
         owned: bool,
-    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>> {
+    ) -> Result<NonNull<Entry<T>>, ScheduleError<T>>
+    where
+        T: 'static,
+    {
         let ThreadCache { core, producer, shard, .. } = &mut *self;
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
-        let payload = ManuallyDrop::into_inner(payload);
+        let mut payload = ManuallyDrop::into_inner(payload);
+        if !EXEMPT && core.shared.has_limit() {
+            payload = ordinary(payload);
+        }
         let (entry, deferred) = producer.schedule::<PINS, EXEMPT>(
             &core.shared,
             shard,
