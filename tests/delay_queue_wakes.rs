@@ -8,6 +8,7 @@ use crate::hands::engine_by_hand;
 use crate::polling::bell;
 use crate::queued::{ms, queued};
 use tickless::future::DelayQueue;
+use tickless::{Engine, ManualClock};
 
 fn poll<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> Poll<Option<T>> {
     let polled = queue.poll_expired(&mut Context::from_waker(waker));
@@ -48,8 +49,13 @@ fn of_tasks_that_poll_in_turn_the_last_one_is_woken() {
 fn a_task_that_found_the_queue_empty_is_woken_by_the_next_item() {
     let mut queued = queued();
     queued.assert_empty();
+    let never = queued.queue.insert('n', Duration::MAX);
+    assert!(queued.is_woken(), "it is not empty any more");
+    queued.assert_pending();
+    assert_eq!(queued.queue.remove(never), Some('n'));
+    assert!(queued.is_woken());
+    queued.assert_empty();
     queued.queue.insert('n', Duration::MAX);
-    assert!(!queued.is_woken(), "that will never be due");
     queued.queue.insert('a', ms(10));
     assert!(queued.is_woken());
     queued.assert_pending();
@@ -72,7 +78,7 @@ fn a_task_that_found_the_queue_empty_is_forgotten_when_another_waits() {
     assert_eq!(Arc::strong_count(&first), 2, "the other is let go");
     queue.insert('a', ms(1));
     engine.advance(ms(1)).unwrap();
-    assert_eq!((first.woken(), second.woken()), (0, 1));
+    assert_eq!((first.woken(), second.woken()), (1, 1), "the first by the item that is never due");
 }
 
 #[test]
@@ -248,4 +254,26 @@ fn two_queues_of_one_engine_know_nothing_of_each_other() {
     assert_eq!(bells.each_ref().map(|(bell, _)| bell.woken()), [1, 1]);
     assert_eq!(poll(&mut queues[1], &bells[1].1), Poll::Ready(Some('b')));
     assert_eq!(poll(&mut queues[0], &bells[0].1), Poll::Ready(None));
+}
+
+#[test]
+fn an_item_whose_deadline_has_passed_comes_out_at_the_next_poll_although_the_engine_is_late() {
+    let clock = ManualClock::new();
+    let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+    let ((bell, waker), mut queue) = (bell(), engine.delay_queue());
+    let begin = engine.now();
+    queue.insert("first", ms(10));
+    let key = queue.insert("last", ms(30));
+    assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+    // Time passes, and nobody runs the engine's turns.
+    clock.advance(ms(20));
+    queue.insert_at("late", begin + ms(15));
+    let mut due = [(); 2].map(|()| poll(&mut queue, &waker));
+    due.sort();
+    assert_eq!(due, ["first", "late"].map(|name| Poll::Ready(Some(name))));
+    assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+    assert!(queue.reset_at(key, begin + ms(5)));
+    assert_eq!(poll(&mut queue, &waker), Poll::Ready(Some("last")));
+    assert_eq!((poll(&mut queue, &waker), engine.len()), (Poll::Ready(None), 0));
+    assert_eq!(bell.woken(), 1, "by the item that was reset");
 }

@@ -215,3 +215,39 @@ mod on_tokio {
         assert_eq!(counts(&monitor), (8, 2, 0));
     }
 }
+
+#[cfg(feature = "tokio")]
+#[test]
+fn what_a_receiver_gets_counts_as_sent_although_its_waker_panics() {
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use crate::planned::{panic_as_planned, quietly};
+
+    struct Panicky;
+    impl Wake for Panicky {
+        fn wake(self: Arc<Panicky>) {
+            panic_as_planned();
+        }
+    }
+    quietly();
+    let waker = Waker::from(Arc::new(Panicky));
+    let mut context = Context::from_waker(&waker);
+    let mut send = |channel: Channel<u32>, receive: &mut dyn FnMut(&mut Context<'_>) -> _| {
+        let monitor = channel.monitor();
+        let builder = Builder::new().shards(1).manual_clock(&ManualClock::new());
+        let engine = builder.build_with_handler(channel).unwrap();
+        assert_eq!(receive(&mut context), Poll::Pending);
+        engine.schedule_detached(MS, 7).unwrap();
+        assert_eq!(engine.advance(MS), Ok(1));
+        assert_eq!(receive(&mut context), Poll::Ready(Some(7)));
+        let stats = monitor.stats();
+        assert_eq!((stats.sent, stats.dropped, engine.stats().panicked), (1, 0, 1));
+    };
+    for when in [When::Blocking, When::Dropping] {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        send(handler(when, sender), &mut |context| receiver.poll_recv(context));
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        send(handler(when, sender), &mut |context| receiver.poll_recv(context));
+    }
+}

@@ -182,10 +182,24 @@ fn a_server_answers_in_time_whatever_its_service_does() {
 }
 
 #[test]
-fn no_limit_is_a_limit_too_and_clones_share_the_engine() {
+fn no_limit_needs_no_engine() {
+    let engine = engine_by_hand();
+    let service = TimeoutLayer::new(&engine, Duration::MAX).layer(service_fn(answer));
+    let ask = |request| Box::pin(service.clone().oneshot(request));
+    let (_, waker) = bell();
+    let mut before = ask("slow");
+    assert!(poll(&mut before, &waker).is_pending() && engine.is_empty());
+    engine.stop().unwrap();
+    assert!(poll(&mut before, &waker).is_pending());
+    assert!(poll(&mut ask("slow"), &waker).is_pending(), "nothing is refused");
+    assert_eq!(ask("quick").now_or_never().unwrap().unwrap(), 7);
+}
+
+#[test]
+fn no_time_is_a_limit_too_and_clones_share_the_engine() {
     let clock = ManualClock::new();
     let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
-    let service = TimeoutLayer::new(&engine, Duration::MAX).layer(service_fn(answer));
+    let service = TimeoutLayer::new(&engine, HOUR).layer(service_fn(answer));
     let (_, waker) = bell();
     let mut slow = Box::pin(service.clone().oneshot("slow"));
     assert!(poll(&mut slow, &waker).is_pending());

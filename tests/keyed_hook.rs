@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::token::{Fates, Token};
-use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled};
+use tickless::keyed::{IfAbsentReason, KeyedTimers, ResetError, Scheduled, TtlMap};
 use tickless::sync::Mutex;
 use tickless::{Driver, Engine, ManualClock, Task};
 
@@ -234,4 +234,50 @@ fn a_move_that_an_engine_refuses_the_second_time_leaves_the_timer_where_it_was()
     assert_eq!((rig.timers.deadline(&7), rig.fates.of(0)), (due, (0, 0)));
     rig.engine.advance(HOUR).unwrap();
     assert_eq!((rig.fates.of(0), rig.timers.len()), ((1, 1), 0));
+}
+
+#[test]
+fn a_ticket_that_a_stop_returns_before_its_timer_is_under_its_key_has_not_fired() {
+    let rig = Rig::new(10);
+    rig.engine.schedule_detached(MS, || ()).unwrap();
+    rig.engine.advance(MS).unwrap();
+    let counts = || {
+        let stats = rig.engine.stats();
+        (stats.scheduled, stats.fired, stats.returned)
+    };
+    assert_eq!(counts(), (1, 1, 0));
+    rig.plan([|timers| drop(timers.engine().stop())]);
+    let refused = rig.timers.schedule_keyed(7, MS, || ()).unwrap_err();
+    assert!(refused.is_stopped());
+    rig.assert_done(1);
+    assert_eq!(counts(), (2, 1, 1));
+}
+
+#[test]
+fn an_extension_does_not_bring_back_an_entry_that_a_lookup_has_found_over() {
+    type Map = TtlMap<u32, &'static str>;
+    for is_look in [true, false] {
+        let place: Arc<Mutex<Option<Map>>> = Arc::default();
+        let (clock, in_hook) = (ManualClock::new(), place.clone());
+        let clock_there = clock.clone();
+        let hook = move |_| {
+            // Another thread is between the steps of this one's call.
+            let Some(map) = in_hook.lock().unwrap().take() else { return };
+            assert!(map.insert(7, "new", MS).unwrap().is_some());
+            clock_there.advance(3 * MS);
+            assert_eq!(map.get(&7), None, "its time has come");
+        };
+        let builder = Engine::builder().shards(1).manual_clock(&clock);
+        let engine = builder.on_earlier(hook).build().unwrap();
+        let map = Map::with_engine(&engine, |_, _| ());
+        map.insert(7, "old", HOUR).unwrap();
+        engine.turn(0).unwrap();
+        *place.lock().unwrap() = Some(map.clone());
+        let extended = match is_look {
+            true => map.get_and_extend(&7, HOUR / 2).map(drop),
+            false => map.extend(&7, HOUR / 2),
+        };
+        assert!(place.lock().unwrap().is_none(), "the hook was called");
+        assert_eq!((extended, map.get(&7)), (Err(ResetError::Absent), None));
+    }
 }

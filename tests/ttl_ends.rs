@@ -314,3 +314,39 @@ fn a_key_that_panics_when_it_is_dropped_keeps_nothing_from_being_done() {
     with_armed_keys(&|| assert_eq!(engine.advance(MS), Ok(1)));
     assert_eq!((fates.of(3), engine.stats().panicked, map.len()), ((1, 1), 1, 1));
 }
+
+// === what `retain` holds ===
+
+#[test]
+fn a_value_that_is_removed_while_retain_runs_is_nobody_elses() {
+    let map = TtlMap::<u32, u32>::with_engine(&engine(), |_, _| ());
+    (1..=2).for_each(|key| drop(map.insert(key, key, HOUR).unwrap()));
+    let mut asked = 0;
+    let dropped = map.retain(|key, _| {
+        asked += 1;
+        let other = map.remove(&(3 - key)).expect("it was not asked for");
+        assert!(Arc::into_inner(other).is_some(), "nobody else has got it");
+        true
+    });
+    assert_eq!((asked, dropped, map.len()), (1, 0, 1), "what has gone is not asked for");
+}
+
+#[test]
+fn retain_does_not_abort_if_it_drops_a_key_while_its_closure_panics() {
+    quietly();
+    let map = TtlMap::<_, ()>::with_engine(&engine(), |_, _| ());
+    let flags = Arc::new(Panics::default());
+    let key = |number| Key { number, panics: flags.clone() };
+    (0..3).for_each(|number| drop(map.insert(key(number), (), HOUR).unwrap()));
+    let mut asked = 0;
+    panics(|| {
+        map.retain(|_, ()| {
+            asked += 1;
+            map.clear();
+            // `retain` alone has got the keys by now, and drops them.
+            flags.in_drop.store(1, Ordering::Relaxed);
+            panic_as_planned()
+        })
+    });
+    assert_eq!((asked, map.len(), flags.in_drop.load(Ordering::Relaxed)), (1, 0, 0));
+}

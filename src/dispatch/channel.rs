@@ -61,8 +61,8 @@ pub struct Channel<T> {
 #[derive(Debug)]
 pub struct DueChannel<T>(Channel<Due<T>>);
 
-/// Counts a payload as dropped, if the wait for room panics.
-struct Waiting<'a>(&'a Counts);
+/// Counts a payload there if the attempt to send it panics.
+struct IfItPanics<'a>(&'a Counter);
 
 #[derive(Default)]
 struct Counts {
@@ -133,18 +133,22 @@ impl<T> Channel<T> {
     /// Sends the payloads. One that is not sent is counted before it is dropped: a drop may panic.
     fn send_all(&self, payloads: impl Iterator<Item = T>) {
         for payload in payloads {
-            let waiting = Waiting(&self.counts);
-            let sent = match self.waits {
-                true => self.sender.send(payload),
-                false => self.sender.try_send(payload),
-            };
-            mem::forget(waiting);
-            let count = match &sent {
-                Ok(()) => &self.counts.sent,
-                Err(TrySendError::Full(_)) => &self.counts.dropped,
-                Err(TrySendError::Disconnected(_)) => &self.counts.disconnected,
-            };
-            add(count);
+            let Counts { sent, dropped, disconnected } = &*self.counts;
+            // Only the waker of a receiver may panic, after the payload was sent.
+            let guard = IfItPanics(sent);
+            let mut result = self.sender.try_send(payload);
+            mem::forget(guard);
+            if self.waits && matches!(result, Err(TrySendError::Full(_))) {
+                // The wait itself may panic, before the payload is sent.
+                let guard = IfItPanics(dropped);
+                result = result.or_else(|full| self.sender.wait_and_send(full.into_inner()));
+                mem::forget(guard);
+            }
+            add(match &result {
+                Ok(()) => sent,
+                Err(TrySendError::Full(_)) => dropped,
+                Err(TrySendError::Disconnected(_)) => disconnected,
+            });
         }
     }
 }
@@ -166,8 +170,8 @@ impl<T> Channel<Due<T>> {
 
 impl<T: Send> Handler<T> for Channel<T> {
     fn fire(&self, batch: Batch<'_, T>) {
-        // No code of the user runs here, so only full channels keep the shard. And two reapers that
-        // send at a time would not keep to the order.
+        // Of the user's code only wakers run here (those of receivers of tokio's), so full channels
+        // alone keep the shard. And two reapers that send at a time would not keep to the order.
         batch.waits(true);
         self.send_all(batch);
     }
@@ -183,11 +187,11 @@ impl<T: Send> Handler<T> for DueChannel<T> {
 
 debug! { impl[T] Channel[T] { waits, stats = |this| this.counts.read() } }
 
-// === impl Waiting, Counts ===
+// === impl IfItPanics, Counts ===
 
-impl Drop for Waiting<'_> {
+impl Drop for IfItPanics<'_> {
     fn drop(&mut self) {
-        add(&self.0.dropped);
+        add(self.0);
     }
 }
 

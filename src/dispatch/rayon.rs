@@ -91,7 +91,8 @@ impl OnRayon {
         OnRayon::spawn_with(pool, Task::run)
     }
 
-    /// Runs closures on rayon's global pool, which is started now if it was not yet.
+    /// Runs closures on the current pool if a thread of rayon's runs the engine's turn, or else on
+    /// rayon's global pool, which is started now if it was not yet.
     ///
     /// # Panics
     /// The global pool cannot be started.
@@ -125,8 +126,7 @@ impl<T: Send + 'static> OnRayon<T> {
         OnRayon { pool: Place::Own(pool), work: Arc::new(work), counts: Arc::default() }
     }
 
-    /// Calls `work` with each payload on rayon's global pool, which is started now if it was not
-    /// yet.
+    /// Calls `work` with each payload, on the pool that [`global`](OnRayon::global) names.
     ///
     /// # Panics
     /// The global pool cannot be started.

@@ -73,26 +73,26 @@ impl<T> AnySender<T> {
     /// Sends a payload, or returns it. Waits for room if the channel is full.
     ///
     /// # Panics
-    /// Tokio's channel is full, and the thread runs asynchronous code.
-    pub(super) fn send(&self, payload: T) -> Result<(), TrySendError<T>> {
+    /// Tokio's channel is full, and the thread runs asynchronous code. Or the waker of tokio's
+    /// receiver panics: the payload was sent then.
+    pub(super) fn wait_and_send(&self, payload: T) -> Result<(), TrySendError<T>> {
         match self {
             AnySender::Crossbeam(sender) => sender.send(payload).map_err(TrySendError::from),
             AnySender::StdSync(sender) => sender.send(payload).map_err(gone),
             #[cfg(feature = "tokio")]
-            AnySender::Tokio(sender) => match self.try_send(payload) {
-                // Only this may panic.
-                Err(TrySendError::Full(payload)) => {
-                    let sent = sender.blocking_send(payload);
-                    sent.map_err(|error| TrySendError::Disconnected(error.0))
-                }
-                sent => sent,
-            },
+            AnySender::Tokio(sender) => {
+                let sent = sender.blocking_send(payload);
+                sent.map_err(|error| TrySendError::Disconnected(error.0))
+            }
             // They are never full.
             _ => self.try_send(payload),
         }
     }
 
     /// Sends a payload, or returns it. Never waits.
+    ///
+    /// # Panics
+    /// The waker of tokio's receiver panics. The payload was sent then.
     pub(super) fn try_send(&self, payload: T) -> Result<(), TrySendError<T>> {
         match self {
             AnySender::Crossbeam(sender) => sender.try_send(payload),

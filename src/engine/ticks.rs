@@ -74,9 +74,14 @@ impl<T: Send + 'static> Engine<T> {
         }
     }
 
-    /// Counts a timer that has fired without a task of the user, and is to be scheduled again.
+    /// Counts a timer whose ticket has come without running a task of the user, and which is to be
+    /// scheduled again. Not if the engine has stopped: the stop may have returned the ticket, and
+    /// then it counts as returned and not as fired.
     #[cold]
     pub(crate) fn count_rearmed(&self) {
+        if self.is_stopped() {
+            return;
+        }
         if let Some(mut cache) = self.cache() {
             cache.producer.count_rearmed();
         }

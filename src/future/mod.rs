@@ -44,14 +44,14 @@
 //! # Cost
 //!
 //! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled. Nothing here
-//! allocates, besides the engine's memory for timers, which is reused. A [`Timeout`] whose future
-//! is ready at its first poll needs no timer at all. The engine's reaper calls the wakers, so slow
-//! wakers delay the reaper.
+//! allocates, besides the engine's memory for timers, which is reused. A [`DelayQueue`] has memory
+//! of its own. A [`Timeout`] whose future is ready at its first poll needs no timer at all. The
+//! engine's reaper calls the wakers, so slow wakers delay the reaper.
 //!
 //! # When the engine stops
 //!
-//! Nothing waits for ever, and nothing pretends that time has passed. When an engine stops, or has
-//! no room for another timer:
+//! Unless a policy says otherwise, nothing waits for ever, and nothing pretends that time has
+//! passed. When an engine stops, or has no room for another timer:
 //!
 //! - a [`Timeout`] ends with an [`Elapsed`] that says so ([`Elapsed::cause`]);
 //! - awaiting a [`Sleep`] or a tick panics, while [`Sleep::wait`] and [`Interval::try_tick`] return

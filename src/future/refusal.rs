@@ -43,9 +43,9 @@ pub enum OnRefusal {
     /// but lets the other tasks of its executor run.) The default.
     #[default]
     Elapse,
-    /// The sleep is never ready. It wakes nobody; if it is polled for another reason, it asks the
-    /// engine again, and it is ready if the deadline has passed by the clock of an engine that is
-    /// not gone. For work that had rather run without a limit than end.
+    /// The sleep is not ready before its deadline. After that, a poll finds it ready, but nothing
+    /// wakes the task for it. (If the engine is gone, it is never ready.) Each poll asks the engine
+    /// again. For work that had rather run without a limit than end.
     Never,
     /// The poll panics, as that of a [`Sleep`] does.
     Panic,

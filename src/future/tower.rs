@@ -34,7 +34,7 @@ use tower_service::Service;
 
 use crate::engine::Engine;
 
-use super::SleepError;
+use super::{Sleep, SleepError};
 
 /// Limits the time that each response of a service may take: a [`Layer`] that makes a [`Timeout`].
 ///
@@ -69,7 +69,9 @@ pub struct Timeout<S> {
 #[must_use = "a response does nothing unless it is awaited or polled"]
 pub struct ResponseFuture<F> {
     /// Pinned with this; see `poll`.
-    timeout: super::Timeout<F>,
+    inner: F,
+    /// Absent if there is no limit.
+    sleep: Option<Sleep>,
 }
 
 /// Why a [`Timeout`] gave no response.
@@ -105,7 +107,8 @@ pub enum TimeoutError {
 
 impl TimeoutLayer {
     /// Returns a layer that limits responses to `limit`, on `engine`. `Duration::ZERO` refuses each
-    /// response that is not ready at its first poll; [`Duration::MAX`] is no limit.
+    /// response that is not ready at its first poll; [`Duration::MAX`] is no limit, and needs no
+    /// engine.
     pub fn new(engine: &Engine, limit: Duration) -> TimeoutLayer {
         TimeoutLayer { engine: engine.clone(), limit }
     }
@@ -162,8 +165,8 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         // First, so that the time which the call itself takes counts.
         let TimeoutLayer { engine, limit } = &self.layer;
-        let sleep = engine.sleep(*limit);
-        ResponseFuture { timeout: super::Timeout::new(self.inner.call(request), sleep) }
+        let sleep = (*limit < Duration::MAX).then(|| engine.sleep(*limit));
+        ResponseFuture { inner: self.inner.call(request), sleep }
     }
 }
 
@@ -177,15 +180,20 @@ where
     type Output = Result<T, TimeoutError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the only field is pinned with this: nothing moves it out, there is no `Drop`, and
-        // this is `Unpin` only if the field is.
-        let timeout = unsafe { self.map_unchecked_mut(|this| &mut this.timeout) };
-        timeout.poll(cx).map(|output| match output {
-            Ok(response) => response.map_err(TimeoutError::inner),
-            Err(elapsed) => {
-                Err(elapsed.cause().map_or(TimeoutError::Elapsed, TimeoutError::Refused))
-            }
-        })
+        // SAFETY: `inner` is not moved here. It is pinned with this: nothing moves it out, there is
+        // no `Drop`, and this is `Unpin` only if `inner` is. `sleep` is `Unpin`, and not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let inner = unsafe { Pin::new_unchecked(&mut this.inner) };
+        if let Poll::Ready(output) = inner.poll(cx) {
+            // The response may be kept long after this.
+            this.sleep = None;
+            return Poll::Ready(output.map_err(TimeoutError::inner));
+        }
+        let Some(sleep) = &mut this.sleep else { return Poll::Pending };
+        sleep
+            .poll_elapsed(cx)
+            .map(|ended| Err(ended.map_or_else(TimeoutError::Refused, |()| TimeoutError::Elapsed)))
     }
 }
 

@@ -141,7 +141,7 @@ impl<K, S> KeyedTimers<K, S> {
     /// replaced meanwhile may or may not be. The keys are collected first (O(n), one reference to
     /// each), so `look` may use the timers.
     pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for (node, ()) in self.door.table.nodes(|_| ()) {
+        for node in self.door.table.nodes() {
             look(&node.key);
         }
     }
@@ -153,8 +153,8 @@ impl<K, S> KeyedTimers<K, S> {
     /// another after its key was checked stays.
     ///
     /// # Panics
-    /// Propagates a panic of `keep` at once. If dropping tasks panics, propagates the first such
-    /// panic after all are cancelled.
+    /// A panic of `keep` ends the call: the timers that are left stay. A panic from dropping tasks
+    /// or keys does not. Propagates the first of all these panics at the end.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -23,7 +23,7 @@ use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
 use crate::sync::{Arc, CountShard, ShardedCount, spread};
 
-use super::node::{KeyHash, MainNode, Node, Ticket, Waits};
+use super::node::{KeyHash, MainNode, Node, SharedNode, Ticket, Waits};
 use super::table::{Entered, Rule, Table};
 use super::waiting::{Waiting, after};
 use super::{IfAbsentReason, ResetError};
@@ -52,26 +52,31 @@ impl<K, T: Waits<K>, S> Door<K, T, S> {
     }
 
     /// Takes out each waiting timer for which `is_meant` is true, and ends it by `end`, outside all
-    /// locks; `is_meant` is also passed what `look` returned of the timer. Returns how many there
-    /// were. A panic of `is_meant` propagates at once. Panics of tasks and keys go to `panics`.
+    /// locks. `is_meant` is also passed what `see` returned of the node just before; with `None`
+    /// the timer stays. Returns how many there were, and the panics of `is_meant`, tasks and keys.
+    /// After a panic of `is_meant` the others stay.
     pub(super) fn take_where<R>(
         &self,
-        look: impl Fn(&mut Waiting<K, T>) -> R,
+        see: impl Fn(&SharedNode<K, T>) -> Option<R>,
         mut is_meant: impl FnMut(&K, &R) -> bool,
         mut end: impl FnMut(Waiting<K, T>, &mut Panics),
     ) -> (usize, Panics) {
-        let (mut taken_out, mut panics) = (0, Panics::none());
-        for (node, seen) in self.table.nodes(look) {
-            if is_meant(&node.key, &seen) {
+        let (mut taken_out, mut panics, mut goes_on) = (0, Panics::none(), true);
+        for node in self.table.nodes() {
+            if let Some(seen) = goes_on.then(|| see(&node)).flatten() {
+                let is_meant = panics.run(|| is_meant(&node.key, &seen));
                 panics.drop(seen);
-                let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), &node);
-                if let Some(waiting) = self.table.take(node.hash, is_it, |_| true) {
+                goes_on = is_meant.is_some();
+                let taken = match is_meant {
+                    Some(true) => self.table.take(node.hash, is_node(&node), |_| true),
+                    _ => None,
+                };
+                if let Some(waiting) = taken {
                     taken_out += 1;
                     end(waiting, &mut panics);
                 }
-            } else {
-                panics.drop(seen);
             }
+            // It may be the last end, which drops the key.
             panics.drop(node);
         }
         (taken_out, panics)
@@ -79,7 +84,16 @@ impl<K, T: Waits<K>, S> Door<K, T, S> {
 
     /// The same for all for whose keys `is_meant` is true, which are dropped.
     pub(super) fn call_off_where(&self, mut is_meant: impl FnMut(&K) -> bool) -> (usize, Panics) {
-        self.take_where(|_| (), |key, ()| is_meant(key), Waiting::discard)
+        self.take_where(|_| Some(()), |key, ()| is_meant(key), Waiting::discard)
+    }
+
+    /// Calls `look` with the timer of this node, under its lock, if it still waits.
+    pub(super) fn find_node<R>(
+        &self,
+        node: &SharedNode<K, T>,
+        look: impl FnOnce(&mut Waiting<K, T>) -> R,
+    ) -> Option<R> {
+        self.table.find(node.hash, is_node(node), look)
     }
 }
 
@@ -208,9 +222,10 @@ where
         let hash = self.hash(key);
         // Fetched while the clock is read.
         table.prefetch(hash);
-        // Not under the lock: this may create the thread's cache of the engine.
-        let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
         loop {
+            // Not under the lock: this may create the thread's cache of the engine. In each round:
+            // what waits under the key by now may be over at a time that has come since.
+            let (due, now_ns) = engine.due_of(when).ok_or(ResetError::Stopped)?;
             let postpone = |waiting: &mut Waiting<K, T>| {
                 let seen = look(waiting, now_ns)?;
                 if waiting.timer.postpone_to(due) {
@@ -234,9 +249,8 @@ where
                 Err(error) if error.is_full() => return Err(ResetError::Full),
                 Err(_) => return Err(ResetError::Stopped),
             };
-            let is_it = |other: &MainNode<K, T>| Twin::ptr_eq(other.twin(), &node);
             let rearm = |waiting: &mut Waiting<K, T>| waiting.rearm(generation, &mut timer);
-            let armed = table.find(node.hash, is_it, rearm);
+            let armed = self.find_node(&node, rearm);
             // The timer that is not needed: the old one, or the new one.
             timer.cancel();
             if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
@@ -256,4 +270,9 @@ impl<K, T: Waits<K>, S> Drop for Door<K, T, S> {
         // A panic from dropping a waiting timer ends here.
         drop(self.call_off_where(|_| true));
     }
+}
+
+/// Whether another end is one of this node.
+fn is_node<K, T>(node: &SharedNode<K, T>) -> impl Fn(&MainNode<K, T>) -> bool {
+    move |other| Twin::ptr_eq(other.twin(), node)
 }

@@ -54,7 +54,8 @@
 //! a map of values beside the timers, each expiry would have to find out whether the value that it
 //! meets is still the one that it was scheduled for. [`TtlMap`] is one map for both: the timer that
 //! waits under a key has the value, and hands it over with the key, once. All that is said above of
-//! a task holds for a value, except that a look-up never returns a value whose time has come.
+//! a task holds for a value, with two exceptions: once its time has come, a value cannot be looked
+//! up, extended or removed, only replaced; and there is no waiting.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};

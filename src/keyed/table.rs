@@ -253,17 +253,12 @@ impl<K, T: Waits<K>> Table<K, T> {
         (taken, runs)
     }
 
-    /// Returns all waiting nodes, each with what `look` returns of it. Nodes that are added or
-    /// removed meanwhile may or may not be included.
-    pub(super) fn nodes<R>(
-        &self,
-        look: impl Fn(&mut Waiting<K, T>) -> R,
-    ) -> Vec<(SharedNode<K, T>, R)> {
+    /// Returns all waiting nodes. Nodes that are added or removed meanwhile may or may not be
+    /// included.
+    pub(super) fn nodes(&self) -> Vec<SharedNode<K, T>> {
         let mut nodes = Vec::new();
         for part in &self.parts {
-            let mut timers = part.lock();
-            let seen = |waiting: &mut Waiting<K, T>| (waiting.node.twin().clone(), look(waiting));
-            nodes.extend(timers.waiting.iter_mut().map(seen));
+            nodes.extend(part.lock().waiting.iter().map(|waiting| waiting.node.twin().clone()));
         }
         nodes
     }

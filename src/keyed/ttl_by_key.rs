@@ -8,6 +8,7 @@ use crate::dispatch::Panics;
 use crate::engine::{Engine, When};
 use crate::sync::Arc;
 
+use super::node::SharedNode;
 use super::waiting::Waiting;
 use super::{ResetError, TtlMap};
 
@@ -174,22 +175,22 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// removed or replaced meanwhile may or may not be. The keys are collected first (O(n), one
     /// reference to each), so `look` may use the map.
     pub fn for_each_key(&self, mut look: impl FnMut(&K)) {
-        for (node, ()) in self.door.table.nodes(|_| ()) {
+        for node in self.door.table.nodes() {
             look(&node.key);
         }
     }
 
     /// Drops each entry for whose key and value `keep` returns `false`, without the callback.
-    /// Returns the number of dropped entries. O(n): the entries are collected first, one reference
-    /// to each, so `keep` may use the map.
+    /// Returns the number of dropped entries. O(n): the keys are collected first, one reference to
+    /// each, so `keep` may use the map. A value is looked up when its turn comes.
     ///
     /// `keep` is called for each entry that is in the map during the whole call. An entry that
     /// replaces another after its key was checked stays. An entry that is extended meanwhile does
     /// not.
     ///
     /// # Panics
-    /// Propagates a panic of `keep` at once. If dropping keys or values panics, propagates the
-    /// first such panic after all are dropped.
+    /// A panic of `keep` ends the call: the entries that are left stay. A panic from dropping keys
+    /// or values does not. Propagates the first of all these panics at the end.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -203,8 +204,10 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) -> usize {
         let value = |entry: &mut Entry<K, V>| entry.node.own().task.clone();
+        // One value at a time: what another thread removes meanwhile is that thread's alone.
+        let see = |node: &SharedNode<K, Arc<V>>| self.door.find_node(node, value);
         let is_meant = |key: &K, value: &Arc<V>| !keep(key, value);
-        let (dropped, panics) = self.door.take_where(value, is_meant, Waiting::discard);
+        let (dropped, panics) = self.door.take_where(see, is_meant, Waiting::discard);
         panics.go_on();
         dropped
     }
@@ -248,7 +251,7 @@ impl<K, V: ?Sized, S> TtlMap<K, V, S> {
             panics.drop(other);
             panics.drop(node);
         };
-        let (taken, panics) = self.door.take_where(|_| (), |_, ()| true, hand_over);
+        let (taken, panics) = self.door.take_where(|_| Some(()), |_, ()| true, hand_over);
         panics.go_on();
         taken
     }

@@ -33,10 +33,10 @@ impl<P: IntoIterator<Item = Duration>> Retry<P> {
     /// [`Outcome::Ended`]. A pause of zero lets other tasks of the executor run, and does not need
     /// the engine.
     ///
-    /// Dropping the future cancels the retry. A panic of an attempt is not a failure: it goes on to
-    /// the task that polls. The future does not keep the engine alive. It is `Send` if the closure,
-    /// its futures, their errors and the pauses are. Nothing is allocated, and there is at most one
-    /// timer at a time.
+    /// Dropping the future cancels the retry. A panic of an attempt or of the pauses is not a
+    /// failure: it goes through to the task that polls. The future does not keep the engine alive.
+    /// It is `Send` if the closure, its futures, their errors and the pauses are. Nothing is
+    /// allocated, and there is at most one timer at a time.
     ///
     /// ```
     /// use std::time::Duration;

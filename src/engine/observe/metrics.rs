@@ -67,7 +67,8 @@ pub struct Metrics {
     stats: Monitor<Stats>,
     /// One for each shard.
     observers: Vec<Watched>,
-    counters: [Counter; COUNTERS.len()],
+    /// With the greatest value so far: what heartbeats do may lower a count for a moment.
+    counters: [(Counter, u64); COUNTERS.len()],
     gauges: [Gauge; GAUGES.len()],
     lateness: Vec<(Histogram, Seen)>,
 }
@@ -141,7 +142,7 @@ impl Metrics {
         let engine = observers[0].get().name().to_string();
         let counters = COUNTERS.map(|(name, text, _)| {
             ::metrics::describe_counter!(name, Unit::Count, text);
-            ::metrics::counter!(name, "engine" => engine.clone())
+            (::metrics::counter!(name, "engine" => engine.clone()), 0)
         });
         let gauges = GAUGES.map(|(name, text, _)| {
             let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
@@ -170,8 +171,9 @@ impl Metrics {
     /// use the engine at a time + shards), plus the work of the recorder.
     pub fn publish(&mut self) {
         let (stats, observers) = (self.stats.stats(), &self.observers);
-        for (counter, (_, _, read)) in self.counters.iter().zip(COUNTERS) {
-            counter.absolute(read(&stats));
+        for ((counter, most), (_, _, read)) in self.counters.iter_mut().zip(COUNTERS) {
+            *most = read(&stats).max(*most);
+            counter.absolute(*most);
         }
         for (gauge, (_, _, read)) in self.gauges.iter().zip(GAUGES) {
             gauge.set(read(&stats, observers));

@@ -22,9 +22,10 @@ use crate::reaper::{Lateness, Observer};
 ///   has fired.
 /// - A [`Heartbeat`] is one timer. That it looks for beats now and then, and is armed again, counts
 ///   neither as scheduled nor as fired. (From the time at which it is handed over to look until it
-///   is armed again it counts as fired. [`Turn::fired`](crate::Turn::fired) counts each hand-over.)
-/// - A timer that was due before its caller had finished to arm it, and was armed again therefore,
-///   counts once.
+///   is armed again it counts as fired. So `scheduled` and `fired` may be smaller in a later
+///   reading, by the heartbeats that were looking in the earlier one.
+///   [`Turn::fired`](crate::Turn::fired) counts each hand-over.)
+/// - A timer that is due before its caller has finished arming it is armed again, and counts once.
 /// - A keyed timer that is moved to an earlier time is scheduled anew, and the old one is
 ///   cancelled.
 ///

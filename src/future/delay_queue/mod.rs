@@ -44,9 +44,10 @@ pub use expired::Expired;
 ///
 /// An item is inserted with a delay or a deadline, and comes out of [`expired`](Self::expired),
 /// [`poll_expired`](Self::poll_expired) or the [`Stream`](futures_core::Stream): never before its
-/// deadline, and later than that by less than a tick of the engine (plus the time that the system
-/// and the executor need to wake the task). Until then it can be [removed](Self::remove) or
-/// [reset](Self::reset) by its [`Key`], also when its deadline has passed already.
+/// deadline, and later than that by less than a tick of the engine or its slack (plus the time that
+/// the system and the executor need to wake the task). Until then it can be
+/// [removed](Self::remove) or [reset](Self::reset) by its [`Key`], also when its deadline has
+/// passed already.
 ///
 /// One task owns the queue, and all its items are one timer to the engine. This is for the many
 /// timeouts of one task: the entries of its cache, its idle connections, its requests under way.
@@ -107,8 +108,11 @@ pub struct DelayQueue<T> {
     /// Absent if it is not known which item is due first.
     first: Option<Key>,
     alarm: Alarm,
-    /// The task that found the queue empty when it polled last.
+    /// The task that found the queue empty when it polled last, as long as it is empty.
     idle: Option<Waker>,
+    /// Since the last look at the clock, an item was inserted or reset. Its deadline may have
+    /// passed before that.
+    has_new: bool,
 }
 
 /// As [`Wheel::default`]: what a wheel of one thread gains most from.
@@ -178,6 +182,7 @@ impl<T> DelayQueue<T> {
             first: None,
             alarm: Alarm::new(engine),
             idle: None,
+            has_new: false,
         }
     }
 

@@ -97,12 +97,17 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(Ok(None));
             }
             self.find_first();
-            drop(self.idle.take());
-            let polled = ready!(self.alarm.poll(self.earliest, cx.waker()));
+            let polled = self.alarm.poll(self.earliest, cx.waker());
+            if polled.is_pending() && !self.has_new {
+                return Poll::Pending;
+            }
+            // Whether an item is due, the clock can tell without the engine, which may be late.
             self.reached = self.reached.max(self.scale.floor(self.clock.now_ns()));
-            // Whether an item is due, the clock can tell without the engine.
-            if let Some(error) = polled.err().filter(|_| self.reached < self.earliest) {
-                return Poll::Ready(Err(error));
+            self.has_new = false;
+            if self.reached < self.earliest {
+                ready!(polled)?;
+            } else {
+                self.alarm.cancel();
             }
         }
     }
@@ -147,8 +152,11 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(super) fn insert_for(&mut self, tick: Tick, value: T) -> Key {
         let key = self.wheel.insert(tick, value);
+        self.has_new = true;
         if tick < self.earliest {
             self.come_first(tick, key);
+        } else if tick == Tick::NEVER {
+            self.wake_idle();
         }
         key
     }
@@ -156,6 +164,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(super) fn reset_to(&mut self, tick: Tick, key: Key) -> bool {
         let is_there = self.wheel.reset(key, tick);
+        self.has_new = true;
         if is_there && tick < self.earliest {
             self.come_first(tick, key);
         } else if self.first == Some(key) && tick > self.earliest {
@@ -169,6 +178,12 @@ impl<T> DelayQueue<T> {
     fn come_first(&mut self, tick: Tick, key: Key) {
         (self.earliest, self.first) = (tick, Some(key));
         self.alarm.advance_to(tick);
+        self.wake_idle();
+    }
+
+    /// There is an item: wakes the task that found none.
+    #[cold]
+    fn wake_idle(&mut self) {
         if let Some(idle) = self.idle.take() {
             idle.wake();
         }
