@@ -11,7 +11,8 @@
 //!
 //! *Invariant*: no foreign code runs under the lock.
 //!
-//! *Tested by*: `tests/wall.rs`, `tests/wall_races.rs`.
+//! *Tested by*: here (without an alarm), `tests/wall.rs`, `tests/wall_ends.rs`,
+//! `tests/wall_races.rs`.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -258,5 +259,31 @@ impl Drop for Due {
             // Panics are those of foreign code, and this may be in the middle of another.
             contained(|| keeper.run(self.turn, false));
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+    use crate::sync::mpsc;
+
+    #[test]
+    fn without_an_alarm_the_thread_is_unparked_for_an_earlier_timer() {
+        let engine = Engine::new().unwrap();
+        let keeper = Keeper::new(EngineRef::new(&engine), None);
+        let thread = Thread::start_with(&keeper, None).unwrap();
+        let (sender, ran) = mpsc::channel();
+        for (what, after) in [(1, Duration::from_secs(3600)), (2, Duration::from_millis(2))] {
+            let (sender, due) = (sender.clone(), SystemTime::now() + after);
+            let task = Task::new(move || sender.send((what, SystemTime::now() >= due)).unwrap());
+            assert!(keeper.enter(due, Item::Once(task)).is_ok());
+        }
+        assert_eq!(ran.recv(), Ok((2, true)));
+        keeper.table().close();
+        keeper.ring();
+        thread.end();
+        let left = keeper.table().take_left(true);
+        assert_eq!(left.len(), 1);
     }
 }
