@@ -47,7 +47,7 @@ pub use handle::{CancelOnDrop, Handle, State};
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
-pub(crate) use remote::EngineRef;
+pub(crate) use remote::{Computed, EngineRef};
 pub use stopping::Stopped;
 pub(crate) use thread_cache::Registry;
 #[cfg(feature = "keyed")]

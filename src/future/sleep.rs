@@ -1,32 +1,11 @@
 //! A future that is ready when its deadline has passed.
 //!
-//! *Owner*: the task that polls it, one at a time.
+//! *Owner*: the task that polls it, one at a time. What wakes that task is in `ringer`.
 //!
-//! The timer's task is a [`Ringer`] (`ringer`), which holds the waker of the task that polled last.
-//! Nothing else is shared. A poll by the same task reads the timer's state. A poll by another task
-//! exchanges the ringer, in the timer's entry: it vacates the entry and takes the seat again.
+//! *Invariant*: the deadline has passed only if the timer has fired, or the engine's clock says so.
 //!
-//! ```text
-//!   poll by another task      vacate: CAS    take the seat: CAS
-//!                    pending ────────────► vacant ────────────► pending, with the new ringer
-//!                       │                    │
-//!     fire, stop: CAS   ▼                    ▼  the bucket opens: unlinked
-//!                 the old ringer rings     filed again, with the new ringer
-//! ```
-//!
-//! So each ringer is run, dropped or taken back once. A poll that loses the entry to a firing finds
-//! that the timer has fired, and needs no waker.
-//!
-//! *Invariants*
-//! - The task of the handle's timer is a ringer, which rings when it is run or dropped. The handle
-//!   says which of the two it was: the deadline has passed only if the timer has fired.
-//! - While the timer is pending, `waker` is the identity of the waker in its ringer. That waker
-//!   still exists then, so no other waker has the same identity. It says nothing after the end.
-//!
-//! *Orderings*: WAKER.
-//!
-//! *Tested by*: `loom-tests/tests/waker.rs`, `tests/future_sleep.rs`, `tests/future_ends.rs`,
-//! `tests/future_races.rs`, `tests/future_alloc.rs`, `tests/future_executors.rs`.
+//! *Tested by*: `tests/future_sleep.rs`, `tests/future_ends.rs`, `tests/future_races.rs`,
+//! `tests/future_alloc.rs`, `tests/future_executors.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -35,10 +14,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineRef, Handle, State, When};
+use crate::engine::{Engine, EngineRef, State, When};
 use crate::error::ScheduleReason;
 
-use super::ringer::{Ringer, WakerId, hush};
+use super::ringer::Timer;
 
 /// A future that is ready when its deadline has passed: never earlier, and later by less than a
 /// tick (plus the time that the system and the executor need to wake the task).
@@ -86,10 +65,8 @@ pub struct Sleep {
     is_moved: bool,
     /// `None`: never.
     deadline: Option<Instant>,
-    /// Present from when a timer is scheduled until a poll has seen its end.
-    handle: Option<Handle>,
-    /// Of the waker in the ringer of a pending timer.
-    waker: WakerId,
+    /// Present from when it is scheduled until a poll has seen its end.
+    timer: Timer,
 }
 
 /// Why an engine cannot tell when a deadline has passed: it did not take the timer, or it stopped
@@ -176,8 +153,7 @@ impl Sleep {
     }
 
     pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
-        let (has_elapsed, is_moved, waker) = (false, false, WakerId::NONE);
-        Sleep { engine, has_elapsed, is_moved, deadline, handle: None, waker }
+        Sleep { engine, has_elapsed: false, is_moved: false, deadline, timer: Timer::NONE }
     }
 
     /// Returns when it will be ready, by the engine's clock, or `None` for never.
@@ -188,8 +164,7 @@ impl Sleep {
     /// Returns `true` if a poll has returned ready, or would because the timer has fired. Returns
     /// `false` if the sleep has not been polled since it was created.
     pub fn is_elapsed(&self) -> bool {
-        self.has_elapsed
-            || self.handle.as_ref().is_some_and(|handle| handle.state() == State::Fired)
+        self.has_elapsed || self.timer.state() == Some(State::Fired)
     }
 
     /// Moves the deadline to `when`, a [`Duration`] from now or an [`Instant`]. From then on the
@@ -197,9 +172,10 @@ impl Sleep {
     /// `when` has a slack (see [`When`]), the deadline is the time within it that costs the engine
     /// least.
     ///
-    /// A reset to a later time is one compare-and-swap, as with [`Handle::reset`], and takes no
-    /// lock; the task that polled last will be woken. If the new deadline has passed, the sleep is
-    /// ready at the next poll. If the timer has fired, the next poll schedules a new one.
+    /// A reset to a later time is one compare-and-swap, as with
+    /// [`Handle::reset`](crate::Handle::reset), and takes no lock; the task that polled last will
+    /// be woken. If the new deadline has passed, the sleep is ready at the next poll. If the timer
+    /// has fired, the next poll schedules a new one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,17 +199,18 @@ impl Sleep {
             return Poll::Ready(Ok(()));
         }
         if mem::take(&mut self.is_moved)
-            && self.handle.is_some()
+            && self.timer.handle_mut().is_some()
             && self.engine.compute(self.deadline).is_none()
         {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
         }
-        match self.handle.as_ref().map(Handle::state) {
-            None => self.schedule(cx.waker()),
-            Some(State::Pending) => self.wait_on(cx.waker()),
-            Some(state) => Poll::Ready(self.end(state)),
-        }
+        let state = match self.timer.state() {
+            None => return self.schedule(cx.waker()),
+            Some(State::Pending) => self.timer.wait_on(self.engine, cx.waker())?,
+            Some(state) => state,
+        };
+        if state == State::Pending { Poll::Pending } else { Poll::Ready(self.end(state)) }
     }
 
     /// As awaiting the sleep, but returns an error instead of panicking. Cancel safe.
@@ -252,7 +229,7 @@ impl Sleep {
         self.deadline = deadline;
         self.has_elapsed = false;
         self.is_moved = true;
-        let Some(handle) = &mut self.handle else { return };
+        let Some(handle) = self.timer.handle_mut() else { return };
         if self.engine.move_to(handle, deadline).is_err() {
             // It has fired, or its engine has stopped: the next poll finds out which.
             self.cancel();
@@ -261,33 +238,19 @@ impl Sleep {
 
     /// Cancels the timer, if there is one, without waking the task.
     pub(crate) fn cancel(&mut self) {
-        if let Some(ringer) = self.handle.take().and_then(Handle::take_from_sleep) {
-            // SAFETY: it is the task of the sleep's timer.
-            unsafe { hush(ringer) };
-        }
+        self.timer.cancel();
     }
 
-    /// A poll that finds the timer pending: the task that polls waits from now on.
+    /// A poll that finds no timer: schedules one, unless the deadline has passed.
     #[inline]
-    fn wait_on(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        if self.engine.is_inherited() {
-            return Poll::Ready(Err(SleepError::Stopped));
+    fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+        match self.engine.compute(self.deadline) {
+            Some(computed) => self.timer.schedule(self.engine, computed, waker),
+            None => {
+                self.has_elapsed = true;
+                Poll::Ready(Ok(()))
+            }
         }
-        // The timer was pending after this waker came to be here: see the file's invariants.
-        if self.waker == WakerId::of(waker) { Poll::Pending } else { self.exchange(waker) }
-    }
-
-    /// Lets the timer ring for another task.
-    fn exchange(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        let (ringer, id) = Ringer::task(waker);
-        let handle = self.handle.as_mut().expect("its state was asked for");
-        let spare = self.engine.exchange(handle, ringer);
-        let state = handle.state();
-        self.waker = id;
-        // Wakers are dropped when all else is done.
-        // SAFETY: it is a task of the sleep's timer, or was meant to be.
-        unsafe { hush(spare) };
-        if state == State::Pending { Poll::Pending } else { Poll::Ready(self.end(state)) }
     }
 
     /// A poll that finds that the timer has ended.
@@ -297,29 +260,6 @@ impl Sleep {
         self.has_elapsed = state == State::Fired || has_passed();
         self.cancel();
         if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
-    }
-
-    /// A poll that finds no timer: schedules one.
-    #[inline]
-    fn schedule(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
-        let Some(computed) = self.engine.compute(self.deadline) else {
-            self.has_elapsed = true;
-            return Poll::Ready(Ok(()));
-        };
-        let (ringer, id) = Ringer::task(waker);
-        match self.engine.schedule_sleep(computed, ringer) {
-            Ok(handle) => {
-                self.handle = Some(handle);
-                self.waker = id;
-                Poll::Pending
-            }
-            Err(refused) => {
-                let error = refused.reason();
-                // SAFETY: it is the task that was just made.
-                unsafe { hush(refused.into_payload()) };
-                Poll::Ready(Err(error))
-            }
-        }
     }
 }
 
@@ -331,12 +271,6 @@ impl Future for Sleep {
             Ok(()) => Poll::Ready(()),
             Err(error) => panic!("a sleep cannot wait: {error}"),
         }
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        self.cancel();
     }
 }
 
