@@ -6,7 +6,7 @@ use std::{iter, mem};
 
 use crossbeam_channel::TrySendError;
 
-use crate::sync::{Arc, Counter, Ordering};
+use crate::sync::{Arc, Counter, Ordering, add_one};
 
 use super::senders::AnySender;
 use super::{Batch, ChannelSender, Due, Handler, Monitor};
@@ -144,7 +144,7 @@ impl<T> Channel<T> {
                 result = result.or_else(|full| self.sender.wait_and_send(full.into_inner()));
                 mem::forget(guard);
             }
-            add(match &result {
+            add_one(match &result {
                 Ok(()) => sent,
                 Err(TrySendError::Full(_)) => dropped,
                 Err(TrySendError::Disconnected(_)) => disconnected,
@@ -191,13 +191,13 @@ debug! { impl[T] Channel[T] { waits, stats = |this| this.counts.read() } }
 
 impl Drop for IfItPanics<'_> {
     fn drop(&mut self) {
-        add(self.0);
+        add_one(self.0);
     }
 }
 
 impl Counts {
     fn read(&self) -> ChannelStats {
-        // ORDER: Relaxed - as in `add`.
+        // ORDER: Relaxed - as in `add_one`.
         let read = |count: &Counter| count.load(Ordering::Relaxed);
         ChannelStats {
             sent: read(&self.sent),
@@ -205,9 +205,4 @@ impl Counts {
             disconnected: read(&self.disconnected),
         }
     }
-}
-
-fn add(count: &Counter) {
-    // ORDER: Relaxed - a statistic, which orders nothing.
-    count.fetch_add(1, Ordering::Relaxed);
 }

@@ -6,7 +6,7 @@
 
 use rayon_core::ThreadPool;
 
-use crate::sync::{Arc, Counter, Ordering};
+use crate::sync::{Arc, Counter, Ordering, add_one};
 
 use super::{Batch, Handler, Monitor, Task, contained};
 
@@ -146,13 +146,13 @@ impl<T: Send + 'static> OnRayon<T> {
 impl<T: Send + 'static> Handler<T> for OnRayon<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         for payload in batch {
-            add(&self.counts.spawned);
+            add_one(&self.counts.spawned);
             let (work, counts) = (self.work.clone(), self.counts.clone());
             self.pool.spawn(move || {
                 let is_finished = contained(|| work(payload));
                 // What it captured may be the user's last reference to something.
                 contained(|| drop(work));
-                add(if is_finished { &counts.finished } else { &counts.panicked });
+                add_one(if is_finished { &counts.finished } else { &counts.panicked });
             });
         }
     }
@@ -175,7 +175,7 @@ impl Place {
 
 impl Counts {
     fn read(&self) -> RayonStats {
-        // ORDER: Relaxed - as in `add`.
+        // ORDER: Relaxed - as in `add_one`.
         let read = |count: &Counter| count.load(Ordering::Relaxed);
         RayonStats {
             spawned: read(&self.spawned),
@@ -183,9 +183,4 @@ impl Counts {
             panicked: read(&self.panicked),
         }
     }
-}
-
-fn add(count: &Counter) {
-    // ORDER: Relaxed - a statistic, which orders nothing.
-    count.fetch_add(1, Ordering::Relaxed);
 }

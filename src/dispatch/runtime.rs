@@ -6,7 +6,7 @@ use std::future::Future;
 
 use tokio::runtime::Handle;
 
-use crate::sync::{Arc, Counter, Ordering, thread};
+use crate::sync::{Arc, Counter, Ordering, add_one, thread};
 
 use super::{Batch, Handler, Monitor, Task};
 
@@ -167,7 +167,7 @@ impl<T: Send + 'static> OnTokio<T> {
 impl<T> Handler<T> for OnTokio<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         for payload in batch {
-            add(&self.counts.spawned);
+            add_one(&self.counts.spawned);
             let job = Job { counts: self.counts.clone(), is_finished: false };
             (self.launch)(payload, job);
         }
@@ -180,7 +180,7 @@ debug! { impl[T] OnTokio[T] { stats = |this| this.counts.read() } }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        add(match self.is_finished {
+        add_one(match self.is_finished {
             true => &self.counts.finished,
             false if thread::panicking() => &self.counts.panicked,
             false => &self.counts.dropped,
@@ -192,7 +192,7 @@ impl Drop for Job {
 
 impl Counts {
     fn read(&self) -> RuntimeStats {
-        // ORDER: Relaxed - as in `add`.
+        // ORDER: Relaxed - as in `add_one`.
         let read = |count: &Counter| count.load(Ordering::Relaxed);
         RuntimeStats {
             spawned: read(&self.spawned),
@@ -201,9 +201,4 @@ impl Counts {
             dropped: read(&self.dropped),
         }
     }
-}
-
-fn add(count: &Counter) {
-    // ORDER: Relaxed - a statistic, which orders nothing.
-    count.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
 //! The ambient engine: the one that [`sleep`](crate::sleep) and its like run on, which name none.
 //!
 //! It is the engine that the thread has entered last, or else the thread's own, or else the
-//! process's. A thread knows the first two by their numbers: entering counts no reference, and an
-//! engine that is gone is found to be so by whoever uses the number.
+//! process's. A thread knows the first two by their numbers: entering counts no reference, and a
+//! number of an engine that is gone finds nothing.
 //!
 //! *Owner*: each thread has its own choice; the process's engine is published once.
 //!

@@ -48,7 +48,7 @@ impl Builder {
         self
     }
 
-    /// Applies the settings to what an engine's shards share, but for the limit itself.
+    /// Applies the setting for sleeps to what an engine's shards share.
     pub(super) fn limit<T: 'static>(&self, shared: Shared<T>) -> Shared<T> {
         // Sleeps are closures.
         let has_sleeps = TypeId::of::<T>() == TypeId::of::<Task>();

@@ -1,7 +1,7 @@
 //! The results of scheduling or resetting a timer under a key.
 
 use crate::dispatch::Task;
-use crate::error::Refused;
+use crate::error::{Refused, ScheduleError};
 
 /// Whether a new timer has replaced another.
 ///
@@ -99,6 +99,13 @@ pub enum ResetError {
     Full,
     /// The engine has stopped.
     Stopped,
+}
+
+/// The refusal of a timer that was to replace whatever waits: only the engine refuses that.
+pub(super) fn by_the_engine<T>(refused: Refused<IfAbsentReason, T>) -> ScheduleError<T> {
+    let is_full = refused.reason() == IfAbsentReason::Full;
+    let payload = refused.into_payload();
+    if is_full { ScheduleError::full(payload) } else { ScheduleError::stopped(payload) }
 }
 
 display! { IfAbsentReason {

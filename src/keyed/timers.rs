@@ -12,8 +12,9 @@ use crate::error::{BuildError, ScheduleError};
 use crate::sync::Arc;
 
 use super::door::Door;
+use super::error::by_the_engine;
 use super::table::Rule;
-use super::{IfAbsentError, IfAbsentReason, Scheduled};
+use super::{IfAbsentError, Scheduled};
 
 /// Timers under keys, at most one under each: see the [module](crate::keyed).
 ///
@@ -159,10 +160,7 @@ where
                 panics.go_on();
                 Ok(Scheduled::Replaced)
             }
-            Err(refused) if refused.reason() == IfAbsentReason::Full => {
-                Err(ScheduleError::full(refused.into_payload()))
-            }
-            Err(refused) => Err(ScheduleError::stopped(refused.into_payload())),
+            Err(refused) => Err(by_the_engine(refused)),
         }
     }
 

@@ -15,11 +15,11 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::dispatch::contained;
 use crate::engine::{Engine, When};
-use crate::error::{BuildError, Refused, ScheduleError};
+use crate::error::{BuildError, ScheduleError};
 use crate::sync::Arc;
 
-use super::IfAbsentReason;
 use super::door::Door;
+use super::error::by_the_engine;
 use super::node::Waits;
 use super::table::Rule;
 
@@ -213,10 +213,7 @@ where
     ) -> Result<Option<Arc<V>>, ScheduleError<Arc<V>>> {
         match self.door.put(key, ttl.into(), value.into(), Rule::Replace) {
             Ok(replaced) => Ok(replaced.map(|waiting| waiting.into_task())),
-            Err(error) if error.reason() == IfAbsentReason::Full => {
-                Err(Refused::full(error.into_payload()))
-            }
-            Err(error) => Err(Refused::stopped(error.into_payload())),
+            Err(refused) => Err(by_the_engine(refused)),
         }
     }
 }

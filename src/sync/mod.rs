@@ -36,6 +36,13 @@ pub fn add_alone(counter: &Counter, n: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
+/// Adds one to a counter.
+#[inline]
+pub fn add_one(counter: &Counter) {
+    // ORDER: Relaxed - a statistic, which orders nothing.
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
 /// A fence for the compiler alone.
 pub use ::std::sync::atomic::compiler_fence;
 

@@ -41,7 +41,6 @@ mod keeper;
 mod table;
 mod timer;
 
-use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
@@ -250,12 +249,3 @@ display! { RepeatError {
 } }
 
 impl std::error::Error for RepeatError {}
-
-impl fmt::Debug for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Item::Once(_) => "Once",
-            Item::Repeat(_) => "Repeat",
-        })
-    }
-}

@@ -164,7 +164,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(super) fn reset_to(&mut self, tick: Tick, key: Key) -> bool {
         let is_there = self.wheel.reset(key, tick);
-        self.has_new = true;
+        self.has_new |= is_there;
         if is_there && tick < self.earliest {
             self.come_first(tick, key);
         } else if self.first == Some(key) && tick > self.earliest {
