@@ -205,3 +205,34 @@ fn what_waits_for_room_in_a_pool_is_overdue() {
     assert!(stats.fired < 11, "the others wait: {stats}");
     assert!(overdue.shards == 1 && overdue.oldest >= MS * 20, "{overdue:?}");
 }
+
+/// Many that were moved are in the bucket that has opened, and nothing that is due.
+#[test]
+fn nothing_is_overdue_where_all_were_moved() {
+    for many in [1_000, 3_000, 5_000] {
+        let clock = ManualClock::new();
+        let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+        let mut idle: Vec<_> =
+            (0..many).map(|_| engine.schedule(MS * 10, || ()).unwrap()).collect();
+        idle.iter_mut().for_each(|timer| timer.reset(HOUR).unwrap());
+        clock.advance(MS * 10 + MS / 2);
+        assert_eq!(engine.overdue(), Overdue::default(), "{many} were moved");
+    }
+}
+
+/// Wherever the one that is due lies among them.
+#[test]
+fn a_timer_is_overdue_among_three_thousand_that_were_moved() {
+    for before in (0..=3_000).step_by(250) {
+        let clock = ManualClock::new();
+        let engine = Engine::builder().shards(1).manual_clock(&clock).build().unwrap();
+        let at = engine.now() + MS * 10;
+        let schedule = |_| engine.schedule(at, || ()).unwrap();
+        let mut timers: Vec<_> = (0..=3_000).map(schedule).collect();
+        let _due = timers.swap_remove(before);
+        timers.iter_mut().for_each(|timer| timer.reset(HOUR).unwrap());
+        clock.advance(MS * 15);
+        let overdue = engine.overdue();
+        assert_eq!((overdue.oldest, overdue.shards), (MS * 5, 1), "{before} before it");
+    }
+}

@@ -75,7 +75,7 @@ impl Pair {
         let since_ns = first.and_then(|due| self.oracle.start_ns(due)).unwrap_or(now_ns);
         let oldest = Duration::from_nanos(now_ns - since_ns);
         // Of very many, dead or alive, it looks at some.
-        let are_few = self.oracle.counts.scheduled <= 4096;
+        let are_few = self.oracle.counts.scheduled + self.oracle.counts.reset <= 4096;
         if !self.at_rest.iter().all(|at_rest| *at_rest) || !are_few {
             return assert!(overdue.oldest <= oldest, "{overdue:?} is not {oldest:?}");
         }

@@ -18,9 +18,9 @@ const LOOKS: usize = 4096;
 
 impl<T> Shard<T> {
     /// The deadline of the timer that has been due for longest at `now` and still waits in the
-    /// shard. If very many entries are where something is due, it may be one that has been due for
-    /// less long, or `now` itself if none of those that were looked at is due. `None` as well if
-    /// the reaper is busy in its shard throughout, or the shard is closed.
+    /// shard. If more than 4096 entries are where something may be due, it may be one that has been
+    /// due for less long, or `None`. `None` as well if the reaper is busy in its shard throughout,
+    /// or the shard is closed.
     ///
     /// O(armed buckets), and 4096 entries if some are due. The caller takes care that it does not
     /// look again and again: meanwhile the reaper waits.
@@ -33,19 +33,19 @@ impl<T> Shard<T> {
         // past is older than its bucket.)
         let mut places: Vec<_> = self.places(&owner).filter(|&(opens, _)| opens <= now).collect();
         places.sort_by_key(|&(opens, _)| opens);
-        let (mut oldest, mut looks, mut is_cut) = (None, LOOKS, false);
-        for (_, among) in places {
-            // Half of the looks that are left, so that each place has some.
-            let most = looks.div_ceil(2);
-            let looked = self.for_each_due(&among, most, |due| {
-                if due <= now {
-                    oldest = oldest.into_iter().chain([due]).min();
+        let places = places.iter().map(|(_, among)| self.deadlines(&owner, among));
+        let mut places: Vec<_> = places.collect();
+        let (mut oldest, mut looks) = (Tick::NEVER, LOOKS);
+        // At first half of the looks that are left, so that each place has some.
+        for share in [2, 1] {
+            for deadlines in &mut places {
+                for deadline in deadlines.take(looks.div_ceil(share)) {
+                    looks -= 1;
+                    oldest = oldest.min(deadline.unwrap_or(Tick::NEVER));
                 }
-            });
-            looks -= looked;
-            is_cut |= looked == most;
+            }
         }
-        oldest.or(is_cut.then_some(now))
+        (oldest <= now).then_some(oldest)
     }
 
     /// The shard's lock, unless another thread keeps it.

@@ -36,7 +36,7 @@ impl<T> Shard<T> {
             if opens > earliest {
                 break;
             }
-            self.for_each_due(&among, usize::MAX, |due| earliest = earliest.min(due));
+            earliest = self.deadlines(owner, &among).flatten().fold(earliest, Tick::min);
         }
         earliest
     }
@@ -60,28 +60,21 @@ impl<T> Shard<T> {
         armed.chain(rounds).chain(open).chain(eager)
     }
 
-    /// Looks at `most` entries of a place at most, and calls `f` with the deadlines of the timers
-    /// that are pending. Returns how many entries it looked at.
-    pub(super) fn for_each_due(
-        &self,
-        among: &Among<'_, T>,
-        most: usize,
-        mut f: impl FnMut(Tick),
-    ) -> usize {
-        let mut looked = 0;
-        let mut look = |entry: NonNull<Entry<T>>| {
-            looked += 1;
+    /// An item for each entry of a place: when its timer is due, or `None` if it is not pending.
+    pub(super) fn deadlines<'a>(
+        &'a self,
+        _owner: &'a Owner<T>,
+        among: &Among<'a, T>,
+    ) -> Box<dyn Iterator<Item = Option<Tick>> + 'a> {
+        let deadline = |entry: NonNull<Entry<T>>| {
             // SAFETY: it is filed, and the owner's lock is held: only the owner unlinks.
             let word = unsafe { entry.as_ref() }.word();
-            if word.phase() == Phase::Pending {
-                f(word.deadline());
-            }
+            (word.phase() == Phase::Pending).then(|| word.deadline())
         };
-        match among {
-            Among::Bucket(place) => self.filed_at(*place).take(most).for_each(&mut look),
-            Among::Hand(hand) => hand.rest().take(most).for_each(&mut look),
+        match *among {
+            Among::Bucket(place) => Box::new(self.filed_at(place).map(deadline)),
+            Among::Hand(hand) => Box::new(hand.rest().map(deadline)),
         }
-        looked
     }
 
     /// The places of the notices that were not read yet.

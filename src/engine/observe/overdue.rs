@@ -30,7 +30,8 @@ use crate::sync::{Counter, Ordering};
 #[non_exhaustive]
 pub struct Overdue {
     /// The age of the oldest timer that is due and was not handed over, at least. Zero if none was
-    /// found.
+    /// found, which may be so as well where thousands of others, most of them cancelled or moved,
+    /// are filed beside it.
     pub oldest: Duration,
     /// How many shards have timers that are due and were not handed over.
     pub shards: usize,
