@@ -68,13 +68,18 @@ fn a_task_that_can_be_waited_for_costs_one_allocation_more() {
     once("a closure that is boxed", 2, Box::new(large));
 }
 
-/// Asserts that `step` allocates nothing once it has run for a while.
+/// Asserts that `step` allocates nothing once it has run for a while. (What a thread that has ended
+/// left to the epoch may pass through here, which takes memory once.)
 fn allocates_nothing(what: &str, mut step: impl FnMut()) {
     let steps = scaled(5000);
     (0..1000).for_each(|_| step());
-    let before = made_here();
-    (0..steps).for_each(|_| step());
-    assert_eq!(made_here() - before, 0, "{what}");
+    let mut measure = || {
+        let before = made_here();
+        (0..steps).for_each(|_| step());
+        made_here() - before
+    };
+    let least = (0..4).map(|_| measure()).find(|made| *made == 0);
+    assert_eq!(least.unwrap_or_else(&mut measure), 0, "{what}");
 }
 
 #[test]

@@ -209,7 +209,8 @@ fn after_a_panic_that_follows_the_stop_nothing_is_handed_over_again() {
 
 #[test]
 fn closures_that_are_due_and_did_not_begin_come_back() {
-    let (engine, fates) = (Engine::builder().shards(1).build().unwrap(), Fates::new(DUE + 1));
+    let (engine, fates) =
+        (Engine::builder().shards(1).takeover(None).build().unwrap(), Fates::new(DUE + 1));
     let (door, third) = (Row::that_blocks_at(1), Row::that_blocks_at(3));
     let task = |control: &Control, number| {
         let (row, token) = (control.row.clone(), fates.token(number));
