@@ -51,6 +51,7 @@ TWIN = "src/protocol/twin.rs"
 LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
+LISTENER = "src/doorbell/listener.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
 IN_HAND = "src/dispatch/in_hand.rs"
@@ -241,6 +242,13 @@ MUTANTS = {
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
         "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",
         "        // ORDER(DOORBELL): Relaxed - ordered by the fence.")])]),
+    "a ring leaves no note for the task": (
+        "listener", [(LISTENER, [("        self.rung[shard].fetch_or(true, Ordering::Release);\n", "")])]),
+    "a ring wakes no task": ("listener", [(LISTENER, [("        self.waker.wake();\n", "")])]),
+    "a task leaves no waker": (
+        "listener", [(LISTENER, [("        self.listener.waker.register(waker);\n", "        let _ = waker;\n")])]),
+    "a task that listens is not shown": (
+        "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
         "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
     "wake-up time read before the notice is posted": (
@@ -532,7 +540,7 @@ MUTANTS = {
         "takeover", [("src/reaper/watch.rs", [("        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n        fence(Ordering::SeqCst);\n",
                                                "        self.looks_at_ns.store(looks_at_ns, Ordering::Relaxed);\n")])]),
     "a lone task is not fenced": (
-        "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that the calling thread, which holds", "    }\n\n    /// Notes that the calling thread, which holds")])]),
+        "takeover", [(DOORBELL, [("        fence(Ordering::SeqCst);\n    }\n\n    /// Notes that `turner`, which holds", "    }\n\n    /// Notes that `turner`, which holds")])]),
     "a lone task does not look for notices": (
         "takeover", [("src/reaper/watch.rs", [("part.is_asked() || !has_watcher", "!has_watcher")])]),
     "nobody is called for a timer beside a lone task": (

@@ -77,6 +77,8 @@ mod delay_queue_wakes;
 mod dispatch_rayon;
 mod dispatch_senders;
 mod dispatch_tokio;
+mod drive;
+mod drive_live;
 mod engine_oracle;
 mod errors;
 mod few;

@@ -3,26 +3,22 @@
 //!
 //! *timeout-around-a-future*: a timeout of 5 s around a future that is ready at its second poll, so
 //! that a timer is scheduled and cancelled; *-ready-future*: ready at the first poll, which needs
-//! no timer; *reset-a-sleep*: a sleep that waits is moved on by 5 s and polled; *await-a-sleep*: a
-//! hundred sleeps of a millisecond are awaited together.
+//! no timer; *reset-a-sleep*: a sleep that waits is moved on by 5 s and polled. (`future_fire` has
+//! sleeps that end.)
 
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 
+#[path = "cpu.rs"]
+mod cpu;
+
+use cpu::cpu;
+
 const LONG: Duration = Duration::from_secs(5);
-
-const MS: Duration = Duration::from_millis(1);
-
-/// The work whose sleeps fire.
-pub(crate) const CROWDED: &str = "await-a-sleep";
-
-/// Sleeps that are awaited together.
-pub(crate) const CROWD: u64 = 100;
 
 /// Ready at the second poll.
 struct Soon(bool);
@@ -53,7 +49,7 @@ impl Future for Soon {
 macro_rules! bodies {
     ($($side:ident)::+, $Instant:ty) => {{
         use $($side)::+ as side;
-        let bodies: [Body; 4] = [
+        let bodies: [Body; 3] = [
             |ops| Box::pin(async move {
                 for _ in 0..ops {
                     assert!(side::timeout(LONG, Soon(false)).await.is_ok());
@@ -71,11 +67,6 @@ macro_rules! bodies {
                     assert!(futures_util::poll!(&mut sleep).is_pending());
                 }
             }),
-            |ops| Box::pin(async move {
-                for _ in 0..ops / CROWD {
-                    join_all((0..CROWD).map(|_| side::sleep(MS))).await;
-                }
-            }),
         ];
         bodies
     }};
@@ -84,24 +75,9 @@ macro_rules! bodies {
 /// Everything that is measured.
 pub(crate) fn works() -> Vec<Work> {
     let (ours, theirs) = (bodies!(tickless, Instant), bodies!(tokio::time, tokio::time::Instant));
-    let names =
-        ["timeout-around-a-future", "timeout-around-a-ready-future", "reset-a-sleep", CROWDED];
+    let names = ["timeout-around-a-future", "timeout-around-a-ready-future", "reset-a-sleep"];
     let work = |((ours, theirs), name)| Work { name, ours, theirs };
     ours.into_iter().zip(theirs).zip(names).map(work).collect()
-}
-
-/// What the process has used so far.
-fn cpu() -> Duration {
-    #[cfg(unix)]
-    {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: it writes a `timespec`, and this is one.
-        let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-        assert_eq!(failed, 0, "the system tells a process's CPU time");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-    #[cfg(not(unix))]
-    panic!("only Unix systems tell what a process has used");
 }
 
 /// A runtime with so many threads.

@@ -51,7 +51,7 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
 
 /// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.
 const HASHED_PAIR: (u64, u64) = (475, 1_000);
-const HASHED_EXPIRE: (u64, u64) = (407, 0);
+const HASHED_EXPIRE: (u64, u64) = (408, 0);
 
 /// The same for timers under keys, and for a sleep that is made, polled once and dropped. (A table
 /// grows now and then, which depends on how its keys are hashed.)

@@ -20,6 +20,7 @@ mod hold;
 mod keyed;
 mod latch;
 mod lead;
+mod listener;
 mod parked;
 mod published;
 mod queue;

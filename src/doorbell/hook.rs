@@ -21,12 +21,22 @@ use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per
 pub struct Hook {
     call: Box<dyn Fn() + Send + Sync>,
     sleeps: AtomicU64,
-    /// The thread that takes the turns, [`NOBODY`] or [`SEVERAL`].
+    /// Who takes the turns: the number of a thread, [`TASK`], [`NOBODY`] or [`SEVERAL`].
     turner: AtomicUsize,
+}
+
+/// Who takes a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turner {
+    /// The calling thread.
+    Thread,
+    /// The task that listens, on whichever thread.
+    Task,
 }
 
 const NOBODY: usize = 0;
 const SEVERAL: usize = 1;
+const TASK: usize = 2;
 
 /// A call of a hook that is under way on this thread.
 struct Call {
@@ -73,10 +83,13 @@ impl Hook {
         self.sleeps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that this thread takes a turn. Returns `true` if other threads do so too. Only the
-    /// holder of the shard's role may call this.
-    pub(super) fn turn(&self) -> bool {
-        let here = CALLS.with(|calls| std::ptr::from_ref(calls) as usize);
+    /// Notes that `turner` takes a turn. Returns `true` if others do so too. Only the holder of the
+    /// shard's role may call this.
+    pub(super) fn turn(&self, turner: Turner) -> bool {
+        let here = match turner {
+            Turner::Thread => CALLS.with(|calls| std::ptr::from_ref(calls) as usize),
+            Turner::Task => TASK,
+        };
         // ORDER(DOORBELL): Relaxed, both - the role orders the reads and writes.
         let before = self.turner.load(Ordering::Relaxed);
         if before == here {

@@ -32,6 +32,7 @@
 
 mod answering;
 mod hook;
+mod listener;
 mod movable;
 
 use std::time::Duration;
@@ -41,7 +42,8 @@ use crate::sync::{Arc, AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
 pub use answering::{Answering, Threads};
-pub use hook::Hook;
+pub use hook::{Hook, Turner};
+pub use listener::{Listener, Listening, Rings};
 pub use movable::{Movable, SystemAlarm};
 
 /// Published while the reaper is awake: nothing is due before this, so nobody rings.
@@ -304,13 +306,12 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// Notes that the calling thread, which holds the shard's role, has ended a turn. The turn
-    /// wants the next one at `next`; the turn before it wanted one at `before`. Returns `true` if
-    /// the hook has to be called: several threads take turns, and those that sleep until `before`
-    /// were not rung meanwhile.
+    /// Notes that `turner`, which holds the shard's role, has ended a turn. The turn wants the next
+    /// one at `next`; the turn before it wanted one at `before`. Returns `true` if the hook has to
+    /// be called: several take turns, and those that sleep until `before` were not rung meanwhile.
     #[must_use = "a hook waits to be called"]
-    pub fn is_for_others(&self, before: Tick, next: Tick) -> bool {
-        self.hook().is_some_and(|hook| hook.turn() && next < before)
+    pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
+        self.hook().is_some_and(|hook| hook.turn(turner) && next < before)
     }
 
     /// The wake-up time that was published last. For the holder of the shard's role.

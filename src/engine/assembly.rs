@@ -1,7 +1,7 @@
 //! Builds an engine from a builder's settings: checks them, makes the parts, starts the threads.
 
 use crate::dispatch::{Batch, Handler, Inline, Party, contained};
-use crate::doorbell::{Answering, Bell, Call, Doorbell, Hook, SystemAlarm, Threads};
+use crate::doorbell::{Answering, Bell, Call, Doorbell, Hook, Listener, SystemAlarm, Threads};
 use crate::error::BuildError;
 use crate::memory::Shared;
 use crate::os::{Alarm, Cpus};
@@ -34,6 +34,7 @@ struct Part {
     clock: Clock,
     /// Whom the doorbells wake, unless the caller drives the engine.
     threads: Option<Threads>,
+    listener: Arc<Listener>,
     watch: Option<Arc<Watch>>,
     stuck: Arc<StuckThreads>,
 }
@@ -125,9 +126,21 @@ impl Builder {
         });
         let numbers = Numbers { party: number, shard: 0, group: 0 };
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
-        let part = Part { numbers, shards, groups, geometry, scale, clock, threads, watch, stuck };
-        let (threads, stuck) = (part.threads.clone(), part.stuck.clone());
+        let listener = Arc::new(Listener::new(shards + usize::from(self.precise.is_some())));
+        let part = Part {
+            numbers,
+            shards,
+            groups,
+            geometry,
+            scale,
+            clock,
+            threads: threads.clone(),
+            listener: listener.clone(),
+            watch,
+            stuck: stuck.clone(),
+        };
         let (mut core, groups) = self.both_cores(part, shared, handler)?;
+        core.listener = threads.is_none().then_some(listener);
         core.crew = threads
             .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
@@ -214,6 +227,7 @@ impl Builder {
             looks: (0..part.shards).map(|_| LastLook::new()).collect(),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
+            listener: None,
             crew: None,
         };
         Ok((core, homes))
@@ -259,6 +273,7 @@ impl Builder {
             scale: Scale::new(tick).ok_or(BuildError::Tick { tick })?,
             clock: beside.clock.without_cycles(),
             threads: beside.threads.clone(),
+            listener: beside.listener.clone(),
             watch: beside.watch.clone(),
             stuck: beside.stuck.clone(),
         };
@@ -294,13 +309,16 @@ impl Builder {
                 Some(alarm) => Bell::Movable(answering(threads), Box::new(alarm)),
                 None => Bell::Thread(answering(threads)),
             },
-            (None, Some(hook)) => {
-                let (hook, shard) = (hook.clone(), part.numbers.shard + group);
+            (None, hook) => {
+                let (listener, hook) = (part.listener.clone(), hook.clone());
+                let shard = part.numbers.shard + group;
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
-                Bell::Hook(Hook::new(move || _ = contained(|| hook(shard))))
+                Bell::Hook(Hook::new(move || {
+                    let _ = contained(|| listener.ring(shard));
+                    let _ = contained(|| hook.iter().for_each(|hook| hook(shard)));
+                }))
             }
-            (None, None) => Bell::None,
         })
     }
 

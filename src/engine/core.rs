@@ -7,6 +7,7 @@ use std::iter;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{Handler, InHand, Party, contained, drop_each, work_for};
+use crate::doorbell::Listener;
 use crate::memory::Shared;
 use crate::reaper::{Ending, Observer, Reaper, Turns, Watch};
 use crate::shard::Shard;
@@ -49,6 +50,9 @@ pub(super) struct Core<T> {
     pub(super) looks: Box<[LastLook]>,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<Arc<Watch>>,
+    /// The task that serves the shards, if there are no threads. (The core of precise timers has
+    /// none.)
+    pub(super) listener: Option<Arc<Listener>>,
     /// The engine's threads, if it has any. (That of precise timers belongs to the crew of the
     /// engine's core.)
     pub(super) crew: Option<Crew>,

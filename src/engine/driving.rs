@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::dispatch::{work_for, works_for, yield_while};
+use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::reaper::Reaper;
 
@@ -125,7 +126,7 @@ impl<T: Send + 'static> Engine<T> {
     pub fn turn_at_most(&self, shard: usize, max_fired: usize) -> Result<Turn, TurnError> {
         self.core().may_turn()?;
         match self.core().find(shard) {
-            Some((core, index)) => core.turn(index, max_fired),
+            Some((core, index)) => core.turn(Turner::Thread, index, max_fired),
             None => Err(TurnError::NoSuchShard { shard, shards: self.shards() }),
         }
     }
@@ -183,7 +184,8 @@ impl<T: Send + 'static> Engine<T> {
         let Some(role) = seen.and_then(|seen| part.ending.take_over(index, seen, || ())) else {
             return Ok(None);
         };
-        part.turn_in(index, role, usize::MAX, |reaper| reaper.succeed()).map(Some)
+        let succeed = |reaper: &Reaper<'_, T>| reaper.succeed();
+        part.turn_in(Turner::Thread, index, role, usize::MAX, succeed).map(Some)
     }
 }
 
@@ -206,15 +208,21 @@ impl<T: Send + 'static> Core<T> {
     }
 
     /// Runs one turn, and publishes when the shard needs the next.
-    pub(super) fn turn(&self, index: usize, max_fired: usize) -> Result<Turn, TurnError> {
+    pub(super) fn turn(
+        &self,
+        turner: Turner,
+        index: usize,
+        max_fired: usize,
+    ) -> Result<Turn, TurnError> {
         let role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
-        self.turn_in(index, role, max_fired, |_| ())
+        self.turn_in(turner, index, role, max_fired, |_| ())
     }
 
     /// The same in a role that the caller holds. Calls `begin` first.
     #[inline]
     fn turn_in(
         &self,
+        turner: Turner,
         index: usize,
         mut role: Role<'_, T>,
         max_fired: usize,
@@ -237,7 +245,7 @@ impl<T: Send + 'static> Core<T> {
         }
         doorbell.publish(report.next);
         let more = report.busy || shard.has_notices();
-        let is_for_others = doorbell.is_for_others(before, report.next);
+        let is_for_others = doorbell.is_for_others(turner, before, report.next);
         // The hook may do anything, even run a turn, so the role is given back first.
         drop(role);
         if is_for_others {

@@ -22,6 +22,7 @@ mod builder;
 mod core;
 mod crew;
 mod driving;
+mod driving_task;
 mod facade;
 mod handle;
 mod limits;

@@ -10,6 +10,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::doorbell::Turner;
 use crate::error::TurnError;
 use crate::time::{Clock, ManualClock, Tick, saturating_ns};
 
@@ -280,7 +281,7 @@ impl<T: Send + 'static> Drivable for Core<T> {
             let mut again = false;
             for core in self.both() {
                 for shard in 0..core.shards.len() {
-                    let turn = core.turn(shard, usize::MAX)?;
+                    let turn = core.turn(Turner::Thread, shard, usize::MAX)?;
                     all_fired += turn.fired;
                     again |= turn.more || turn.fired > 0;
                 }
