@@ -25,17 +25,24 @@ pub struct Panics {
 /// if dropping its payload panics in turn.
 #[track_caller]
 pub fn contained(f: impl FnOnce()) -> bool {
-    contained_or(f, |_| ())
+    assert_outside();
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| forget(panic, &mut |_| ())).is_ok()
 }
 
 /// As [`contained`], and calls `tell` with the panic's payload.
 #[track_caller]
-pub fn contained_or(f: impl FnOnce(), tell: impl FnOnce(&(dyn Any + Send))) -> bool {
+pub fn contained_or(f: impl FnOnce(), mut tell: impl FnMut(&(dyn Any + Send))) -> bool {
     assert_outside();
-    let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return true };
-    forget_if_it_panics(|| tell(&*panic));
-    forget_if_it_panics(|| drop(panic));
-    false
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| forget(panic, &mut tell)).is_ok()
+}
+
+/// Calls `tell` with a panic's payload, and drops it. Whatever panics meanwhile is swallowed.
+// Not generic: the callers are, and are compiled for each of the user's closures.
+#[cold]
+fn forget(panic: Box<dyn Any + Send>, tell: &mut dyn FnMut(&(dyn Any + Send))) {
+    forget_if_it_panics(&mut || tell(&*panic));
+    let mut panic = Some(panic);
+    forget_if_it_panics(&mut || drop(panic.take()));
 }
 
 /// Drops payloads one by one: if one drop panics, the others are still dropped, and the thread
@@ -48,7 +55,7 @@ pub fn drop_each<T>(payloads: Vec<T>) {
 
 /// Calls `f` and drops the payload of its panic. If that drop panics as well, the second payload
 /// is leaked.
-fn forget_if_it_panics(f: impl FnOnce()) {
+fn forget_if_it_panics(f: &mut dyn FnMut()) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(f)) else { return };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(panic);
@@ -65,11 +72,16 @@ impl Panics {
 
     /// Calls `f`. `None`: it panicked.
     pub fn run<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
-        let keep_the_first = |panic| match self.first {
+        catch_unwind(AssertUnwindSafe(f)).map_err(|panic| self.keep(panic)).ok()
+    }
+
+    /// Keeps a panic if it is the first.
+    #[cold]
+    fn keep(&mut self, panic: Box<dyn Any + Send>) {
+        match self.first {
             None => self.first = Some(panic),
             Some(_) => _ = contained(|| drop(panic)),
-        };
-        catch_unwind(AssertUnwindSafe(f)).map_err(keep_the_first).ok()
+        }
     }
 
     /// Drops `value`.

@@ -95,6 +95,14 @@ impl Builder {
         self,
         handler: H,
     ) -> Result<Engine<T>, BuildError> {
+        self.build_boxed(Box::new(handler))
+    }
+
+    /// The same, compiled once for each type of payload.
+    fn build_boxed<T: Send + 'static>(
+        self,
+        handler: Box<dyn Handler<T>>,
+    ) -> Result<Engine<T>, BuildError> {
         let scale = Scale::new(self.tick).ok_or(BuildError::Tick { tick: self.tick })?;
         let reach = self.reach.unwrap_or_else(|| (self.slots / 2).max(2));
         let geometry = Geometry::new(self.slots, reach).map_err(BuildError::Geometry)?;
@@ -170,7 +178,7 @@ impl Builder {
         &self,
         part: Part,
         shared: Shared<T>,
-        handler: impl Handler<T> + 'static,
+        handler: Box<dyn Handler<T>>,
     ) -> Result<(Core<T>, Vec<Home>), BuildError> {
         if self.precise.is_none() {
             return self.core(part, shared, handler, None);
@@ -187,7 +195,7 @@ impl Builder {
         &self,
         part: Part,
         shared: Shared<T>,
-        handler: impl Handler<T> + 'static,
+        handler: Box<dyn Handler<T>>,
         precise: Option<Arc<Core<T>>>,
     ) -> Result<(Core<T>, Vec<Home>), BuildError> {
         let Part { numbers, geometry, scale, ref clock, ref watch, .. } = part;
@@ -212,8 +220,7 @@ impl Builder {
         }
         let observation = self.observation_named();
         let observers = (0..shards.len()).map(|i| Observer::new(first + i, &observation)).collect();
-        let handler: Option<Box<dyn Handler<T>>> = Some(Box::new(handler));
-        let handler = Owned { party: Party::Engine(party), handler };
+        let handler = Owned { party: Party::Engine(party), handler: Some(handler) };
         let core = Core {
             ending: Ending::new(shards.len(), handler),
             shards: shards.into(),
@@ -258,7 +265,7 @@ impl Builder {
         &self,
         beside: &Part,
         others: &Shared<T>,
-        handler: impl Handler<T> + 'static,
+        handler: Box<dyn Handler<T>>,
     ) -> Result<(Core<T>, Vec<Home>), BuildError> {
         let number = thread_cache::new_number().ok_or(BuildError::TooManyEngines)?;
         // SAFETY: as for the engine's own core.

@@ -69,8 +69,9 @@ type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 pub enum Driver {
     /// Threads of the engine's own.
     Threads,
-    /// The caller, through [`Engine::turn`](super::Engine::turn) or
-    /// [`Engine::advance`](super::Engine::advance).
+    /// The caller, through [`Engine::turn`](super::Engine::turn),
+    /// [`Engine::advance`](super::Engine::advance) or, in an asynchronous runtime,
+    /// [`Engine::drive`](super::Engine::drive).
     Caller,
 }
 

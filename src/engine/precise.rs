@@ -40,7 +40,7 @@ const REACH: u32 = 256;
 pub(super) const FEW: u64 = 2 * SLOTS as u64;
 
 /// A handler that two cores share.
-pub(super) struct Both<H>(Arc<H>);
+pub(super) struct Both<T>(Arc<dyn Handler<T>>);
 
 // === impl Builder: waiting in user space ===
 
@@ -149,15 +149,15 @@ impl<T: Send + 'static> Engine<T> {
 
 // === impl Both ===
 
-impl<H> Both<H> {
+impl<T: 'static> Both<T> {
     /// For each of the two cores.
-    pub(super) fn share(handler: H) -> [Both<H>; 2] {
-        let handler = Arc::new(handler);
-        [Both(handler.clone()), Both(handler)]
+    pub(super) fn share(handler: Box<dyn Handler<T>>) -> [Box<dyn Handler<T>>; 2] {
+        let handler = Arc::from(handler);
+        [Box::new(Both(Arc::clone(&handler))), Box::new(Both(handler))]
     }
 }
 
-impl<T, H: Handler<T>> Handler<T> for Both<H> {
+impl<T> Handler<T> for Both<T> {
     fn fire(&self, batch: Batch<'_, T>) {
         self.0.fire(batch);
     }

@@ -122,7 +122,8 @@ pub enum GlobalReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnError {
-    /// The engine is driven by threads of its own.
+    /// The engine is driven by threads of its own or, where a task wants to
+    /// [drive](crate::Engine::drive) it, by another task.
     Driven,
     /// A task of the engine made the call, and the turn that runs this task is not over.
     InsideTask,
@@ -248,7 +249,7 @@ display! { GlobalReason {
 impl std::error::Error for GlobalReason {}
 
 display! { TurnError {
-    Driven => "the engine is driven by threads of its own",
+    Driven => "the engine is driven already, by its own threads or by a task",
     InsideTask => "a task cannot run a turn of its own engine",
     NoSuchShard { shard, shards } => "there is no shard {shard}: the engine has {shards}",
     NotManual => "only a manual clock can be advanced",

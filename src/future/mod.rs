@@ -41,12 +41,18 @@
 //! | [`Engine::enter_thread`](crate::Engine::enter_thread) | the calling thread, for good |
 //! | [`Engine::set_global`](crate::Engine::set_global) | the process, before the first use |
 //!
+//! # Who wakes the tasks
+//!
+//! The engine's reaper calls the wakers, in a thread of its own, which the runtime's threads then
+//! hear of. An engine that a task of the runtime serves ([`Engine::drive`](crate::Engine::drive))
+//! has no such thread: waking costs less CPU time, and sleeps are as punctual as the runtime is.
+//!
 //! # Cost
 //!
 //! Creating one reads the clock. A [`Sleep`] is scheduled when it is first polled. Nothing here
 //! allocates, besides the engine's memory for timers, which is reused. A [`DelayQueue`] has memory
-//! of its own. A [`Timeout`] whose future is ready at its first poll needs no timer at all. The
-//! engine's reaper calls the wakers, so slow wakers delay the reaper.
+//! of its own. A [`Timeout`] whose future is ready at its first poll needs no timer at all. Slow
+//! wakers delay the reaper.
 //!
 //! # When the engine stops
 //!

@@ -104,7 +104,7 @@ fn drop_all<T>(reaper: &Reaper<'_, T>, line: &Line<T>, fired: &Counter) -> u64 {
 }
 
 /// Drops the next payload, unless another thread has taken over. Returns whether it did not panic.
-fn drop_next<T>(line: &Line<T>, fired: &Counter, tell: impl FnOnce(&(dyn Any + Send))) -> bool {
+fn drop_next<T>(line: &Line<T>, fired: &Counter, tell: impl FnMut(&(dyn Any + Send))) -> bool {
     let Some(payload) = line.claim() else { return true };
     add_alone(fired, 1);
     contained_or(|| drop(payload), tell)
