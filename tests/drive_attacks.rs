@@ -38,8 +38,7 @@ struct Breaks {
 }
 
 impl Breaks {
-    const VTABLE: RawWakerVTable =
-        RawWakerVTable::new(Breaks::clone, |_| {}, |_| {}, Breaks::drop);
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(Breaks::clone, |_| {}, |_| {}, Breaks::drop);
 
     fn waker(self: &Arc<Breaks>) -> Waker {
         let data = Arc::into_raw(self.clone()).cast();
@@ -117,10 +116,11 @@ fn nothing_fires_after_the_last_clone_was_dropped() {
         .unwrap();
     for _ in 0..10 {
         let fired = fired.clone();
-        engine.schedule_detached(MS, move || _ = fired.fetch_add(1, Ordering::SeqCst)).unwrap();
+        let deed = move || _ = fired.fetch_add(1, Ordering::SeqCst);
+        engine.schedule_detached(2 * MS, deed).unwrap();
     }
     let mut task = drive(&engine);
-    clock.advance(MS);
+    clock.advance(2 * MS);
     let serving = thread::spawn(move || poll(&mut task, &bell().1).is_ready());
     begun.recv().unwrap();
     // The drop stops the engine before it waits for the task; a handle shows that.
@@ -182,6 +182,20 @@ fn a_task_hears_of_what_a_takeover_leaves() {
         }
     }
     panic!("no timer came while a turn began");
+}
+
+/// A poll went through a whole bucket, if nothing in it was to fire.
+#[test]
+fn timers_that_do_not_fire_do_not_keep_other_tasks_waiting_longer() {
+    let (engine, clock) = engine(Engine::builder().shards(1));
+    let mut timers: Vec<_> = (0..5_000).map(|_| engine.schedule(MS, || ()).unwrap()).collect();
+    timers.iter_mut().for_each(|timer| assert!(timer.reset(HOUR).is_ok()));
+    let (_bell, waker) = bell();
+    let mut task = drive(&engine);
+    clock.advance(MS);
+    assert_eq!(poll(&mut task, &waker), Poll::Pending);
+    let cascaded = engine.stats().cascaded;
+    assert!((1..=1_000).contains(&cascaded), "{cascaded} at once");
 }
 
 /// A poll ran a turn of each shard before others could go on: 256 timers of each.
