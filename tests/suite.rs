@@ -78,6 +78,7 @@ mod dispatch_rayon;
 mod dispatch_senders;
 mod dispatch_tokio;
 mod drive;
+mod drive_attacks;
 mod drive_live;
 mod engine_oracle;
 mod errors;

@@ -35,7 +35,7 @@ fn listened_to() -> (Arc<World>, Arc<Listener>) {
 }
 
 /// Serves the shard, as the task that an engine has for that, until `wanted` timers have fired.
-fn listen(world: &World, listening: &Listening, fired: &mut usize, wanted: usize) {
+fn listen(world: &World, listening: &mut Listening, fired: &mut usize, wanted: usize) {
     let waker = Waker::from(Arc::new(Unparks(thread::current())));
     let mut more = true;
     while *fired < wanted {
@@ -58,7 +58,7 @@ fn schedule_while_listening<const N: usize>(bound: usize) {
         let hands = [(); N].map(|()| Hand::new(&world));
         let task = {
             let world = world.clone();
-            thread::spawn(move || listen(&world, &listener.listen().unwrap(), &mut 0, N))
+            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, N))
         };
         let producers = hands
             .map(|mut hand| thread::spawn(move || (hand.schedule_detached(0, 0).unwrap(), hand)));
@@ -89,8 +89,8 @@ fn a_task_hears_of_what_came_while_nobody_listened() {
             thread::spawn(move || {
                 let mut fired = 0;
                 for wanted in 1..=2 {
-                    let listening = listener.listen().expect("the one before has ended");
-                    listen(&world, &listening, &mut fired, wanted);
+                    let mut listening = listener.listen().expect("the one before has ended");
+                    listen(&world, &mut listening, &mut fired, wanted);
                 }
             })
         };

@@ -12,7 +12,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/listener.rs`, `tests/drive.rs`.
 
-use std::task::Waker;
+use std::task::{Wake, Waker};
 
 use crate::sync::{Arc, AtomicBool, AtomicWaker, Ordering};
 
@@ -28,7 +28,12 @@ pub struct Listener {
 /// The task that listens. Another may do so when this is dropped.
 pub struct Listening {
     listener: Arc<Listener>,
+    woken: Option<Arc<Woken>>,
 }
+
+/// The task's waker behind a count of our own: the cell clones and drops wakers where a panic would
+/// close it for ever.
+struct Woken(Waker);
 
 /// The notes of the rings so far, for a task that has left its waker. A ring that is not among them
 /// wakes it.
@@ -65,7 +70,7 @@ impl Listener {
         // ORDER(DOORBELL): Acquire - pairs with the Release of the task before. The fence of the
         // first sleep that is published shows it to those who ring.
         let is_heard = self.is_heard.swap(true, Ordering::Acquire);
-        (!is_heard).then(|| Listening { listener: self.clone() })
+        (!is_heard).then(|| Listening { listener: self.clone(), woken: None })
     }
 }
 
@@ -73,8 +78,11 @@ impl Listener {
 
 impl Listening {
     /// Lets the next ring wake this waker, and returns the rings so far.
-    pub fn hear(&self, waker: &Waker) -> Rings<'_> {
-        self.listener.waker.register(waker);
+    pub fn hear(&mut self, waker: &Waker) -> Rings<'_> {
+        let is_same = self.woken.as_ref().is_some_and(|woken| woken.0.will_wake(waker));
+        // Dropped last: see `Woken`.
+        let _before = if is_same { None } else { self.woken.replace(Woken::of(waker)) };
+        self.woken.iter().for_each(|woken| self.listener.waker.register(&woken.clone().into()));
         Rings { listener: &self.listener }
     }
 }
@@ -85,6 +93,20 @@ impl Drop for Listening {
         let _waker = self.listener.waker.take();
         // ORDER(DOORBELL): Release - pairs with the Acquire in `listen`.
         self.listener.is_heard.store(false, Ordering::Release);
+    }
+}
+
+// === impl Woken ===
+
+impl Woken {
+    fn of(waker: &Waker) -> Arc<Woken> {
+        Arc::new(Woken(waker.clone()))
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
     }
 }
 

@@ -236,7 +236,11 @@ impl<T: Send + 'static> Core<T> {
         let report = work_for(self.party(), || {
             let (reaper, in_hand) = self.reaper(index, &mut role);
             begin(&reaper);
-            reaper.turn(in_hand, now, max_fired)
+            match turner {
+                Turner::Thread => reaper.turn(in_hand, now, max_fired),
+                // Other tasks wait, even while nothing fires.
+                Turner::Task => reaper.turn_of(reaper.lock(), in_hand, now, max_fired),
+            }
         });
         let report = report.ok_or(TurnError::Stopped)?;
         if report.taken_over {

@@ -6,11 +6,13 @@
 //!   that was rung or has something due       └─► sleep until the first needs a turn ─► pending
 //! ```
 //!
-//! *Owner*: the task that is polled. It holds the engine while it is polled, and no longer.
+//! *Owner*: the task that is polled. It does not hold the engine: who drops the last clone stops it
+//! and waits for the turn that is under way.
 //!
 //! *Orderings*: DOORBELL; see `doorbell::listener`.
 //!
-//! *Tested by*: `tests/drive.rs`, `tests/drive_live.rs`, `loom-tests/tests/listener.rs`.
+//! *Tested by*: `tests/drive.rs`, `tests/drive_attacks.rs`, `tests/drive_live.rs`,
+//! `loom-tests/tests/listener.rs`.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -22,10 +24,9 @@ use crate::error::TurnError;
 use crate::sync::{Arc, Weak};
 
 use super::core::Core;
-use super::stopping::Inner;
 use super::{Engine, Turn};
 
-/// How many timers a turn fires at most, before other tasks of the runtime go on.
+/// How many timers fire at most, before other tasks of the runtime go on.
 const AT_ONCE: usize = 256;
 
 /// How often one poll looks for work: at first, and when its sleep is over at once.
@@ -33,10 +34,12 @@ const LOOKS: usize = 2;
 
 /// A task that serves an engine's shards.
 struct DrivingTask<T: Send + 'static> {
-    engine: Weak<Inner<T>>,
+    engine: Weak<Core<T>>,
     listening: Listening,
     /// The last turn of each shard.
     turns: Vec<Turn>,
+    /// The shard whose turn comes first.
+    first: usize,
     /// When the runtime's sleep ends, if there is one.
     until: Option<Instant>,
 }
@@ -50,9 +53,11 @@ impl<T: Send + 'static> Engine<T> {
     /// own. `sleep_until` is the runtime's timer, of which the engine uses one at a time.
     ///
     /// The engine is as late as its runtime: timers wait while a task keeps the thread that is to
-    /// serve them, and for the resolution of `sleep_until`. A turn that has much to fire lets other
-    /// tasks go on after 256 timers. The runtime's sleep follows the engine's clock, so a manual
-    /// clock needs another `sleep_until` than the one shown.
+    /// serve them, and for the resolution of `sleep_until`. If much is due, other tasks go on after
+    /// 256 timers. If another thread runs a turn of a shard ([`turn`](Engine::turn)), the task waits
+    /// for that turn, and keeps its thread of the runtime meanwhile. The runtime's sleep follows
+    /// the engine's clock, so a manual clock, or one that counts suspended time, needs another
+    /// `sleep_until` than the one shown.
     ///
     /// The future ends when the engine is stopped. It does not keep the engine alive. If it is
     /// dropped, timers wait until another is polled.
@@ -89,7 +94,7 @@ impl<T: Send + 'static> Engine<T> {
         S: FnMut(Instant) -> F,
         F: Future,
     {
-        let engine = Arc::downgrade(&self.inner);
+        let engine = Arc::downgrade(&self.inner.core);
         async move {
             let Some(mut task) = DrivingTask::new(engine)? else { return Ok(()) };
             let mut sleep = pin!(None);
@@ -105,13 +110,13 @@ impl<T: Send + 'static> DrivingTask<T> {
     ///
     /// # Errors
     /// The engine has threads, or another task serves it.
-    fn new(engine: Weak<Inner<T>>) -> Result<Option<DrivingTask<T>>, TurnError> {
-        let Some(inner) = engine.upgrade() else { return Ok(None) };
-        let listener = inner.core.listener.as_ref().ok_or(TurnError::Driven)?;
+    fn new(engine: Weak<Core<T>>) -> Result<Option<DrivingTask<T>>, TurnError> {
+        let Some(core) = engine.upgrade() else { return Ok(None) };
+        let listener = core.listener.as_ref().ok_or(TurnError::Driven)?;
         let listening = listener.listen().ok_or(TurnError::Driven)?;
         // Nothing is known of the shards yet.
-        let turns = vec![Turn { fired: 0, more: true, next: None }; inner.core.all_shards()];
-        Ok(Some(DrivingTask { engine, listening, turns, until: None }))
+        let turns = vec![Turn { fired: 0, more: true, next: None }; core.all_shards()];
+        Ok(Some(DrivingTask { engine, listening, turns, first: 0, until: None }))
     }
 
     fn poll<F: Future>(
@@ -120,9 +125,9 @@ impl<T: Send + 'static> DrivingTask<T> {
         mut sleep: Pin<&mut Option<F>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), TurnError>> {
-        let Some(inner) = self.engine.upgrade() else { return Poll::Ready(Ok(())) };
+        let Some(core) = self.engine.upgrade() else { return Poll::Ready(Ok(())) };
         for _ in 0..LOOKS {
-            match self.serve(&inner.core, cx) {
+            match self.serve(&core, cx) {
                 Ok(()) => {}
                 Err(TurnError::Stopped) => return Poll::Ready(Ok(())),
                 Err(error) => return Poll::Ready(Err(error)),
@@ -157,11 +162,17 @@ impl<T: Send + 'static> DrivingTask<T> {
         core.may_turn()?;
         let rings = self.listening.hear(cx.waker());
         let now = core.instant_now();
-        for (shard, turn) in self.turns.iter_mut().enumerate() {
-            let is_due = turn.more || turn.next.is_some_and(|next| next <= now);
-            if rings.take(shard) || is_due {
+        let mut left = AT_ONCE;
+        for shard in (self.first..self.turns.len()).chain(0..self.first) {
+            let turn = &mut self.turns[shard];
+            turn.more |= rings.take(shard) || turn.next.is_some_and(|next| next <= now);
+            if turn.more && left > 0 {
                 let (part, index) = core.part(shard);
-                *turn = part.turn(Turner::Task, index, AT_ONCE)?;
+                *turn = part.turn(Turner::Task, index, left)?;
+                left -= turn.fired;
+                if left == 0 {
+                    self.first = (shard + 1) % self.turns.len();
+                }
             }
         }
         Ok(())

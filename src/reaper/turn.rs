@@ -175,7 +175,7 @@ impl<'a, T> Reaper<'a, T> {
     }
 
     /// The shard's own lock.
-    pub(super) fn lock(&self) -> MutexGuard<'a, Owner<T>> {
+    pub fn lock(&self) -> MutexGuard<'a, Owner<T>> {
         self.shard.owner().lock().expect("nothing panics under this lock")
     }
 
