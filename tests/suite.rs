@@ -46,7 +46,7 @@ mod random;
 mod replay;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
-#[cfg(any(feature = "rayon", feature = "tokio"))]
+#[cfg(any(feature = "rayon", feature = "tokio", feature = "serde"))]
 #[path = "common/slow.rs"]
 mod slow;
 #[path = "common/threads.rs"]
@@ -92,6 +92,8 @@ mod future_tokio_ticks;
 mod future_tower;
 mod future_wakers;
 mod golden_trace;
+#[cfg(feature = "serde")]
+mod json;
 #[cfg(feature = "keyed")]
 mod keyed;
 #[cfg(feature = "keyed")]

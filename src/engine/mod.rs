@@ -44,6 +44,8 @@ pub use driving::Turn;
 pub use facade::Engine;
 pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
+#[cfg(feature = "serde")]
+pub use observe::Listing;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};
