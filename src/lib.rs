@@ -15,6 +15,9 @@ mod engine;
 mod error;
 #[cfg(not(any(loom, shuttle)))]
 pub mod future;
+#[cfg(all(feature = "inspect", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "inspect")))]
+pub mod inspect;
 #[cfg(all(feature = "serde", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 #[doc = include_str!("../docs/json.md")]

@@ -92,6 +92,10 @@ mod future_tokio_ticks;
 mod future_tower;
 mod future_wakers;
 mod golden_trace;
+#[cfg(feature = "inspect")]
+mod inspect;
+#[cfg(feature = "inspect")]
+mod inspect_ends;
 #[cfg(feature = "serde")]
 mod json;
 #[cfg(feature = "keyed")]

@@ -46,6 +46,8 @@ pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
 #[cfg(feature = "serde")]
 pub use observe::Listing;
+#[cfg(feature = "inspect")]
+pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};

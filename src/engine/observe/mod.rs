@@ -2,7 +2,7 @@
 //!
 //! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
-//! - `json` is what serde writes of these types.
+//! - `json` is what serde writes of these types; `window` is a view for an inspector.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
@@ -17,6 +17,8 @@ mod metrics;
 mod overdue;
 mod snapshot;
 mod stats;
+#[cfg(feature = "inspect")]
+mod window;
 
 use std::time::Instant;
 
@@ -34,6 +36,8 @@ pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
+#[cfg(feature = "inspect")]
+pub(crate) use window::Window;
 
 // === impl Engine: observability ===
 
