@@ -80,7 +80,11 @@ fn a_listing_has_each_timer_with_its_distance() {
     let mut listed = serde_json::to_value(snapshot.listing()).unwrap();
     let timers = listed.as_array_mut().unwrap();
     timers.sort_by_key(|timer| timer["due_in_ns"].as_i64().unwrap_or(i64::MAX));
-    let timer = |due_in_ns: Value, level| json!({ "due_in_ns": due_in_ns, "level": level, "shard": 1, "precise": false });
+    let timer = |due_in_ns: Value, level: u8| {
+        let mut timer = json!({ "level": level, "shard": 1, "precise": false });
+        timer["due_in_ns"] = due_in_ns;
+        timer
+    };
     let never = timers.pop().unwrap();
     assert_eq!((&never["due_in_ns"], &never["shard"]), (&Value::Null, &1.into()));
     assert_eq!(timers[0], timer(0.into(), 1));

@@ -65,6 +65,8 @@ mod when;
 
 mod background;
 mod backoff;
+#[cfg(feature = "inspect")]
+mod callers;
 mod citizens;
 mod corpus;
 mod crowds;

@@ -214,6 +214,8 @@ impl Builder {
             looks: (0..part.shards).map(|_| LastLook::new()).collect(),
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
+            #[cfg(feature = "inspect")]
+            callers: Default::default(),
             crew: None,
         };
         Ok((core, homes))

@@ -14,11 +14,14 @@
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
+//! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.
 
 mod ambient;
 mod assembly;
 mod builder;
+#[cfg(feature = "inspect")]
+mod callers;
 mod core;
 mod crew;
 mod driving;
@@ -40,6 +43,8 @@ mod when;
 
 pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
+#[cfg(feature = "inspect")]
+pub(crate) use callers::{EVERY, Noted};
 pub use driving::Turn;
 pub use facade::Engine;
 pub(crate) use handle::Cancel;

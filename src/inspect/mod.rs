@@ -19,12 +19,20 @@
 //! | `/stats.json` | [`Engine::stats`], as [`json`](crate::json) has it |
 //! | `/snapshot.json` | the summary of [`Engine::snapshot`], as [`json`](crate::json) has it |
 //! | `/overdue.json` | [`Engine::overdue`], as [`json`](crate::json) has it |
-//! | `/lateness.json` | an array, from the least lateness: `at_most_ns`, an upper bound that is at most 6.25 % too high; `timers`, how many were that late and not less |
+//! | `/lateness.json` | the histogram of lateness |
+//! | `/callers.json` | who schedules, if it was [asked for](Inspector::with_callers) |
+//!
+//! The last two have names that are as stable as those of [`json`](crate::json). The histogram is
+//! an array, from the least lateness. `at_most_ns` is an upper bound, at most 6.25 % too high, and
+//! `timers` is how many timers were that late and not less. In `/callers.json`, `sampled` says
+//! whether samples are taken now, and `every` how many timers one sample stands for. `callers` is
+//! an array, from the most samples: `file`, `line`, `column`, `samples`. `others` are the samples
+//! of places for which there was no room: there is room for some 500.
 //!
 //! # What it costs
 //! One thread, which sleeps until somebody asks. The engine's threads and timers do no work for it,
-//! except that a snapshot reads the memory of all timers: O(n) per second while a page is open. A
-//! page that has to wait for its numbers asks less often.
+//! but each snapshot reads the memory of all timers, and collects 32 bytes for each: O(n) per
+//! second while a page is open. A page that has to wait for its numbers asks less often.
 //!
 //! # Who can see it
 //! [`Engine::inspect`] serves on a loopback address only, which every user and program of this
@@ -37,8 +45,9 @@
 //! is taken within 2 s. At most 32 connections are open; one more closes the oldest.
 //!
 //! # When it ends
-//! When the [`Inspector`] is dropped. It does not keep the engine alive: when that is gone, the next
-//! request gets an error (410), and the inspector's thread and socket end.
+//! When the [`Inspector`] is dropped. It does not keep the engine alive: when that is gone, the
+//! next request gets an error (410), and the inspector's thread and socket end. An engine that was
+//! stopped can be seen as long as somebody has it.
 
 mod connection;
 mod ear;
@@ -55,8 +64,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::dispatch::Process;
-use crate::engine::Engine;
-use crate::sync::{JoinHandle, thread};
+use crate::engine::{Engine, Window};
+use crate::sync::{Arc, JoinHandle, thread};
 
 use ear::Bell;
 use listener::Listener;
@@ -86,6 +95,9 @@ pub struct Inspector {
     address: Address,
     /// The thread, and what ends it.
     running: Option<(Bell, JoinHandle<()>)>,
+    engine: Arc<dyn Window>,
+    /// Whether it wants to know who schedules.
+    samples_callers: bool,
     /// The process that has the thread.
     process: Process,
 }
@@ -113,8 +125,8 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// As [`inspect`](Engine::inspect), on a Unix socket at `path`, which only the user of this
-    /// process can use: `curl --unix-socket PATH http://localhost/stats.json`. The socket is removed
-    /// with the inspector.
+    /// process can use: `curl --unix-socket PATH http://localhost/stats.json`. The socket is
+    /// removed with the inspector.
     ///
     /// # Errors
     /// `AddrInUse`: there is something at `path`, perhaps the socket of a process that was killed.
@@ -131,17 +143,49 @@ impl<T: Send + 'static> Engine<T> {
         }
         let address = listener.address()?;
         let (bell, ear) = ear::pair()?;
-        let server = Server::new(listener, ear, self.window(), self.name());
+        let engine = self.window();
+        let server = Server::new(listener, ear, engine.clone(), self.name());
         let name = "tickless-inspect".to_owned();
         let thread = thread::Builder::new().name(name).spawn(move || server.run())?;
         let running = Some((bell, thread));
-        Ok(Inspector { address, running, process: Process::current() })
+        let process = Process::current();
+        Ok(Inspector { address, running, engine, samples_callers: false, process })
     }
 }
 
 // === impl Inspector ===
 
 impl Inspector {
+    /// Also samples who schedules timers, until the inspector is dropped: of one timer in 64, at
+    /// random, each thread notes the place in the source that scheduled it. `/callers.json` and the
+    /// page have the places with their numbers of samples, since the first inspector of the engine
+    /// that asked for this.
+    ///
+    /// The place is that of the call of [`Engine::schedule`] and the other methods that schedule
+    /// with [`Engine`], [`Scope`](crate::Scope) and
+    /// [`HashedWheelTimer`](crate::netty::HashedWheelTimer). Timers of other modules, sleeps among
+    /// them, are noted as places in this crate. A timer that is moved by a reset is not noted
+    /// again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::Engine;
+    ///
+    /// let engine = Engine::new()?;
+    /// let inspector = engine.inspect(([127, 0, 0, 1], 0))?.with_callers();
+    /// for _ in 0..1_000 {
+    ///     engine.schedule(Duration::from_secs(1), || ())?.cancel(); // some 16 samples
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_callers(mut self) -> Inspector {
+        if !self.samples_callers {
+            self.engine.want_callers(true);
+            self.samples_callers = true;
+        }
+        self
+    }
+
     /// Returns the address that it serves at. `None`: a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match self.address {
@@ -155,6 +199,9 @@ impl Inspector {
 impl Drop for Inspector {
     fn drop(&mut self) {
         let Some((bell, thread)) = self.running.take() else { return };
+        if self.samples_callers && self.process.is_current() {
+            self.engine.want_callers(false);
+        }
         if !self.process.is_current() {
             // A child process does not have the thread, and the socket is the parent's.
             return mem::forget((bell, thread));

@@ -1,5 +1,6 @@
 //! What a request gets.
 
+use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use super::request::{Request, parse};
-use crate::engine::Window;
+use crate::engine::{EVERY, Noted, Window};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
@@ -33,6 +34,17 @@ struct Reply {
 struct Late {
     at_most: Duration,
     timers: u64,
+}
+
+/// Who schedules.
+struct Callers(Noted);
+
+/// One who does.
+struct Caller {
+    file: &'static str,
+    line: u32,
+    column: u32,
+    samples: u64,
 }
 
 const PAGE: &str = include_str!("page.html");
@@ -83,6 +95,7 @@ impl Clerk {
                 let lines = all.into_iter().map(|(at_most, timers)| Late { at_most, timers });
                 Reply::json(&lines.collect::<Vec<_>>())
             }),
+            "/callers.json" => engine.callers().map(|it| Reply::json(&Callers(it))),
             _ => return Reply::text("404 Not Found", "there is no such page"),
         };
         self.is_over = found.is_none();
@@ -141,6 +154,34 @@ impl Serialize for Late {
         let mut fields = serializer.serialize_struct("Late", 2)?;
         fields.serialize_field("at_most_ns", &saturating_ns(self.at_most))?;
         fields.serialize_field("timers", &self.timers)?;
+        fields.end()
+    }
+}
+
+impl Serialize for Callers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Callers(noted) = self;
+        let each = noted.samples.iter();
+        let mut callers: Vec<_> = each
+            .map(|(&(file, line, column), &samples)| Caller { file, line, column, samples })
+            .collect();
+        callers.sort_by_key(|caller| Reverse(caller.samples));
+        let mut fields = serializer.serialize_struct("Callers", 4)?;
+        fields.serialize_field("sampled", &noted.goes_on)?;
+        fields.serialize_field("every", &EVERY)?;
+        fields.serialize_field("callers", &callers)?;
+        fields.serialize_field("others", &noted.others)?;
+        fields.end()
+    }
+}
+
+impl Serialize for Caller {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Caller", 4)?;
+        fields.serialize_field("file", self.file)?;
+        fields.serialize_field("line", &self.line)?;
+        fields.serialize_field("column", &self.column)?;
+        fields.serialize_field("samples", &self.samples)?;
         fields.end()
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::dispatch::contained;
 use crate::engine::Engine;
+use crate::engine::callers::Noted;
 use crate::engine::core::Core;
 use crate::engine::stopping::Inner;
 use crate::entry;
@@ -24,6 +25,10 @@ pub(crate) trait Window: Send + Sync {
     fn snapshot(&self) -> Option<Snapshot>;
     /// Upper bounds of latenesses, and how many timers were so late and not less.
     fn latenesses(&self) -> Option<BTreeMap<Duration, u64>>;
+    /// Who schedules, as far as somebody wanted to know.
+    fn callers(&self) -> Option<Noted>;
+    /// Wants to know who schedules, or no longer does.
+    fn want_callers(&self, wants: bool);
 }
 
 /// What of an engine may be dropped while it is looked at: its core, but never its end, for which a
@@ -86,5 +91,19 @@ impl<T: Send + 'static> Window for Glass<T> {
             }
             latenesses
         })
+    }
+
+    fn callers(&self) -> Option<Noted> {
+        self.look(|core| {
+            let mut noted = Noted::default();
+            core.both().for_each(|core| core.callers.add_to(&mut noted));
+            noted
+        })
+    }
+
+    fn want_callers(&self, wants: bool) {
+        let want = |core: &Core<T>| if wants { core.callers.want() } else { core.callers.unwant() };
+        // If the engine is gone, there is nothing to know.
+        let _ = self.look(|core| core.both().for_each(want));
     }
 }
