@@ -3,7 +3,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -91,41 +90,6 @@ fn a_stopped_engine_is_still_seen_and_one_that_is_gone_is_not() {
     // That was the last.
     wait_until(|| status(address, "/stats.json").is_none());
     drop(inspector);
-}
-
-#[test]
-fn engines_come_and_go_while_they_are_served() {
-    for n in 0..20 {
-        let engine = Engine::new().unwrap();
-        for delay in 0..50 {
-            engine.schedule_detached(Duration::from_millis(delay % 7), || ()).unwrap();
-        }
-        let inspector = engine.inspect(LOOPBACK).unwrap();
-        let address = inspector.local_addr().unwrap();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let ends = is_over.clone();
-        let asks = thread::spawn(move || {
-            let known = [ok(), Some("HTTP/1.1 410 Gone".to_owned()), None];
-            for path in ["/snapshot.json", "/overdue.json", "/stats.json"].iter().cycle() {
-                assert!(known.contains(&status(address, path)));
-                if ends.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
-        });
-        wait_until(|| engine.stats().fired > 0);
-        match n % 4 {
-            0 => drop(engine.stop()),
-            1 => drop(engine),
-            2 => drop(inspector),
-            _ => {
-                drop(inspector);
-                drop(engine);
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-        asks.join().unwrap();
-    }
 }
 
 #[test]
