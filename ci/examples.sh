@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every example runs to its end and is content, and so does the demo, which fails by itself if one of
 # its timers was early, lost, fired twice or fired after its cancel. A browser shows the page that the
-# demo writes without a fault.
+# demo writes without a fault, and the one that an inspector serves.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which an example hangs.
@@ -35,3 +35,22 @@ shown=$(timeout "$LIMIT" chromium-headless-shell --no-sandbox --disable-gpu --du
 title=$(grep -o '<title>.*</title>' <<<"$shown" || true)
 echo "== the page in a browser: $title"
 [ "$title" = "<title>no faults</title>" ] || fail "the page has faults"
+
+# The inspector's page, while its engine is busy: the example serves it until its input ends.
+mkfifo "$results/input"
+target/debug/examples/watching <"$results/input" >"$results/watching" &
+served=$!
+exec 3>"$results/input"
+for _ in $(seq 100); do
+    address=$(grep -o 'http://[^ ,]*' "$results/watching" | head -1 || true)
+    [ -n "$address" ] && break
+    sleep 0.1
+done
+[ -n "$address" ] || fail "the example has no page"
+timeout "$LIMIT" chromium-headless-shell --no-sandbox --disable-gpu --enable-logging=stderr \
+    --virtual-time-budget=5000 --dump-dom --user-data-dir="$results/browser" "$address" \
+    >"$results/shown" 2>"$results/log" || fail "the browser ended with $?"
+exec 3>&-
+wait "$served" || fail "watching ended with $?"
+echo "== the inspector's page in a browser"
+python3 ci/inspector.py "$results/shown" "$results/log" || fail "the page has faults"

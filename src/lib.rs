@@ -15,6 +15,13 @@ mod engine;
 mod error;
 #[cfg(not(any(loom, shuttle)))]
 pub mod future;
+#[cfg(all(feature = "inspect", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "inspect")))]
+pub mod inspect;
+#[cfg(all(feature = "serde", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+#[doc = include_str!("../docs/json.md")]
+pub mod json {}
 #[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
@@ -67,6 +74,9 @@ pub mod wheel;
 
 #[doc(inline)]
 pub use dispatch::{Batch, Due, Handler, Inline, IntoPayload, SlowTask, Task};
+#[cfg(all(feature = "serde", not(any(loom, shuttle))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub use engine::Listing;
 #[cfg(not(any(loom, shuttle)))]
 pub use engine::{
     Builder, CancelOnDrop, Driven, Driver, DueCount, DueTime, Engine, EnterGuard, Handle,

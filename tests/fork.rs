@@ -2,12 +2,15 @@
 //! nothing that it does may reach the parent.
 #![cfg(unix)]
 
+#[path = "common/child.rs"]
+mod child;
+
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use child::in_a_child;
 use tickless::dispatch::{Full, Pool};
 use tickless::future::{DelayQueue, SleepError};
 use tickless::netty::HashedWheelTimer;
@@ -23,40 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 const MS: Duration = Duration::from_millis(1);
-
-/// Runs `f` in a child process, which ends with it: nothing of the test harness runs there.
-///
-/// # Panics
-/// The child panicked, died, or did not come back in time.
-#[track_caller]
-fn in_a_child(what: &str, f: impl FnOnce()) {
-    // SAFETY: the child runs `f`, which the tests below hold to what works after a fork, and ends
-    // without going back.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no process could be made");
-    if child == 0 {
-        let code = i32::from(catch_unwind(AssertUnwindSafe(f)).is_err());
-        // SAFETY: it ends the process at once.
-        unsafe { libc::_exit(code) };
-    }
-    let begin = Instant::now();
-    let mut status = 0;
-    loop {
-        // SAFETY: the number lives through the call, and the child is ours.
-        let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
-        if ended == child {
-            break;
-        }
-        if begin.elapsed() > PATIENCE {
-            // SAFETY: the child is ours and has not been waited for.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            panic!("{what}: the child hangs");
-        }
-        thread::sleep(MS);
-    }
-    assert!(libc::WIFEXITED(status), "{what}: the child died of {}", libc::WTERMSIG(status));
-    assert_eq!(libc::WEXITSTATUS(status), 0, "{what}: the child panicked");
-}
 
 /// That the engine fires, cancels and stops as ever.
 #[track_caller]
@@ -396,5 +365,28 @@ fn children_made_while_other_threads_use_the_engine_hang_in_nothing() {
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(mine.into_iter().all(Handle::cancel));
     });
+    assert_works(&engine);
+}
+
+#[cfg(feature = "inspect")]
+#[test]
+fn an_inspector_stays_with_the_parent() {
+    use std::io::{ErrorKind, Read, Write};
+    let engine = Engine::builder().shards(1).build().unwrap();
+    let mut inspector = Some(engine.inspect(([127, 0, 0, 1], 0)).unwrap().with_callers());
+    let address = inspector.as_ref().and_then(|inspector| inspector.local_addr()).unwrap();
+    in_a_child("inspecting", || {
+        let refused = engine.inspect(([127, 0, 0, 1], 0)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        drop(inspector.take());
+    });
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /callers.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.contains(r#""sampled":true"#), "{reply}");
+    // A child that still has its copy keeps nobody waiting.
+    in_a_child("inspecting on", || mem::forget(inspector.take()));
+    drop(inspector);
     assert_works(&engine);
 }

@@ -47,6 +47,8 @@ mod groups;
 mod heartbeat;
 mod hooks;
 mod inside;
+#[cfg(feature = "inspect")]
+mod inspect_races;
 #[cfg(feature = "keyed")]
 mod keyed_foreign;
 #[cfg(feature = "keyed")]

@@ -46,7 +46,7 @@ mod random;
 mod replay;
 #[path = "../fuzz/shard_model.rs"]
 mod shard_model;
-#[cfg(any(feature = "rayon", feature = "tokio"))]
+#[cfg(any(feature = "rayon", feature = "tokio", feature = "serde"))]
 #[path = "common/slow.rs"]
 mod slow;
 #[path = "common/threads.rs"]
@@ -65,6 +65,8 @@ mod when;
 
 mod background;
 mod backoff;
+#[cfg(feature = "inspect")]
+mod callers;
 mod citizens;
 mod corpus;
 mod crowds;
@@ -95,6 +97,12 @@ mod future_tokio_ticks;
 mod future_tower;
 mod future_wakers;
 mod golden_trace;
+#[cfg(feature = "inspect")]
+mod inspect;
+#[cfg(feature = "inspect")]
+mod inspect_ends;
+#[cfg(feature = "serde")]
+mod json;
 #[cfg(feature = "keyed")]
 mod keyed;
 #[cfg(feature = "keyed")]

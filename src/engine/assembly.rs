@@ -235,6 +235,8 @@ impl Builder {
             stuck_after_ns: saturating_ns(self.stuck_after()),
             watch: watch.clone(),
             listener: None,
+            #[cfg(feature = "inspect")]
+            callers: Default::default(),
             crew: None,
         };
         Ok((core, homes))

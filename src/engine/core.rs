@@ -14,6 +14,8 @@ use crate::shard::Shard;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::time::{Clock, Scale, Tick, saturating_ns};
 
+#[cfg(feature = "inspect")]
+use super::callers::Callers;
 use super::crew::Crew;
 use super::observe::LastLook;
 use super::thread_cache::{self, ENGINES};
@@ -48,6 +50,9 @@ pub(super) struct Core<T> {
     pub(super) stuck_after_ns: u64,
     /// For each shard, when somebody looked for what is overdue.
     pub(super) looks: Box<[LastLook]>,
+    /// Who schedules the timers.
+    #[cfg(feature = "inspect")]
+    pub(super) callers: Callers,
     /// The watch over reapers that are busy, unless nobody would do anything about them.
     pub(super) watch: Option<Arc<Watch>>,
     /// The task that serves the shards, if there are no threads. (The core of precise timers has

@@ -228,6 +228,7 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// The engine is full or has stopped; the payload comes back in the error.
     #[inline]
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub fn schedule(
         &self,
         when: impl Into<When>,
@@ -242,6 +243,7 @@ impl<T: Send + 'static> Engine<T> {
     /// # Errors
     /// As [`schedule`](Engine::schedule).
     #[inline]
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub fn schedule_detached(
         &self,
         when: impl Into<When>,
@@ -287,6 +289,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Files `payload` for `when`.
     #[inline(always)]
+    #[cfg_attr(feature = "inspect", track_caller)]
     fn file(
         &self,
         when: When,

@@ -192,7 +192,7 @@ impl<T: Send + 'static> Handle<T> {
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {
             return Err(self.refusal());
         };
-        let ThreadCache { core, producer, watch, shard } = &mut *cache;
+        let ThreadCache { core, producer, watch, shard, .. } = &mut *cache;
         let now_ns = watch.at_ns(&core.clock, moment);
         let (deadline, now) = (when.tick(core, now_ns), || core.scale.floor(now_ns));
         let shard = &core.shards[*shard as usize];

@@ -14,11 +14,14 @@
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
+//! - `callers` samples who schedules, for an inspector.
 //! - `observe` has statistics, snapshots and metrics.
 
 mod ambient;
 mod assembly;
 mod builder;
+#[cfg(feature = "inspect")]
+mod callers;
 mod core;
 mod crew;
 mod driving;
@@ -41,10 +44,16 @@ mod when;
 
 pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
+#[cfg(feature = "inspect")]
+pub(crate) use callers::{EVERY, Noted};
 pub use driving::Turn;
 pub use facade::Engine;
 pub(crate) use handle::Cancel;
 pub use handle::{CancelOnDrop, Handle, State};
+#[cfg(feature = "serde")]
+pub use observe::Listing;
+#[cfg(feature = "inspect")]
+pub(crate) use observe::Window;
 pub use observe::{DueCount, DueTime, LevelCount, Overdue, PendingTimer, Snapshot, Stats};
 #[cfg(feature = "metrics")]
 pub use observe::{Metrics, MetricsPublisher};

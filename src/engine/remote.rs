@@ -61,6 +61,7 @@ impl<T: Send + 'static> EngineRef<T> {
     /// # Errors
     /// The engine is full, has stopped or is gone; the payload comes back in the error.
     #[inline]
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub(crate) fn schedule_when(
         self,
         when: When,
@@ -215,6 +216,7 @@ impl EngineRef {
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
     #[inline]
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub(crate) fn schedule_sleep(
         self,
         computed: Computed,
@@ -280,6 +282,7 @@ impl EngineRef {
     ///
     /// # Errors
     /// As `schedule`.
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub(crate) fn schedule_at_ns(
         self,
         deadline_ns: u64,
@@ -295,6 +298,7 @@ impl EngineRef {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone; the task comes back in the error.
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub(crate) fn hand_over(self, task: Task) -> Result<(), ScheduleError<Task>> {
         let Some(mut cache) = self.lent() else { return Err(ScheduleError::stopped(task)) };
         let now_ns = cache.now_ns();
@@ -329,6 +333,7 @@ debug! { impl[T] EngineRef[T] { number } }
 
 /// Files a payload in its engine. `EXEMPT`: it is that of a sleep.
 #[inline]
+#[cfg_attr(feature = "inspect", track_caller)]
 fn file<T: Send + 'static, const EXEMPT: bool>(
     cache: Lent<T>,
     Computed { deadline, now_ns }: Computed,

@@ -132,6 +132,7 @@ impl HashedWheelTimer {
     /// assert!(late.is_expired());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub fn new_timeout(&self, task: impl IntoTask, delay: Duration) -> Result<Timeout, Rejected> {
         self.door.begin();
         let (timeout, pending) = Timeout::new(task.into_task(), self.door.engine.number());

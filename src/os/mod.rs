@@ -14,6 +14,8 @@
 //! *Tested by*: the unit tests below, `tests/fork.rs`, `tests/boottime.rs`.
 
 mod alarm;
+#[cfg(all(unix, feature = "inspect"))]
+mod sockets;
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -27,6 +29,8 @@ use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
 
 pub use alarm::Alarm;
+#[cfg(all(unix, feature = "inspect"))]
+pub use sockets::{Event, wait_for_sockets};
 
 /// Asks for wake-ups at the time they are due: Linux otherwise groups timers of a thread within
 /// 50 us of each other.

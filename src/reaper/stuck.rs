@@ -3,7 +3,7 @@
 //! *Owner*: the thread that takes a shard over says which thread has lost it, before that thread
 //! can learn it; that thread says when it is back. Anyone reads.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, Counter, Ordering};
 
@@ -35,6 +35,8 @@ pub struct StuckTask {
     pub thread: String,
     /// A time at which it was already running; it may have begun earlier.
     pub since: Instant,
+    /// How long after that it was still running: until this was made.
+    pub age: Duration,
 }
 
 /// A callback for tasks that are stuck.

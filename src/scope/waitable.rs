@@ -81,6 +81,7 @@ impl WaitableScope {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone. The task comes back in the error.
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub fn schedule(
         &mut self,
         when: impl Into<When>,
@@ -95,12 +96,14 @@ impl<V: Send + 'static> WaitableScope<V, Guarded<V>> {
     ///
     /// # Errors
     /// The engine is full, has stopped or is gone. The value comes back in the error.
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub fn schedule(&mut self, when: impl Into<When>, value: V) -> Result<Key, ScheduleError<V>> {
         self.insert(when.into(), value)
     }
 }
 
 impl<V: Send + 'static, T: Send + 'static> WaitableScope<V, T> {
+    #[cfg_attr(feature = "inspect", track_caller)]
     fn insert(&mut self, when: When, value: V) -> Result<Key, ScheduleError<V>>
     where
         T: Carries<V>,

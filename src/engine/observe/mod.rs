@@ -2,17 +2,23 @@
 //!
 //! - `stats`, `overdue` and `snapshot` have the types that the methods return, and print tables.
 //! - `metrics` publishes the counters through the `metrics` facade.
+//! - `json` is what serde writes of these types; `window` is a view for an inspector.
 //!
 //! *Owner*: any thread, at any time; only `check` needs the engine at rest.
 //!
 //! *Tested by*: `tests/stats.rs`, `tests/snapshot.rs`, `tests/engine_oracle.rs`.
 
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+mod json;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 mod metrics;
 mod overdue;
 mod snapshot;
 mod stats;
+#[cfg(feature = "inspect")]
+mod window;
 
 use std::time::Instant;
 
@@ -22,12 +28,16 @@ use crate::engine::core::Core;
 use crate::entry;
 use crate::shard::{Counted, Violation};
 
+#[cfg(feature = "serde")]
+pub use json::Listing;
 #[cfg(feature = "metrics")]
 pub use metrics::{Metrics, MetricsPublisher};
 pub(super) use overdue::LastLook;
 pub use overdue::Overdue;
 pub use snapshot::{DueCount, DueTime, LevelCount, PendingTimer, Snapshot};
 pub use stats::Stats;
+#[cfg(feature = "inspect")]
+pub(crate) use window::Window;
 
 // === impl Engine: observability ===
 

@@ -22,9 +22,13 @@ mod registry;
 use std::cell::{Cell, RefCell};
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
+#[cfg(feature = "inspect")]
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use crate::dispatch::{contained, ordinary};
+#[cfg(feature = "inspect")]
+use crate::engine::callers::Sampler;
 use crate::engine::core::Core;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
@@ -44,6 +48,8 @@ pub(super) struct ThreadCache<T> {
     pub(super) watch: ThreadClock,
     /// The shard on which the thread schedules.
     pub(super) shard: u32,
+    #[cfg(feature = "inspect")]
+    sampler: Sampler,
 }
 
 /// A `ThreadCache`, lent for one call.
@@ -160,6 +166,7 @@ impl<T> Lent<T> {
     /// cache back, and does the deferred work. `PINS` is for callers that do not hold the engine,
     /// `EXEMPT` for sleeps: see [`Producer::schedule`].
     #[inline(always)]
+    #[cfg_attr(feature = "inspect", track_caller)]
     pub(super) fn schedule<const PINS: bool, const EXEMPT: bool>(
         mut self,
         deadline: Tick,
@@ -170,6 +177,8 @@ impl<T> Lent<T> {
     where
         T: 'static,
     {
+        #[cfg(feature = "inspect")]
+        self.count_caller(Location::caller());
         let ThreadCache { core, producer, shard, .. } = &mut *self;
         let shard = &core.shards[*shard as usize];
         let now = || core.scale.floor(now_ns);
@@ -187,6 +196,14 @@ impl<T> Lent<T> {
         )?;
         self.give_back(deferred);
         Ok(entry)
+    }
+
+    /// Counts a timer of `caller`.
+    #[cfg(feature = "inspect")]
+    #[inline(always)]
+    fn count_caller(&mut self, caller: &'static Location<'static>) {
+        let ThreadCache { core, sampler, .. } = &mut **self;
+        sampler.count(&core.callers, caller);
     }
 
     /// Calls `f` with the producer, gives the cache back, and does the work that `f` deferred.
@@ -275,6 +292,8 @@ impl<T> ThreadCache<T> {
             producer: Producer::new(&core.shared),
             watch: ThreadClock::default(),
             shard: core.route(),
+            #[cfg(feature = "inspect")]
+            sampler: Sampler::default(),
             core,
         }
     }

@@ -1,0 +1,102 @@
+//! How the inspector's thread waits: for its sockets, and for its end.
+//!
+//! *Owner*: the thread has the ear, and the inspector the bell, whose drop ends the wait. On Unix
+//! the two are a pair of sockets, and the thread sleeps until it has something to do. Elsewhere the
+//! thread looks at its sockets every [`POLL`].
+
+#[cfg(unix)]
+pub(super) use self::with_poll::{Bell, Ear, pair};
+#[cfg(not(unix))]
+pub(super) use self::without::{Bell, Ear, pair};
+
+/// What a connection or the listener waits for.
+pub(super) trait Waits {
+    /// The socket, and what it is waited for.
+    #[cfg(unix)]
+    fn event(&self) -> (std::os::fd::BorrowedFd<'_>, crate::os::Event);
+}
+
+#[cfg(unix)]
+mod with_poll {
+    use std::io::{self, ErrorKind, Read};
+    use std::net::Shutdown;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::Waits;
+    use crate::os::{Event, wait_for_sockets};
+
+    pub(in crate::inspect) struct Bell(UnixStream);
+
+    pub(in crate::inspect) struct Ear(UnixStream);
+
+    pub(in crate::inspect) fn pair() -> io::Result<(Bell, Ear)> {
+        let (bell, ear) = UnixStream::pair()?;
+        ear.set_nonblocking(true)?;
+        Ok((Bell(bell), Ear(ear)))
+    }
+
+    impl Drop for Bell {
+        fn drop(&mut self) {
+            // Closing it would not do: a child process may have it, too.
+            let _ = self.0.shutdown(Shutdown::Both);
+        }
+    }
+
+    impl Ear {
+        /// Whether the bell was dropped.
+        pub(in crate::inspect) fn has_rung(&self) -> bool {
+            let read = (&self.0).read(&mut [0]);
+            let waits = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
+            !read.is_err_and(|error| waits.contains(&error.kind()))
+        }
+
+        /// Waits until one of these may go on, the bell is dropped or `timeout` has passed.
+        pub(in crate::inspect) fn wait<'a>(
+            &'a self,
+            all: impl Iterator<Item = &'a dyn Waits>,
+            timeout: Option<Duration>,
+        ) {
+            let ear = (self.0.as_fd(), Event::Readable);
+            let events: Vec<_> = [ear].into_iter().chain(all.map(Waits::event)).collect();
+            wait_for_sockets(&events, timeout);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod without {
+    use std::io;
+    use std::time::Duration;
+
+    use super::Waits;
+    use crate::sync::{mpsc, thread};
+
+    const POLL: Duration = Duration::from_millis(20);
+
+    pub(in crate::inspect) struct Bell(#[expect(dead_code, reason = "its drop rings")] Sender);
+
+    type Sender = mpsc::SyncSender<()>;
+
+    pub(in crate::inspect) struct Ear(mpsc::Receiver<()>);
+
+    pub(in crate::inspect) fn pair() -> io::Result<(Bell, Ear)> {
+        let (bell, ear) = mpsc::sync_channel(1);
+        Ok((Bell(bell), Ear(ear)))
+    }
+
+    impl Ear {
+        pub(in crate::inspect) fn has_rung(&self) -> bool {
+            self.0.try_recv() == Err(mpsc::TryRecvError::Disconnected)
+        }
+
+        pub(in crate::inspect) fn wait<'a>(
+            &'a self,
+            _all: impl Iterator<Item = &'a dyn Waits>,
+            timeout: Option<Duration>,
+        ) {
+            thread::sleep(timeout.map_or(POLL, |timeout| timeout.min(POLL)));
+        }
+    }
+}
