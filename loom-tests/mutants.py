@@ -246,7 +246,7 @@ MUTANTS = {
         "listener", [(LISTENER, [("        self.rung[shard].fetch_or(true, Ordering::Release);\n", "")])]),
     "a ring wakes no task": ("listener", [(LISTENER, [("        self.waker.wake();\n", "")])]),
     "a task leaves no waker": (
-        "listener", [(LISTENER, [("        self.woken.iter().for_each(|woken| self.listener.waker.register(&woken.clone().into()));\n", "")])]),
+        "listener", [(LISTENER, [("        self.listener.waker.register(&woken.into());\n", "        let _ = woken;\n")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(

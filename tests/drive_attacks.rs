@@ -2,6 +2,7 @@
 //! its shards over, a last clone that is dropped while it fires.
 
 use std::future::{Future, pending};
+use std::hint::spin_loop;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -157,10 +158,14 @@ fn a_task_hears_of_what_a_takeover_leaves() {
         let heard = thread::scope(|threads| {
             let turning = threads.spawn(|| {
                 ready.store(true, Ordering::SeqCst);
-                while !go.load(Ordering::SeqCst) {}
+                while !go.load(Ordering::SeqCst) {
+                    spin_loop();
+                }
                 while engine.turn(0).unwrap().fired == 0 {}
             });
-            while !ready.load(Ordering::SeqCst) {}
+            while !ready.load(Ordering::SeqCst) {
+                spin_loop();
+            }
             go.store(true, Ordering::SeqCst);
             engine.schedule_detached(Duration::ZERO, deed).unwrap();
             begun.recv().unwrap();

@@ -10,7 +10,7 @@
 //! *Orderings*: DOORBELL. Who rings has posted its work and passed the fence of `ring_before`. The
 //! waker's cell orders the notes.
 //!
-//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/drive.rs`.
+//! *Tested by*: `loom-tests/tests/listener.rs`, `tests/drive.rs`, `tests/drive_attacks.rs`.
 
 use std::task::{Wake, Waker};
 
@@ -28,6 +28,7 @@ pub struct Listener {
 /// The task that listens. Another may do so when this is dropped.
 pub struct Listening {
     listener: Arc<Listener>,
+    /// What was left for the rings.
     woken: Option<Arc<Woken>>,
 }
 
@@ -79,10 +80,14 @@ impl Listener {
 impl Listening {
     /// Lets the next ring wake this waker, and returns the rings so far.
     pub fn hear(&mut self, waker: &Waker) -> Rings<'_> {
-        let is_same = self.woken.as_ref().is_some_and(|woken| woken.0.will_wake(waker));
-        // Dropped last: see `Woken`.
-        let _before = if is_same { None } else { self.woken.replace(Woken::of(waker)) };
-        self.woken.iter().for_each(|woken| self.listener.waker.register(&woken.clone().into()));
+        let is_same = |woken: &&Arc<Woken>| woken.0.will_wake(waker);
+        let woken = match self.woken.as_ref().filter(is_same) {
+            Some(woken) => woken.clone(),
+            None => Arc::new(Woken(waker.clone())),
+        };
+        // Dropped last: the cell has one of these.
+        let _before = self.woken.replace(woken.clone());
+        self.listener.waker.register(&woken.into());
         Rings { listener: &self.listener }
     }
 }
@@ -97,12 +102,6 @@ impl Drop for Listening {
 }
 
 // === impl Woken ===
-
-impl Woken {
-    fn of(waker: &Waker) -> Arc<Woken> {
-        Arc::new(Woken(waker.clone()))
-    }
-}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {

@@ -307,13 +307,12 @@ impl Doorbell {
     }
 
     /// Notes that `turner`, which holds the shard's role, has ended a turn. The turn wants the next
-    /// one at `next`; the turn before it wanted one at `before`. Returns `true` if the hook has to
-    /// be called: several take turns, and those that sleep until `before` were not rung meanwhile.
-    /// A turn that was taken over wanted no time, and who sleeps is not known.
+    /// one at `next`; the turn before it wanted one at `before`, or was taken over. Returns `true`
+    /// if the hook has to be called: several take turns, and those that sleep were not rung.
     #[must_use = "a hook waits to be called"]
     pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
-        let is_sooner = next < before || before.get() == AWAKE;
-        self.hook().is_some_and(|hook| hook.turn(turner) && is_sooner)
+        let is_sooner = || next < before || before.get() == AWAKE;
+        self.hook().is_some_and(|hook| hook.turn(turner) && is_sooner())
     }
 
     /// The wake-up time that was published last. For the holder of the shard's role.

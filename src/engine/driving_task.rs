@@ -54,10 +54,10 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// The engine is as late as its runtime: timers wait while a task keeps the thread that is to
     /// serve them, and for the resolution of `sleep_until`. If much is due, other tasks go on after
-    /// 256 timers. If another thread runs a turn of a shard ([`turn`](Engine::turn)), the task waits
-    /// for that turn, and keeps its thread of the runtime meanwhile. The runtime's sleep follows
-    /// the engine's clock, so a manual clock, or one that counts suspended time, needs another
-    /// `sleep_until` than the one shown.
+    /// 256 timers. If another thread runs a turn of a shard ([`turn`](Engine::turn)), the task
+    /// waits for that turn, and keeps its thread of the runtime meanwhile. The runtime's sleep
+    /// follows the engine's clock, so a manual clock, or one that counts suspended time, needs
+    /// another `sleep_until` than the one shown.
     ///
     /// The future ends when the engine is stopped. It does not keep the engine alive. If it is
     /// dropped, timers wait until another is polled.
@@ -112,6 +112,7 @@ impl<T: Send + 'static> DrivingTask<T> {
     /// The engine has threads, or another task serves it.
     fn new(engine: Weak<Core<T>>) -> Result<Option<DrivingTask<T>>, TurnError> {
         let Some(core) = engine.upgrade() else { return Ok(None) };
+        core.may_turn()?;
         let listener = core.listener.as_ref().ok_or(TurnError::Driven)?;
         let listening = listener.listen().ok_or(TurnError::Driven)?;
         // Nothing is known of the shards yet.

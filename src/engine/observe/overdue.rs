@@ -94,10 +94,9 @@ impl<T> Core<T> {
         let before = server();
         let looked = core.ending.try_look(index, &core.clock, core.stuck_after_ns);
         let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
-        if let Found::Stuck(_, since_ns) = found
-            && server() == before
-        {
-            stuck(number, before, since_ns);
+        match found {
+            Found::Stuck(_, since_ns) if server() == before => stuck(number, before, since_ns),
+            _ => {}
         }
         let now_ns = core.clock.now_ns();
         let look = || {
