@@ -5,8 +5,10 @@
 #[path = "common/child.rs"]
 mod child;
 
+use std::future::{Future, pending};
 use std::mem;
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -226,7 +228,13 @@ fn an_engine_that_its_caller_drives_stays_with_the_parent() {
     let builder = Builder::new().manual_clock(&clock).shards(1);
     let engine = builder.build_with_handler(drop_all).unwrap();
     engine.schedule_detached(HOUR, 7).unwrap();
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut tasks = [(), ()].map(|()| Box::pin(engine.drive(|_| pending::<()>())));
+    assert!(tasks[0].as_mut().poll(cx).is_pending());
     in_a_child("driving", || {
+        for task in &mut tasks {
+            assert_eq!(task.as_mut().poll(cx), Poll::Ready(Err(TurnError::Forked)));
+        }
         assert_eq!(engine.advance(HOUR), Err(TurnError::Forked));
         assert_eq!(engine.turn(0).err(), Some(TurnError::Forked));
         assert_eq!(engine.stop().err(), Some(StopError::Forked));

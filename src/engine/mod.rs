@@ -9,8 +9,8 @@
 //! - `handle` is the caller's end of a timer; `waitable` is that of a task that can be waited for.
 //! - `threads` has the settings for the engine's threads; `crew` has the threads; `station` is how
 //!   one of them reaches the shards that it serves, and `watching` what the watcher does.
-//! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves clocks by hand; `stopping` ends an
-//!   engine.
+//! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
+//!   clocks by hand; `stopping` ends an engine.
 //! - `remote` is a weak engine id.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
