@@ -84,6 +84,11 @@ fn every_unsafe_promise_gives_its_reason() {
 }
 
 #[test]
+fn the_compiler_that_is_promised_builds_the_crates() {
+    assert_none(shape::let_chains(&tree()));
+}
+
+#[test]
 fn the_documents_are_there_and_short() {
     assert_none(documents::bad_documents());
 }

@@ -5,7 +5,7 @@ use std::task::Waker;
 use super::Mutex;
 
 /// Holds the waker of one task, which any thread takes and wakes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AtomicWaker(Mutex<Option<Waker>>);
 
 impl AtomicWaker {

@@ -123,6 +123,47 @@ pub(crate) fn unreasoned_unsafe(files: &[Source]) -> Vec<String> {
     complaints
 }
 
+/// Chains of conditions with `let`: the compiler that the crates promise to build with has none,
+/// and no lint knows.
+pub(crate) fn let_chains(files: &[Source]) -> Vec<String> {
+    let ours =
+        |source: &&Source| source.path.starts_with("src/") || source.path.starts_with("wheel/src/");
+    let mut complaints = Vec::new();
+    for source in files.iter().filter(ours) {
+        let conditions =
+            source.code.match_indices("if ").chain(source.code.match_indices("while "));
+        for (start, _) in conditions {
+            let condition = condition(&source.code[start..]);
+            if condition.contains("let ") && condition.contains("&& ") {
+                let line = line_of(&source.code, start);
+                complaints.push(source.complaint(line, "`let` in a chain of conditions"));
+            }
+        }
+    }
+    complaints
+}
+
+/// A condition up to its block, without what is in parentheses.
+fn condition(code: &str) -> String {
+    let (mut depth, mut is_value, mut found) = (0, false, String::new());
+    for c in code.chars() {
+        match c {
+            // The braces of a pattern come before the value that it is matched with.
+            '{' | ';' if depth == 0 && (is_value || !found.contains("let ")) => break,
+            // The guard of an arm.
+            '>' if found.ends_with('=') => break,
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ if depth == 0 => {
+                is_value |= c == '=';
+                found.push(c);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Whether the line is part of what stands before an item: a comment or an attribute.
 fn is_prefix(line: &str) -> bool {
     line.starts_with("//") || line.starts_with("#[")
@@ -163,4 +204,13 @@ fn silenced_lints_and_bare_unsafe_are_found() {
         1
     );
     assert_eq!(bare("/// A.\npub unsafe fn a() {}\n/// # Safety\n/// B.\nunsafe fn b() {}"), 1);
+}
+
+#[test]
+fn chains_of_conditions_with_let_are_found() {
+    let found = |text: &str| let_chains(&[Source::new("src/a.rs", text)]).len();
+    assert_eq!(found("if let A(b) = c\n    && d\n{\n}\nwhile a && let B { c } = d {}"), 2);
+    assert_eq!(found("if let A { b, .. } = c.d(|e| e && f) {\n    if b && c {}\n}"), 0);
+    assert_eq!(found("let a = if b && c { d } else { e };\nlet f = g;"), 0);
+    assert_eq!(found("match a { b if c && d => e, _ => f }\nlet g = h;"), 0);
 }
