@@ -1,5 +1,6 @@
 //! Tasks that are stuck: somebody is told while they are, and how many there are can be read.
 
+use std::iter;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,14 +32,15 @@ fn builder() -> (Builder, mpsc::Receiver<StuckTask>) {
 fn a_task_that_is_stuck_is_reported_while_it_is() {
     let (builder, told) = builder();
     let engine = builder.build().unwrap();
-    let before = Instant::now();
     for shard in [0, 1, 0] {
-        let taken_over = engine.stats().takeovers;
+        let (taken_over, before) = (engine.stats().takeovers, Instant::now());
         let release = get_stuck(&engine, shard);
-        let task = told.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(task.shard, shard);
+        // (A thread that the system does not let run for a millisecond counts as well.)
+        let is_it = |task: &StuckTask| task.shard == shard && task.since >= before;
+        let mut tasks = iter::repeat_with(|| told.recv_timeout(PATIENCE).unwrap());
+        let task = tasks.find(is_it).unwrap();
         assert!(task.thread.starts_with("sticky-"), "{task:?}");
-        assert!(task.since >= before && task.since <= Instant::now());
+        assert!(task.since <= Instant::now());
         // The thread that took over may not have counted that yet.
         while engine.stats().takeovers <= taken_over {
             assert!(before.elapsed() < PATIENCE, "{}", engine.stats());

@@ -207,8 +207,9 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted_as_others() {
         let table = Table::new();
-        let places: Vec<Location<'static>> = vec![*here(); 4 * PLACES];
-        let places: &'static [Location<'static>] = places.leak();
+        // As callers are, each at an address of its own that is there for good.
+        static ALL: OnceLock<Vec<Location<'static>>> = OnceLock::new();
+        let places = ALL.get_or_init(|| vec![*here(); 4 * PLACES]);
         places.iter().chain(places).for_each(|place| table.note(place));
         let callers = Callers::default();
         callers.table.set(table).unwrap_or_else(|_| unreachable!("it is new"));
