@@ -15,12 +15,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tickless::{Driver, Engine};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
-#[path = "common/cpu.rs"]
-mod cpu;
+#[path = "common/runtime.rs"]
+mod runtime;
+#[path = "common/turns.rs"]
+mod turns;
 
-use cpu::cpu;
+use runtime::{cpu, runtime};
+use turns::{median, rounds};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -97,14 +100,6 @@ fn jobs(work: &str, timers: impl Timers, threads: u64, rounds: u64) -> (Vec<Job>
 }
 
 impl Executor {
-    fn tokio(threads: u64) -> Executor {
-        let runtime = match threads {
-            1 => Builder::new_current_thread().enable_time().build(),
-            _ => Builder::new_multi_thread().worker_threads(threads as usize).enable_time().build(),
-        };
-        Executor::Tokio(runtime.expect("a runtime starts"))
-    }
-
     /// The calling thread is one of its threads.
     fn smol(threads: u64) -> Executor {
         let executor: &_ = Box::leak(Box::new(smol::Executor::new()));
@@ -165,21 +160,12 @@ fn measure(executor: &Executor, (jobs, sleeps): (Vec<Job>, u64)) -> f64 {
     (cpu() - begin).as_nanos() as f64 / sleeps as f64
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    // `cargo bench` says so; `cargo test --benches` does not.
-    let measures = arguments.iter().any(|argument| argument == "--bench");
-    let asked = arguments.iter().find_map(|argument| argument.parse().ok());
-    let (turns, rounds) = if measures { (asked.unwrap_or(11), 200) } else { (1, 2) };
+    let (turns, rounds) = rounds(200, 2);
     println!("CPU ns per sleep, median of {turns} rounds: the runtime's own, an engine with a");
     println!("thread, an engine that a task serves");
     for threads in [1, 2] {
-        for executor in [Executor::tokio(threads), Executor::smol(threads)] {
+        for executor in [Executor::Tokio(runtime(threads)), Executor::smol(threads)] {
             let threaded = Engine::new().expect("an engine starts");
             let driven = Engine::builder().driver(Driver::Caller).shards(threads as usize);
             let driven = driven.build().expect("these settings are valid");

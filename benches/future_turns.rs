@@ -5,8 +5,11 @@
 
 #[path = "common/sleeps.rs"]
 mod sleeps;
+#[path = "common/turns.rs"]
+mod turns;
 
 use sleeps::{Work, round, runtime, works};
+use turns::{median, rounds};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -14,17 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Thousands of operations in a round, which then takes some tenths of a second.
 const THOUSANDS: [u64; 3] = [200, 500, 500];
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    // `cargo bench` says so; `cargo test --benches` does not.
-    let measures = arguments.iter().any(|argument| argument == "--bench");
-    let asked = arguments.iter().find_map(|argument| argument.parse().ok());
-    let (rounds, scale) = if measures { (asked.unwrap_or(11), 1000) } else { (1, 0) };
+    let (rounds, scale) = rounds(1000, 0);
     println!("ns of CPU per operation, median of {rounds} rounds: tickless, tokio");
     for threads in [1, 2] {
         let runtime = runtime(threads);

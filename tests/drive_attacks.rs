@@ -101,8 +101,8 @@ fn a_waker_that_panics_when_it_is_replaced_harms_one_task() {
     the_next_task_hears_after(false, true);
 }
 
-/// The task had the engine while it was polled, so whoever dropped the last clone meanwhile did not
-/// stop the engine: what was due was fired after that.
+/// The task had the engine while it was polled, so a thread that dropped the last clone meanwhile
+/// did not stop the engine: due timers were fired after that.
 #[test]
 fn nothing_fires_after_the_last_clone_was_dropped() {
     let (engine, clock) = engine(Engine::builder().shards(1));

@@ -87,7 +87,7 @@ fn sleeps_of_all_lengths_end_and_none_is_early() {
 
 /// Timers come from the runtime and from threads of their own, earlier and later than those before.
 #[test]
-fn no_wake_up_is_lost_whoever_schedules() {
+fn no_wake_up_is_lost_from_the_runtime_or_from_other_threads() {
     on_each(|engine| async move {
         let threads = (0..3).map(|seed| {
             let engine = engine.clone();
@@ -194,7 +194,7 @@ fn a_runtime_that_ends_leaves_the_timers_to_the_next() {
     assert_eq!(fired.load(Ordering::SeqCst), 3);
 }
 
-/// Engines that are dropped, while they are served, by whoever has them last.
+/// Engines that are dropped while they are served, by the thread that has the last clone.
 #[test]
 fn an_engine_may_end_while_it_is_served() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();

@@ -9,6 +9,8 @@ mod counting;
 mod hands;
 #[path = "common/polling.rs"]
 mod polling;
+#[path = "common/steady.rs"]
+mod steady;
 
 use std::future::{pending, ready};
 use std::task::{Context, Poll};
@@ -19,6 +21,7 @@ use common::scaled;
 use counting::{Counting, bytes_here, free_what_waits_for_readers, live, made_here};
 use hands::engine_by_hand;
 use polling::{bell, poll};
+use steady::assert_settles;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -27,20 +30,15 @@ const MS: Duration = Duration::from_millis(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Asserts that a step allocates so many blocks, once it has run for a while, and keeps none. The
-/// epoch is left out: while a thread that ends is not heard of, a turn that is idle passes on what
-/// waits for it, which takes memory once.
+/// Asserts that a step allocates `blocks` blocks, once it has run for a while, and keeps none.
 fn allocates(blocks: u64, what: &str, mut step: impl FnMut()) {
     let steps = scaled(2000);
     (0..1000).for_each(|_| step());
-    let mut measure = || {
+    assert_settles((blocks * steps, 0), what, || {
         let (made, bytes) = (made_here(), bytes_here());
         (0..steps).for_each(|_| step());
         (made_here() - made, bytes_here() - bytes)
-    };
-    let expected = (blocks * steps, 0);
-    let measured = (0..3).map(|_| measure()).find(|measured| *measured == expected);
-    assert_eq!(measured.unwrap_or_else(&mut measure), expected, "{what}");
+    });
 }
 
 #[test]

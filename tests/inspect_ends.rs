@@ -1,5 +1,5 @@
-//! How an inspector ends: by its drop, whoever is connected, and with its engine, which it does not
-//! keep.
+//! How an inspector ends: by its drop, also while clients are connected, and with its engine, which
+//! it does not keep.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -11,12 +11,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
-#[path = "cpu.rs"]
-mod cpu;
+#[path = "runtime.rs"]
+mod runtime;
 
-use cpu::cpu;
+use runtime::cpu;
+pub(crate) use runtime::runtime;
 
 const LONG: Duration = Duration::from_secs(5);
 
@@ -78,15 +79,6 @@ pub(crate) fn works() -> Vec<Work> {
     let names = ["timeout-around-a-future", "timeout-around-a-ready-future", "reset-a-sleep"];
     let work = |((ours, theirs), name)| Work { name, ours, theirs };
     ours.into_iter().zip(theirs).zip(names).map(work).collect()
-}
-
-/// A runtime with so many threads.
-pub(crate) fn runtime(threads: u64) -> Runtime {
-    let runtime = match threads {
-        1 => Builder::new_current_thread().enable_time().build(),
-        _ => Builder::new_multi_thread().worker_threads(threads as usize).enable_time().build(),
-    };
-    runtime.expect("a runtime starts")
 }
 
 /// The CPU time of the process for `each` operations in each of so many tasks.

@@ -45,7 +45,7 @@ pub struct Rings<'a> {
 // === impl Listener ===
 
 impl Listener {
-    /// A listener for so many shards.
+    /// A listener for this number of shards.
     pub fn new(shards: usize) -> Listener {
         Listener {
             is_heard: AtomicBool::new(false),

@@ -34,7 +34,8 @@ struct Part {
     clock: Clock,
     /// Whom the doorbells wake, unless the caller drives the engine.
     threads: Option<Threads>,
-    listener: Arc<Listener>,
+    /// What a task listens to that serves the engine, if the caller drives it.
+    listener: Option<Arc<Listener>>,
     watch: Option<Arc<Watch>>,
     stuck: Arc<StuckThreads>,
 }
@@ -134,7 +135,8 @@ impl Builder {
         });
         let numbers = Numbers { party: number, shard: 0, group: 0 };
         let stuck = Arc::new(StuckThreads::of(threads.as_ref().map_or(0, |threads| threads.len())));
-        let listener = Arc::new(Listener::new(shards + usize::from(self.precise.is_some())));
+        let all_shards = shards + usize::from(self.precise.is_some());
+        let listener = (!has_threads).then(|| Arc::new(Listener::new(all_shards)));
         let part = Part {
             numbers,
             shards,
@@ -148,7 +150,7 @@ impl Builder {
             stuck: stuck.clone(),
         };
         let (mut core, groups) = self.both_cores(part, shared, handler)?;
-        core.listener = threads.is_none().then_some(listener);
+        core.listener = listener;
         core.crew = threads
             .map(|threads| Crew::new(self.crew_settings(reapers), threads, groups.into(), stuck));
         let core = Arc::new(core);
@@ -324,8 +326,8 @@ impl Builder {
                 // The thread that rings has scheduled a timer and must get its handle, so a panic
                 // ends here.
                 Bell::Hook(Hook::new(move || {
-                    let _ = contained(|| listener.ring(shard));
-                    let _ = contained(|| hook.iter().for_each(|hook| hook(shard)));
+                    contained(|| listener.iter().for_each(|listener| listener.ring(shard)));
+                    contained(|| hook.iter().for_each(|hook| hook(shard)));
                 }))
             }
         })

@@ -161,12 +161,9 @@ impl Table {
             let mut at = place.at.load(Ordering::Relaxed);
             if at.is_null() {
                 // ORDER: Relaxed - as above.
-                let order = (Ordering::Relaxed, Ordering::Relaxed);
-                at = place
-                    .at
-                    .compare_exchange(at, address, order.0, order.1)
-                    .err()
-                    .unwrap_or(address);
+                let claim =
+                    place.at.compare_exchange(at, address, Ordering::Relaxed, Ordering::Relaxed);
+                at = claim.err().unwrap_or(address);
             }
             if at == address {
                 return add_one(&place.samples);

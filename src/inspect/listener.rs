@@ -58,7 +58,7 @@ impl Listener {
         let file = File::at(path);
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        // Whoever came before that is turned away.
+        // Connections from before that are dropped.
         while listener.accept().is_ok() {}
         Ok(Listener::Unix(listener, file))
     }

@@ -39,9 +39,9 @@
 //! machine can reach. [`Engine::inspect_unix`] serves on a Unix socket for the user alone. What is
 //! shown are numbers, and the names of the engine and its threads. Nothing can be changed.
 //!
-//! It answers `GET` by HTTP/1.1, one request per connection. The `Host` must be `localhost` or a
+//! It serves `GET` by HTTP/1.1, one request per connection. The `Host` must be `localhost` or a
 //! loopback address, so that no web site reaches it by a name of its own, and browsers are told
-//! to show no other site what it has. A request has at most 8 KiB and comes within 2 s. The answer
+//! to show no other site what it has. A request has at most 8 KiB and comes within 2 s. The reply
 //! is taken within 2 s. At most 32 connections are open; one more closes the oldest.
 //!
 //! # When it ends
@@ -199,12 +199,12 @@ impl Inspector {
 impl Drop for Inspector {
     fn drop(&mut self) {
         let Some((bell, thread)) = self.running.take() else { return };
-        if self.samples_callers && self.process.is_current() {
-            self.engine.want_callers(false);
-        }
         if !self.process.is_current() {
             // A child process does not have the thread, and the socket is the parent's.
             return mem::forget((bell, thread));
+        }
+        if self.samples_callers {
+            self.engine.want_callers(false);
         }
         drop(bell);
         // The thread must not join itself: a callback of the engine may own the inspector, and be

@@ -12,7 +12,7 @@ use crate::engine::{EVERY, Noted, Window};
 use crate::sync::Arc;
 use crate::time::saturating_ns;
 
-/// Who answers requests about one engine.
+/// Writes the replies to requests about one engine.
 pub(super) struct Clerk {
     engine: Arc<dyn Window>,
     /// The page, up to what changes each time.

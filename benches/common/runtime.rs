@@ -1,6 +1,8 @@
-//! The CPU time of the process.
+//! A runtime of tokio's to measure on, and the CPU time of the process.
 
 use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
 
 /// What the process has used so far.
 pub(crate) fn cpu() -> Duration {
@@ -14,4 +16,13 @@ pub(crate) fn cpu() -> Duration {
     }
     #[cfg(not(unix))]
     panic!("only Unix systems tell what a process has used");
+}
+
+/// A runtime with this number of threads.
+pub(crate) fn runtime(threads: u64) -> Runtime {
+    let runtime = match threads {
+        1 => Builder::new_current_thread().enable_time().build(),
+        _ => Builder::new_multi_thread().worker_threads(threads as usize).enable_time().build(),
+    };
+    runtime.expect("a runtime starts")
 }
