@@ -5,13 +5,13 @@
 //! stopper. Asserted: one thread at a time has the doorbell; every timer runs, on whichever shard
 //! and thread; nobody sleeps for ever.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use loom_tests::{Hand, Server, TICK, Wanted, World, check, has_run, wheel};
 use tickless::doorbell::{Answering, Bell, Movable, Threads};
 use tickless::reaper::{Lead, Spin};
-use tickless::sync::{JoinHandle, UnsafeCell, park, thread};
+use tickless::sync::{JoinHandle, OnceLock, UnsafeCell, park, thread};
 use tickless::{ManualClock, Tick};
 
 /// What the leader has alone, in place of a doorbell.

@@ -6,14 +6,13 @@
 //! counters have one writer at a time; every stopper gets to the end; whoever took a shard over is
 //! woken; and no hand-over goes unwatched.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use loom_tests::{Hand, Payload, World, check, has_run, on_thread, wheel};
 use tickless::dispatch::InHand;
 use tickless::doorbell::{Answering, Bell, Call, Threads};
 use tickless::reaper::{Ending, NEVER_NS, Part, Turns, Watch};
-use tickless::sync::{Arc, UnsafeCell, park, thread};
+use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
 #[test]
 fn each_payload_runs_once_whoever_hands_it_over() {

@@ -23,7 +23,9 @@ pub const IS_CHECKED: bool = cfg!(any(loom, shuttle));
 
 // The checkers have no `Weak` and no `OnceLock`, or take the standard library's; what uses them
 // is not part of any model's races.
-pub use ::std::sync::{Arc, OnceLock, PoisonError, Weak};
+#[cfg(not(tsan))]
+pub use ::std::sync::OnceLock;
+pub use ::std::sync::{Arc, PoisonError, Weak};
 
 /// A number to be reported, on which no thread bases a decision. Left out of the models, which it
 /// would only make larger.
@@ -77,7 +79,7 @@ pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
 #[cfg(tsan)]
 mod tsan;
 #[cfg(tsan)]
-pub use tsan::Mutex;
+pub use tsan::{Mutex, OnceLock};
 
 /// Releases the lock, sleeps until `bell` is notified, and takes the lock again. It may return for
 /// no reason: the caller checks its condition, and waits again.

@@ -43,6 +43,8 @@ pub(crate) trait Contender: Sized + Send + Sync + 'static {
     const HAS_TICK: bool = false;
     /// Whether its timers fire at all.
     const FIRES: bool = true;
+    /// Whether it now and then loses a timer that fires as it is first polled.
+    const LOSES: bool = false;
 
     /// Where one timer lives: its handle, or the future itself.
     type Timer: Default + Send + 'static;

@@ -31,6 +31,8 @@ pub(crate) struct PingoraProducer;
 impl Contender for Pingora {
     const NAME: &'static str = "pingora";
     const ABOUT: &'static str = "pingora-timeout, 10 ms coarse; a reset is cancel + schedule";
+    // It looks whether the timer has fired, and then begins to wait for the notification.
+    const LOSES: bool = true;
 
     type Timer = Option<Timeout<Pending<()>, FastOrTokioTimeout>>;
     type Producer = PingoraProducer;
