@@ -15,7 +15,7 @@ use std::thread;
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 /// As the standard one: a value that is written once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OnceLock<T> {
     is_set: AtomicBool,
     setting: Mutex<()>,
@@ -67,6 +67,12 @@ impl<T> Mutex<T> {
     /// A thread panicked while it held the lock; the value is in the error.
     pub fn into_inner(self) -> LockResult<T> {
         self.0.into_inner()
+    }
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
