@@ -1,10 +1,10 @@
-// The first definition of a link counts: where there is no repository, its documents are those of
-// the package.
 //! [ARCHITECTURE.md]: https://docs.rs/crate/tickless/latest/source/ARCHITECTURE.md
 //! [CONTRIBUTING.md]: https://docs.rs/crate/tickless/latest/source/CONTRIBUTING.md
 //! [PERF.md]: https://docs.rs/crate/tickless/latest/source/PERF.md
 //! [tests/README.md]: https://docs.rs/crate/tickless/latest/source/tests/README.md
 //!
+// The first definition of a link counts, so these stand in for the README's own: at docs.rs there
+// is no repository, only the package.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Users need not know that the models leave the engine out.
