@@ -10,7 +10,11 @@ PAGES=$CARGO_TARGET_DIR/doc/tickless
 WHEEL_PAGES=$CARGO_TARGET_DIR/doc/tickless_wheel
 
 rm -rf "$PAGES" "$WHEEL_PAGES"
-RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --quiet --locked --no-deps --all-features
+# With links to other crates' pages, as docs.rs has them.
+RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --quiet --locked --no-deps --all-features \
+    -Z rustdoc-map --config 'doc.extern-map.registries.crates-io="https://docs.rs/"'
+need_command python3 python3
+python3 ci/links.py "$CARGO_TARGET_DIR/doc" tickless tickless_wheel || fail "links lead nowhere"
 # For the models, parts of the crate are left out, which users would read as a restriction.
 grep -rlE --include='*.html' 'Available on [^.]*(neither|loom|shuttle|tsan)' "$PAGES" "$WHEEL_PAGES" &&
     fail "these pages speak of the models"

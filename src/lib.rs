@@ -1,3 +1,10 @@
+//! [ARCHITECTURE.md]: https://docs.rs/crate/tickless/latest/source/ARCHITECTURE.md
+//! [CONTRIBUTING.md]: https://docs.rs/crate/tickless/latest/source/CONTRIBUTING.md
+//! [PERF.md]: https://docs.rs/crate/tickless/latest/source/PERF.md
+//! [tests/README.md]: https://docs.rs/crate/tickless/latest/source/tests/README.md
+//!
+// The first definition of a link counts, so these stand in for the README's own: at docs.rs there
+// is no repository, only the package.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Users need not know that the models leave the engine out.
@@ -6,10 +13,23 @@
 #[macro_use]
 mod macros;
 
-#[cfg(not(any(loom, shuttle)))]
-#[doc = include_str!("../docs/adapters.md")]
-pub mod adapters {}
 pub mod dispatch;
+/// Pages about the crate as a whole: a guide, the systems that it runs on, other timers' calls.
+#[cfg(not(any(loom, shuttle)))]
+pub mod docs {
+    #[doc = include_str!("../docs/adapters.md")]
+    pub mod adapters {}
+    #[doc = include_str!("../docs/guide.md")]
+    pub mod guide {}
+    #[cfg(feature = "serde")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+    #[doc = include_str!("../docs/json.md")]
+    pub mod json {}
+    #[doc = include_str!("../docs/porting.md")]
+    pub mod porting {}
+    #[doc = include_str!("../docs/systems.md")]
+    pub mod systems {}
+}
 #[cfg(not(any(loom, shuttle)))]
 mod engine;
 mod error;
@@ -18,10 +38,6 @@ pub mod future;
 #[cfg(all(feature = "inspect", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "inspect")))]
 pub mod inspect;
-#[cfg(all(feature = "serde", not(any(loom, shuttle))))]
-#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
-#[doc = include_str!("../docs/json.md")]
-pub mod json {}
 #[cfg(all(feature = "keyed", not(any(loom, shuttle))))]
 #[cfg_attr(docsrs, doc(cfg(feature = "keyed")))]
 pub mod keyed;
@@ -30,9 +46,6 @@ pub mod local;
 pub mod netty;
 #[cfg(not(any(loom, shuttle)))]
 pub mod periodic;
-#[cfg(not(any(loom, shuttle)))]
-#[doc = include_str!("../docs/porting.md")]
-pub mod porting {}
 #[cfg(not(any(loom, shuttle)))]
 pub mod purgatory;
 #[cfg(not(any(loom, shuttle)))]

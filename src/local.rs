@@ -1,4 +1,4 @@
-//! Wheels for one thread, without clock, threads or atomics: the crate [`tickless_wheel`].
+//! Wheels for one thread, without clock, threads or atomics: the crate `tickless-wheel`.
 //!
 //! They are for event loops that own all their timers, read the clock themselves and only ask
 //! which timers have expired. There are two, of the two classic designs: [`Wheel`], a hierarchy of

@@ -16,18 +16,18 @@
 //! | path | what it has |
 //! |---|---|
 //! | `/` | the page |
-//! | `/stats.json` | [`Engine::stats`], as [`json`](crate::json) has it |
-//! | `/snapshot.json` | the summary of [`Engine::snapshot`], as [`json`](crate::json) has it |
-//! | `/overdue.json` | [`Engine::overdue`], as [`json`](crate::json) has it |
+//! | `/stats.json` | [`Engine::stats`], as [`json`] has it |
+//! | `/snapshot.json` | the summary of [`Engine::snapshot`], as [`json`] has it |
+//! | `/overdue.json` | [`Engine::overdue`], as [`json`] has it |
 //! | `/lateness.json` | the histogram of lateness |
 //! | `/callers.json` | who schedules, if it was [asked for](Inspector::with_callers) |
 //!
-//! The last two have names that are as stable as those of [`json`](crate::json). The histogram is
-//! an array, from the least lateness. `at_most_ns` is an upper bound, at most 6.25 % too high, and
-//! `timers` is how many timers were that late and not less. In `/callers.json`, `sampled` says
-//! whether samples are taken now, and `every` how many timers one sample stands for. `callers` is
-//! an array, from the most samples: `file`, `line`, `column`, `samples`. `others` are the samples
-//! of places for which there was no room: there is room for some 500.
+//! The last two have names that are as stable as those of [`json`]. The histogram is an array, from
+//! the least lateness. `at_most_ns` is an upper bound, at most 6.25 % too high, and `timers` is how
+//! many timers were that late and not less. In `/callers.json`, `sampled` says whether samples are
+//! taken now, and `every` how many timers one sample stands for. `callers` is an array, from the
+//! most samples: `file`, `line`, `column`, `samples`. `others` are the samples of places for which
+//! there was no room: there is room for some 500.
 //!
 //! # What it costs
 //! One thread, which sleeps until somebody asks. The engine's threads and timers do no work for it,
@@ -48,6 +48,8 @@
 //! When the [`Inspector`] is dropped. It does not keep the engine alive: when that is gone, the
 //! next request gets an error (410), and the inspector's thread and socket end. An engine that was
 //! stopped can be seen as long as somebody has it.
+//!
+//! [`json`]: crate::docs::json
 
 mod connection;
 mod ear;

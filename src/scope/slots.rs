@@ -53,6 +53,7 @@ enum Slot<E> {
     },
 }
 
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Slot<Handle>>() == 2 * size_of::<u64>(), "as small as its parts");
 
 const NONE: usize = usize::MAX;
