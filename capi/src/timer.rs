@@ -220,9 +220,11 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_int {
     enter(|| {
-        // SAFETY: it points to a timer, as the header asks; nobody changes it meanwhile.
-        let (armed, is_waitable) = unsafe { (&*armed(timer), mark(timer)? == WAITABLE) };
-        // SAFETY: the mark says that both are there.
+        // SAFETY: it points to a timer, as the header asks.
+        let is_waitable = unsafe { mark(timer) }? == WAITABLE;
+        // SAFETY: it is one, and nobody changes it meanwhile.
+        let armed = unsafe { &*armed(timer) };
+        // SAFETY: the mark says that it is there.
         let handle = unsafe { armed.handle.assume_init_ref() };
         // SAFETY: as above.
         let stage = is_waitable.then(|| unsafe { armed.waiter.assume_init_ref() }.stage());
