@@ -170,7 +170,8 @@
 #define TICKLESS_AT 1
 
 /**
- * For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an allocation.
+ * For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
+ * allocation.
  */
 #define TICKLESS_WAITABLE 2
 
@@ -195,7 +196,8 @@
 #define TICKLESS_STATE_STOPPED 3
 
 /**
- * A state of a timer that can be waited for: its callback runs, or its user data is being released.
+ * A state of a timer that can be waited for: its callback runs, or its user data is being
+ * released.
  */
 #define TICKLESS_STATE_RUNNING 4
 
@@ -235,8 +237,8 @@ typedef struct tickless_turn_info {
 } tickless_turn_info;
 
 /**
- * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero, which
- * is the default of each; then set what should be different.
+ * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
+ * which is the default of each; then set what should be different.
  */
 typedef struct tickless_options {
     /**
@@ -425,11 +427,11 @@ typedef struct tickless_overdue_info {
  * tickless_timer_detach. After that the memory may be used again. If it is never ended, the
  * memory that the engine keeps for it is not used again.
  *
- * It may be moved by copying its bytes; only one of the copies may be used then. It may outlive its
- * engine. One thread may use it at a time; that includes the call that schedules it, which writes it
- * before it returns: a callback that uses it may run before that, so it has to wait for a lock that
- * the caller holds meanwhile. If all is zero, it is no timer, and so it is after it was ended:
- * calls return TICKLESS_E_HANDLE.
+ * It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
+ * its engine. One thread may use it at a time; that includes the call that schedules it, which
+ * writes it before it returns: a callback that uses it may run before that, so it has to wait for
+ * a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
+ * was ended: calls return TICKLESS_E_HANDLE.
  */
 typedef struct tickless_timer {
     /**
@@ -462,14 +464,15 @@ extern "C" {
 
 /**
  * Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
- * due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd unreadable.
+ * due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
+ * unreadable.
  *
  * This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
- * run at the same time; a second turn of one shard waits for the first. Run a turn before the first
- * sleep.
+ * run at the same time; a second turn of one shard waits for the first. Run a turn before the
+ * first sleep.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its own;
- * TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
+ * own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
  * In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
  */
 int tickless_turn(struct tickless_engine *engine,
@@ -480,19 +483,20 @@ int tickless_turn(struct tickless_engine *engine,
 /**
  * Returns the eventfd of a shard of an engine that its caller drives. It becomes readable when a
  * timer was scheduled, by whichever thread, that is due before the time that the shard's last turn
- * returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its other
- * descriptors. It belongs to the engine: do not read or close it. It is closed when the engine is
- * freed.
+ * returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its
+ * other descriptors. It belongs to the engine: do not read or close it. It is closed when the
+ * engine is freed.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In callbacks:
- * yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In
+ * callbacks: yes.
  */
 int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
 
 /**
  * Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
- * tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer was
- * scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is scheduled.
+ * tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer
+ * was scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is
+ * scheduled.
  *
  * Errors: as tickless_eventfd. In callbacks: yes.
  */
@@ -507,8 +511,8 @@ int tickless_next_deadline_ns(const struct tickless_engine *engine,
 int tickless_timeout_ms(uint64_t sleep_ns);
 
 /**
- * Binds the calling thread to a shard: from now on its timers go there. For threads that each drive
- * one shard.
+ * Binds the calling thread to a shard: from now on its timers go there. For threads that each
+ * drive one shard.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
  * TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread. In callbacks: yes.
@@ -517,16 +521,14 @@ int tickless_bind_thread(struct tickless_engine *engine, uint32_t shard);
 
 /**
  * Moves a manual clock forward, and calls back all timers that become due on the way, in order;
- * each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A callback
- * that schedules itself with no delay at all keeps this from returning.)
+ * each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
+ * callback that schedules itself with no delay at all keeps this from returning.)
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
- * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines only
- * (else TICKLESS_E_INSIDE_TASK).
+ * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines
+ * only (else TICKLESS_E_INSIDE_TASK).
  */
-int tickless_advance(struct tickless_engine *engine,
-                     uint64_t by_ns,
-                     uint64_t *fired);
+int tickless_advance(struct tickless_engine *engine, uint64_t by_ns, uint64_t *fired);
 
 /**
  * Moves a manual clock forward and calls nothing back: that is left to tickless_turn.
@@ -550,8 +552,8 @@ const char *tickless_version(void);
  * Makes an engine. `options` is NULL for the defaults. Stores the engine in `*engine`, or NULL if
  * it fails.
  *
- * Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM, a
- * thread or an eventfd could not be made. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
+ * a thread or an eventfd could not be made. In callbacks: yes.
  */
 int tickless_engine_new(const struct tickless_options *options, struct tickless_engine **engine);
 
@@ -577,13 +579,14 @@ int tickless_engine_stop(struct tickless_engine *engine,
  * Frees an engine, and stops it first. Timers that were pending do not run; their user data is
  * released. When this returns 0, no callback of the engine runs any more, unless a
  * tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
- * that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns 0.
+ * that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
+ * 0.
  *
- * No other call may use the engine at the same time, except callbacks of the engine that this waits
- * for.
+ * No other call may use the engine at the same time, except callbacks of the engine that this
+ * waits for.
  *
- * Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR as
- * for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+ * Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
+ * as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
  */
 int tickless_engine_free(struct tickless_engine *engine);
 
@@ -624,9 +627,9 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
 
 /**
  * Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
- * and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the timer
- * in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it, which costs
- * less.
+ * and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the
+ * timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
+ * which costs less.
  *
  * The timer is never early. It is late by less than a tick, plus what the system needs to wake the
  * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while
@@ -643,11 +646,11 @@ int tickless_schedule(const struct tickless_engine *engine,
                       struct tickless_timer *timer);
 
 /**
- * As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be waited
- * for (which needs a `timer`).
+ * As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be
+ * waited for (which needs a `timer`).
  *
- * Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL for
- * TICKLESS_WAITABLE. In callbacks: yes.
+ * Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
+ * for TICKLESS_WAITABLE. In callbacks: yes.
  */
 int tickless_schedule_when(const struct tickless_engine *engine,
                            const struct tickless_when *when,
@@ -680,8 +683,8 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
 /**
  * Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
  * the callback has returned and the user data was released, but no longer than `limit_ns`
- * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then nothing
- * of the timer runs any more: what its callback uses can be freed.
+ * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
+ * nothing of the timer runs any more: what its callback uses can be freed.
  *
  * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
  * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
@@ -689,8 +692,7 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE. In callbacks: yes, but
  * a callback cannot wait for itself.
  */
-int tickless_timer_cancel_wait(struct tickless_timer *timer,
-                               uint64_t limit_ns);
+int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
 
 /**
  * Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
@@ -701,8 +703,8 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer,
 int tickless_timer_detach(struct tickless_timer *timer);
 
 /**
- * Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and at
- * no other time.
+ * Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
+ * at no other time.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
  * TICKLESS_E_STOPPED. In callbacks: yes.

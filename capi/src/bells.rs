@@ -2,10 +2,10 @@
 //! turn is needed.
 //!
 //! The engine's hook *rings* when a timer was scheduled that is due before the time that the last
-//! turn returned: it writes to the descriptor, then sets a flag. A turn *answers* first: if the flag
-//! is set, it clears it and reads the descriptor empty. Since the flag is set after the write, a
-//! descriptor that is readable has the flag set or is about to, and the turn after that answers it;
-//! and what was rung for before the read is found by the turn after the read.
+//! turn returned: it writes to the descriptor, then sets a flag. A turn *answers* first: if the
+//! flag is set, it clears it and reads the descriptor empty. Since the flag is set after the write,
+//! a descriptor that is readable has the flag set or is about to, and the turn after that answers
+//! it; and what was rung for before the read is found by the turn after the read.
 //!
 //! *Owner*: any thread rings; the thread that runs a turn answers and notes.
 //!
@@ -14,11 +14,11 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::failure::{Failure, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
-use crate::time::TICKLESS_NEVER;
 
 /// The bells of an engine, by shard.
 pub(crate) type SharedBells = Arc<[Bell]>;
@@ -30,6 +30,8 @@ pub(crate) struct Bell {
     is_rung: AtomicBool,
     /// When the last turn wanted the next.
     next_ns: AtomicU64,
+    /// A child process has the same descriptor, and must leave it alone.
+    process: u32,
 }
 
 /// Makes bells for so many shards.
@@ -57,7 +59,8 @@ impl Bell {
         }
         // SAFETY: it was just made, and is this value's alone.
         let eventfd = unsafe { File::from_raw_fd(fd) };
-        Ok(Bell { eventfd, is_rung: AtomicBool::new(false), next_ns: AtomicU64::new(0) })
+        let (is_rung, next_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Bell { eventfd, is_rung, next_ns, process: process::id() })
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -72,14 +75,19 @@ impl Bell {
         self.is_rung.store(true, Ordering::Release);
     }
 
-    /// Reads the descriptor empty, if it was rung: before a turn.
-    pub(crate) fn answer(&self) {
-        // ORDER: Acquire - pairs with the Release in `ring`. A plain load first: usually nobody
-        // rang.
-        if self.is_rung.load(Ordering::Relaxed) && self.is_rung.swap(false, Ordering::Acquire) {
+    /// Reads the descriptor empty, if it was rung: before a turn. Returns whether it was.
+    pub(crate) fn answer(&self) -> bool {
+        // ORDER: Relaxed - usually nobody rang; a ring that this misses stays for the next turn.
+        if !self.is_rung.load(Ordering::Relaxed) || process::id() != self.process {
+            return false;
+        }
+        // ORDER: Acquire - pairs with the Release in `ring`.
+        let was_rung = self.is_rung.swap(false, Ordering::Acquire);
+        if was_rung {
             // It fails if another answer was quicker.
             let _ = (&self.eventfd).read(&mut [0; 8]);
         }
+        was_rung
     }
 
     /// Notes when the next turn is needed: after a turn.
@@ -93,6 +101,6 @@ impl Bell {
         // ORDER: Acquire - what was rung for comes before.
         let is_rung = self.is_rung.load(Ordering::Acquire);
         // ORDER: Relaxed - a number.
-        if is_rung { 0 } else { self.next_ns.load(Ordering::Relaxed).min(TICKLESS_NEVER) }
+        if is_rung { 0 } else { self.next_ns.load(Ordering::Relaxed) }
     }
 }

@@ -1,4 +1,5 @@
-//! Engines that their caller drives: turns, what wakes the caller, and clocks that are moved by hand.
+//! Engines that their caller drives: turns, what wakes the caller, and clocks that are moved by
+//! hand.
 
 use std::ffi::c_int;
 
@@ -33,14 +34,15 @@ pub struct TicklessTurn {
 unsafe impl Sized for TicklessTurn {}
 
 /// Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
-/// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd unreadable.
+/// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
+/// unreadable.
 ///
 /// This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
-/// run at the same time; a second turn of one shard waits for the first. Run a turn before the first
-/// sleep.
+/// run at the same time; a second turn of one shard waits for the first. Run a turn before the
+/// first sleep.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its own;
-/// TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
+/// own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
 /// In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_turn(
@@ -58,9 +60,15 @@ pub unsafe extern "C" fn tickless_turn(
             unsafe { sized::write(turn, &none) }?;
         }
         let bell = bell(inner, shard)?;
-        bell.answer();
+        let was_rung = bell.answer();
         let fired_max = if fired_max == 0 { usize::MAX } else { fired_max as usize };
-        let report = inner.engine.turn_at_most(shard as usize, fired_max).map_err(turn_failure)?;
+        let report = inner.engine.turn_at_most(shard as usize, fired_max).map_err(|error| {
+            // There was no turn, so whoever runs the next has to be woken.
+            if was_rung {
+                bell.ring();
+            }
+            turn_failure(error)
+        })?;
         let next_ns = report.next.map_or(TICKLESS_NEVER, ns_of);
         bell.note(if report.more { 0 } else { next_ns });
         if !turn.is_null() {
@@ -75,12 +83,12 @@ pub unsafe extern "C" fn tickless_turn(
 
 /// Returns the eventfd of a shard of an engine that its caller drives. It becomes readable when a
 /// timer was scheduled, by whichever thread, that is due before the time that the shard's last turn
-/// returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its other
-/// descriptors. It belongs to the engine: do not read or close it. It is closed when the engine is
-/// freed.
+/// returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its
+/// other descriptors. It belongs to the engine: do not read or close it. It is closed when the
+/// engine is freed.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In callbacks:
-/// yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In
+/// callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: u32) -> c_int {
     // SAFETY: it is an engine, as the header asks.
@@ -88,8 +96,9 @@ pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: 
 }
 
 /// Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
-/// tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer was
-/// scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is scheduled.
+/// tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer
+/// was scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is
+/// scheduled.
 ///
 /// Errors: as tickless_eventfd. In callbacks: yes.
 #[unsafe(no_mangle)]
@@ -120,8 +129,8 @@ pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
     c_int::try_from(sleep_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
-/// Binds the calling thread to a shard: from now on its timers go there. For threads that each drive
-/// one shard.
+/// Binds the calling thread to a shard: from now on its timers go there. For threads that each
+/// drive one shard.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
 /// TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread. In callbacks: yes.
@@ -144,12 +153,12 @@ pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard
 }
 
 /// Moves a manual clock forward, and calls back all timers that become due on the way, in order;
-/// each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A callback
-/// that schedules itself with no delay at all keeps this from returning.)
+/// each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
+/// callback that schedules itself with no delay at all keeps this from returning.)
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
-/// has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines only
-/// (else TICKLESS_E_INSIDE_TASK).
+/// has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines
+/// only (else TICKLESS_E_INSIDE_TASK).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_advance(
     engine: *mut TicklessEngine,

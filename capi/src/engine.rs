@@ -45,8 +45,8 @@ pub extern "C" fn tickless_version() -> *const c_char {
 /// Makes an engine. `options` is NULL for the defaults. Stores the engine in `*engine`, or NULL if
 /// it fails.
 ///
-/// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM, a
-/// thread or an eventfd could not be made. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
+/// a thread or an eventfd could not be made. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_new(
     options: *const TicklessOptions,
@@ -115,13 +115,14 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// Frees an engine, and stops it first. Timers that were pending do not run; their user data is
 /// released. When this returns 0, no callback of the engine runs any more, unless a
 /// tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
-/// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns 0.
+/// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
+/// 0.
 ///
-/// No other call may use the engine at the same time, except callbacks of the engine that this waits
-/// for.
+/// No other call may use the engine at the same time, except callbacks of the engine that this
+/// waits for.
 ///
-/// Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR as
-/// for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+/// Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
+/// as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_int {
     enter(|| {

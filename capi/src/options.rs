@@ -27,8 +27,8 @@ pub const TICKLESS_DRIVER_THREADS: u32 = 0;
 /// For `driver`: the caller runs the timers, with tickless_turn.
 pub const TICKLESS_DRIVER_CALLER: u32 = 1;
 
-/// The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero, which
-/// is the default of each; then set what should be different.
+/// The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
+/// which is the default of each; then set what should be different.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TicklessOptions {

@@ -17,7 +17,8 @@ use crate::timer::{TicklessTimer, put, put_waitable};
 /// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
 /// is due at once.
 pub const TICKLESS_AT: u64 = 1;
-/// For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an allocation.
+/// For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
+/// allocation.
 pub const TICKLESS_WAITABLE: u64 = 2;
 
 /// When a timer is due. It does not grow: `flags` may have more bits in later versions.
@@ -39,9 +40,9 @@ pub(crate) struct Timing {
 }
 
 /// Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
-/// and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the timer
-/// in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it, which costs
-/// less.
+/// and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the
+/// timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
+/// which costs less.
 ///
 /// The timer is never early. It is late by less than a tick, plus what the system needs to wake the
 /// engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while
@@ -65,11 +66,11 @@ pub unsafe extern "C" fn tickless_schedule(
     })
 }
 
-/// As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be waited
-/// for (which needs a `timer`).
+/// As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be
+/// waited for (which needs a `timer`).
 ///
-/// Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL for
-/// TICKLESS_WAITABLE. In callbacks: yes.
+/// Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
+/// for TICKLESS_WAITABLE. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_when(
     engine: *const TicklessEngine,

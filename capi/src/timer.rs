@@ -26,7 +26,8 @@ pub const TICKLESS_STATE_PENDING: c_int = 1;
 pub const TICKLESS_STATE_FIRED: c_int = 2;
 /// A state of a timer: its engine stopped first, so it will not run.
 pub const TICKLESS_STATE_STOPPED: c_int = 3;
-/// A state of a timer that can be waited for: its callback runs, or its user data is being released.
+/// A state of a timer that can be waited for: its callback runs, or its user data is being
+/// released.
 pub const TICKLESS_STATE_RUNNING: c_int = 4;
 /// A state of a timer that can be waited for: its callback has returned, and its user data was
 /// released.
@@ -38,11 +39,11 @@ pub const TICKLESS_STATE_FINISHED: c_int = 5;
 /// tickless_timer_detach. After that the memory may be used again. If it is never ended, the
 /// memory that the engine keeps for it is not used again.
 ///
-/// It may be moved by copying its bytes; only one of the copies may be used then. It may outlive its
-/// engine. One thread may use it at a time; that includes the call that schedules it, which writes it
-/// before it returns: a callback that uses it may run before that, so it has to wait for a lock that
-/// the caller holds meanwhile. If all is zero, it is no timer, and so it is after it was ended:
-/// calls return TICKLESS_E_HANDLE.
+/// It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
+/// its engine. One thread may use it at a time; that includes the call that schedules it, which
+/// writes it before it returns: a callback that uses it may run before that, so it has to wait for
+/// a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
+/// was ended: calls return TICKLESS_E_HANDLE.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TicklessTimer {
@@ -128,8 +129,8 @@ pub unsafe extern "C" fn tickless_timer_take(
 
 /// Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
 /// the callback has returned and the user data was released, but no longer than `limit_ns`
-/// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then nothing
-/// of the timer runs any more: what its callback uses can be freed.
+/// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
+/// nothing of the timer runs any more: what its callback uses can be freed.
 ///
 /// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
 /// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
@@ -187,8 +188,8 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
     })
 }
 
-/// Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and at
-/// no other time.
+/// Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
+/// at no other time.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
 /// TICKLESS_E_STOPPED. In callbacks: yes.

@@ -56,6 +56,7 @@ static void the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_nex
     OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
     CHECK(is_readable(fd, 0));
     RETURNS(TICKLESS_E_STOPPED, tickless_turn(engine, 0, 0, NULL));
+    CHECK(is_readable(fd, 0));
     OK(tickless_engine_free(engine));
 }
 
