@@ -5,7 +5,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which a program hangs.
-LIMIT=120
+LIMIT=${LONG:+20000}
+LIMIT=${LIMIT:-120}
 RACES=${1:-${LONG:+500000}}
 
 need_command cc gcc

@@ -11,7 +11,7 @@ use crate::failure::{
     TICKLESS_E_NOT_MANUAL, TICKLESS_E_STOPPED, TICKLESS_E_THREAD_ENDS, TICKLESS_OK, enter,
 };
 use crate::shell::{self, Inner, TicklessEngine};
-use crate::sized::{self, Sized};
+use crate::sized::{self, HasSize};
 use crate::time::{TICKLESS_NEVER, duration, ns_of, saturating_ns};
 
 /// What a turn did, and when the next one is needed. Set `size` to sizeof(tickless_turn_info).
@@ -31,7 +31,7 @@ pub struct TicklessTurn {
 }
 
 // SAFETY: it is `repr(C)`, four numbers of eight bytes.
-unsafe impl Sized for TicklessTurn {}
+unsafe impl HasSize for TicklessTurn {}
 
 /// Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
 /// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd

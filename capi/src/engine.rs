@@ -80,8 +80,8 @@ pub unsafe extern "C" fn tickless_engine_new(
 /// Stopping an engine again waits again, and passes what has come back since.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
-/// callback still runs; TICKLESS_E_INSIDE_TASK, the call comes from a callback of the engine, which
-/// goes on as before; TICKLESS_E_CIRCULAR, the same with callbacks that wait for each other;
+/// callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
+/// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same with callbacks that wait for each other;
 /// TICKLESS_E_FORKED. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
@@ -100,10 +100,8 @@ pub unsafe extern "C" fn tickless_engine_stop(
                 (stopped.returned, stopped.running)
             }
         };
-        if running > 0 {
-            // ORDER: Relaxed - a flag; the caller frees the engine after this.
-            inner.gave_up.store(true, Ordering::Relaxed);
-        }
+        // ORDER: Relaxed - a flag; the caller frees the engine after this.
+        inner.gave_up.store(running > 0, Ordering::Relaxed);
         hand_back(payloads, returned, context);
         match running {
             0 => Ok(TICKLESS_OK),
@@ -113,8 +111,8 @@ pub unsafe extern "C" fn tickless_engine_stop(
 }
 
 /// Frees an engine, and stops it first. Timers that were pending do not run; their user data is
-/// released. When this returns 0, no callback of the engine runs any more, unless a
-/// tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
+/// released. When this returns 0, no callback of the engine runs any more, unless the
+/// last tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
 /// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
 /// 0.
 ///

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::failure::{Failure, TICKLESS_OK, enter};
 use crate::shell::{self, TicklessEngine};
-use crate::sized::{self, Sized};
+use crate::sized::{self, HasSize};
 use crate::time::saturating_ns;
 
 /// What an engine has counted since it was made. Set `size` to sizeof(tickless_stats_info). While
@@ -56,7 +56,7 @@ pub struct TicklessStats {
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
-unsafe impl Sized for TicklessStats {}
+unsafe impl HasSize for TicklessStats {}
 
 /// What is overdue in an engine. Set `size` to sizeof(tickless_overdue_info).
 #[repr(C)]
@@ -73,7 +73,7 @@ pub struct TicklessOverdue {
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
-unsafe impl Sized for TicklessOverdue {}
+unsafe impl HasSize for TicklessOverdue {}
 
 /// Stores in `*stats` what the engine has counted. Waits for no lock.
 ///

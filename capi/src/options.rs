@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickless::{Builder, Clock, Driver, ManualClock};
 
 use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
-use crate::sized::{self, Sized};
+use crate::sized::{self, HasSize};
 use crate::time::TICKLESS_NEVER;
 
 /// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
@@ -64,7 +64,7 @@ pub struct TicklessOptions {
 }
 
 // SAFETY: it is `repr(C)`, 5 words and 8 halves of words, and zero is a number and a pointer.
-unsafe impl Sized for TicklessOptions {}
+unsafe impl HasSize for TicklessOptions {}
 
 const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4);
 

@@ -12,7 +12,7 @@ use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
 ///
 /// # Safety
 /// It is `repr(C)`, its first field is a `usize`, it has no padding, and all zeroes are a value.
-pub(crate) unsafe trait Sized: Copy {}
+pub(crate) unsafe trait HasSize: Copy {}
 
 const WORD: usize = size_of::<usize>();
 
@@ -23,7 +23,7 @@ const SIZE_MAX: usize = 4096;
 ///
 /// # Safety
 /// `from` points to as many bytes as its first field says.
-pub(crate) unsafe fn read<T: Sized>(from: *const T) -> Result<T, Failure> {
+pub(crate) unsafe fn read<T: HasSize>(from: *const T) -> Result<T, Failure> {
     // SAFETY: the size is there, as the caller promises.
     let size = unsafe { size_of_struct(from) }?;
     let known = size.min(size_of::<T>());
@@ -46,7 +46,7 @@ pub(crate) unsafe fn read<T: Sized>(from: *const T) -> Result<T, Failure> {
 ///
 /// # Safety
 /// `to` points to as many bytes as its first field says.
-pub(crate) unsafe fn write<T: Sized>(to: *mut T, value: &T) -> Result<(), Failure> {
+pub(crate) unsafe fn write<T: HasSize>(to: *mut T, value: &T) -> Result<(), Failure> {
     // SAFETY: the size is there, as the caller promises.
     let size = unsafe { size_of_struct(to) }?;
     let known = size.min(size_of::<T>());
