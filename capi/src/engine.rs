@@ -81,8 +81,8 @@ pub unsafe extern "C" fn tickless_engine_new(
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
 /// callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
-/// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same with callbacks that wait for each other;
-/// TICKLESS_E_FORKED. In callbacks: of other engines only.
+/// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
+/// with callbacks that wait for each other; TICKLESS_E_FORKED. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
     engine: *mut TicklessEngine,
@@ -111,8 +111,8 @@ pub unsafe extern "C" fn tickless_engine_stop(
 }
 
 /// Frees an engine, and stops it first. Timers that were pending do not run; their user data is
-/// released. When this returns 0, no callback of the engine runs any more, unless the
-/// last tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
+/// released. When this returns 0, no callback of the engine runs any more, unless the last
+/// tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
 /// that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
 /// 0.
 ///
