@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The C API (capi/): the header is that of the crate; gcc and clang compile it as C99 and C++17; the
-# programs of capi/tests pass, also under AddressSanitizer and valgrind; the example serves; and what
-# install.sh installs is found by pkg-config. An argument is how often race.c frees after a wait.
+# programs of capi/tests pass, also under AddressSanitizer, ThreadSanitizer and valgrind; the example
+# serves; and what install.sh installs is found by pkg-config. An argument is how often a thread of
+# race.c frees after a wait.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Seconds after which a program hangs.
@@ -84,6 +85,37 @@ if report=$(timeout "$LIMIT" "$out/no_wait" 100000 2>&1); then
 fi
 grep -q 'heap-use-after-free' <<<"$report" || fail "it failed for another reason: $report"
 echo "finds a free without a wait"
+
+# With a library that is instrumented as in ci/tsan.sh, and the compiler's own runtime.
+tsan=target/tsan/$(host)/debug/libtickless_c.a
+runtime=$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-stable_rt.tsan.a
+(
+    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/tsan
+    export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
+    lines_for
+    cargo rustc --quiet --locked "${OWN_LINES[@]}" --package tickless-c --crate-type staticlib \
+        --target "$(host)"
+)
+# with_tsan NAME COMPILER SOURCE [OPTION..]
+with_tsan() {
+    "$2" "${@:4}" -fsanitize=thread -I capi/tests/c -c "$3" -o "$out/$1.tsan.o"
+    "$2" -no-pie "$out/$1.tsan.o" "$tsan" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$1.tsan"
+}
+need_symbolizer
+export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
+with_tsan wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
+run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
+for name in threads driven race; do
+    with_tsan "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    run "$name, ThreadSanitizer" "$out/$name.tsan" "${RACES:-2000}"
+done
+with_tsan no_wait clang "$out/no_wait.c" "${c[@]}"
+if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then
+    fail "a free without a wait goes unnoticed by ThreadSanitizer"
+fi
+grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: $report"
+echo "finds it as a race, too"
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
 for name in calls driven; do
