@@ -10,9 +10,10 @@
  *
  * CALLBACKS run on a thread of the engine, or in tickless_turn and tickless_advance if the caller
  * drives the engine. They may make any call, unless it is said here. They must return: no longjmp,
- * no end of the thread. A C++ exception that leaves a callback ends the process. Callbacks of one
- * shard run one after another, so they should be short; if one takes more than some milliseconds,
- * another thread goes on with the other timers of its shard.
+ * no end of the thread. A C++ exception that leaves a callback ends the process. Callbacks of several
+ * shards run at the same time. Those of one shard run one after another, so they should be short: if
+ * one takes more than some milliseconds, another thread goes on with the others meanwhile (see
+ * takeover_ns).
  *
  * USER DATA. With a call that schedules, `user_data` passes to the timer, whatever the call returns.
  * `drop_fn(user_data)` is called exactly once, when nothing uses it any more: after the callback,
