@@ -1,0 +1,742 @@
+/* tickless: a lock-free timer engine. This file is made by cbindgen from the crate tickless-c:
+ * do not edit it. README.md beside it in the repository says how to build and link.
+ *
+ * CALLS. Functions return 0 or more if they did what was asked, else one of the codes TICKLESS_E_*.
+ * tickless_last_error() has a text for the last failure on the calling thread. No call ever unwinds
+ * into C.
+ *
+ * THREADS. Any thread may make any call, unless it is said here. A `tickless_engine` may be used by
+ * many threads at a time. A `tickless_timer` may be used by one thread at a time.
+ *
+ * CALLBACKS run on a thread of the engine, or in tickless_turn and tickless_advance if the caller
+ * drives the engine. They may make any call, unless it is said here. They must return: no longjmp,
+ * no end of the thread. A C++ exception that leaves a callback ends the process. Callbacks of several
+ * shards run at the same time. Those of one shard run one after another, so they should be short: if
+ * one takes more than some milliseconds, another thread goes on with the others meanwhile (see
+ * takeover_ns).
+ *
+ * USER DATA. With a call that schedules, `user_data` passes to the timer, whatever the call returns.
+ * `drop_fn(user_data)` is called exactly once, when nothing uses it any more: after the callback,
+ * in the cancel, when the engine stops or is freed, or before the call that could not schedule
+ * returns. (Only tickless_timer_take hands it back instead.) It may run on any thread, and is bound
+ * by the rules for callbacks.
+ *
+ * FORK. An engine belongs to the process that made it. In a child no timer of it fires and no call
+ * blocks: scheduling fails with TICKLESS_E_STOPPED, other calls with TICKLESS_E_FORKED. A child can
+ * cancel its copies of timers, free its copy of the engine, and make engines of its own. A child
+ * that was forked inside a callback must end, or replace its program, before the callback returns.
+ *
+ * UNLOADING. The shared library stays loaded: dlclose does not unload it.
+ */
+
+#ifndef TICKLESS_H
+#define TICKLESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * The version of the interface that the header describes. A program that was built with another
+ * one than tickless_abi_version() returns must be rebuilt.
+ */
+#define TICKLESS_ABI_VERSION 1
+
+/**
+ * The call did what was asked.
+ */
+#define TICKLESS_OK 0
+
+/**
+ * An argument is NULL that must not be.
+ */
+#define TICKLESS_E_NULL -1
+
+/**
+ * The engine was freed, or the timer was ended before or never scheduled.
+ */
+#define TICKLESS_E_HANDLE -2
+
+/**
+ * An argument, an option or the size of a struct is out of its range.
+ */
+#define TICKLESS_E_ARGUMENT -3
+
+/**
+ * As many timers are pending as `max_pending` allows.
+ */
+#define TICKLESS_E_FULL -4
+
+/**
+ * The engine was stopped.
+ */
+#define TICKLESS_E_STOPPED -5
+
+/**
+ * The timer has fired: its callback has run, runs, or is about to.
+ */
+#define TICKLESS_E_TOO_LATE -6
+
+/**
+ * The call would wait for the callback that makes it.
+ */
+#define TICKLESS_E_INSIDE_TASK -7
+
+/**
+ * The call would wait for a callback that waits, maybe through others, for the calling thread.
+ */
+#define TICKLESS_E_CIRCULAR -8
+
+/**
+ * The time limit has passed, and a callback still runs.
+ */
+#define TICKLESS_E_TIMED_OUT -9
+
+/**
+ * The engine belongs to the process that this one was forked from.
+ */
+#define TICKLESS_E_FORKED -10
+
+/**
+ * The engine has threads of its own, so its caller cannot run its turns.
+ */
+#define TICKLESS_E_DRIVEN -11
+
+/**
+ * The engine has no such shard.
+ */
+#define TICKLESS_E_NO_SHARD -12
+
+/**
+ * The engine's clock is not moved by hand.
+ */
+#define TICKLESS_E_NOT_MANUAL -13
+
+/**
+ * The timer was not scheduled with `TICKLESS_WAITABLE`.
+ */
+#define TICKLESS_E_NOT_WAITABLE -14
+
+/**
+ * The calling thread is ending and cannot remember anything.
+ */
+#define TICKLESS_E_THREAD_ENDS -15
+
+/**
+ * The system refused a thread or a file descriptor.
+ */
+#define TICKLESS_E_SYSTEM -16
+
+/**
+ * Rust code panicked: a fault of the library, or of a callback that is written in Rust.
+ */
+#define TICKLESS_E_PANIC -17
+
+/**
+ * For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
+ * for some microseconds. The default.
+ */
+#define TICKLESS_CLOCK_SYSTEM 0
+
+/**
+ * For `clock`: the system's monotonic clock, read each time.
+ */
+#define TICKLESS_CLOCK_EXACT 1
+
+/**
+ * For `clock`: the system's clock that goes on while the machine is suspended (CLOCK_BOOTTIME).
+ */
+#define TICKLESS_CLOCK_BOOTTIME 2
+
+/**
+ * For `clock`: one that stands still until tickless_advance or tickless_clock_advance moves it.
+ * The caller drives the engine. For tests.
+ */
+#define TICKLESS_CLOCK_MANUAL 3
+
+/**
+ * For `driver`: threads of the engine's own run its timers. The default, unless the clock is
+ * manual.
+ */
+#define TICKLESS_DRIVER_THREADS 0
+
+/**
+ * For `driver`: the caller runs the timers, with tickless_turn.
+ */
+#define TICKLESS_DRIVER_CALLER 1
+
+/**
+ * For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
+ * is due at once.
+ */
+#define TICKLESS_AT 1
+
+/**
+ * For `flags`: the timer can be waited for, with tickless_timer_cancel_wait. It costs an
+ * allocation.
+ */
+#define TICKLESS_WAITABLE 2
+
+/**
+ * A time that never comes, or a limit that there is not.
+ */
+#define TICKLESS_NEVER UINT64_MAX
+
+/**
+ * A state of a timer: it waits for its deadline.
+ */
+#define TICKLESS_STATE_PENDING 1
+
+/**
+ * A state of a timer: it was handed over. Its callback has run, runs, or is about to.
+ */
+#define TICKLESS_STATE_FIRED 2
+
+/**
+ * A state of a timer: its engine stopped first, so it will not run.
+ */
+#define TICKLESS_STATE_STOPPED 3
+
+/**
+ * A state of a timer that can be waited for: its callback runs, or its user data is being
+ * released.
+ */
+#define TICKLESS_STATE_RUNNING 4
+
+/**
+ * A state of a timer that can be waited for: its callback has returned, and its user data was
+ * released.
+ */
+#define TICKLESS_STATE_FINISHED 5
+
+/**
+ * An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
+ */
+typedef struct tickless_engine tickless_engine;
+
+/**
+ * What a turn did, and when the next one is needed. Set `size` to sizeof(tickless_turn_info).
+ */
+typedef struct tickless_turn_info {
+    /**
+     * sizeof(tickless_turn_info).
+     */
+    size_t size;
+    /**
+     * How many timers were handed over.
+     */
+    uint64_t fired;
+    /**
+     * When the shard needs its next turn, as tickless_now_ns counts. TICKLESS_NEVER: not before a
+     * timer is scheduled on it.
+     */
+    uint64_t next_ns;
+    /**
+     * How long the caller may sleep before that: 0 if there is more to do at once, TICKLESS_NEVER
+     * if nothing is scheduled.
+     */
+    uint64_t sleep_ns;
+} tickless_turn_info;
+
+/**
+ * The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
+ * which is the default of each; then set what should be different.
+ */
+typedef struct tickless_options {
+    /**
+     * sizeof(tickless_options).
+     */
+    size_t size;
+    /**
+     * The tick in nanoseconds: timers that are due within one tick fire together. Default: 1 ms.
+     * A shorter tick costs nothing while no timer fires.
+     */
+    uint64_t tick_ns;
+    /**
+     * How many timers may be pending. Default: no limit.
+     */
+    uint64_t max_pending;
+    /**
+     * How long a callback may keep its shard until another thread goes on with the other timers.
+     * Default: some milliseconds. TICKLESS_NEVER: for ever.
+     */
+    uint64_t takeover_ns;
+    /**
+     * The name of the engine's threads, in UTF-8. Default (NULL): "tickless".
+     */
+    const char *thread_name;
+    /**
+     * The number of shards: wheels that work independently. Default: one per processor.
+     */
+    uint32_t shards;
+    /**
+     * The number of buckets in a level of a wheel. Default: 64.
+     */
+    uint32_t slots;
+    /**
+     * How many buckets ahead a timer may be filed, at most `slots`. Default: half of them.
+     */
+    uint32_t reach;
+    /**
+     * The least number of threads that serve the shards. Default: one.
+     */
+    uint32_t reapers_min;
+    /**
+     * The greatest number of threads that serve the shards. Default: one per shard, if
+     * `reapers_min` is not set either, else `reapers_min`.
+     */
+    uint32_t reapers_max;
+    /**
+     * One of TICKLESS_CLOCK_*.
+     */
+    uint32_t clock;
+    /**
+     * One of TICKLESS_DRIVER_*.
+     */
+    uint32_t driver;
+    /**
+     * Not used: zero.
+     */
+    uint32_t reserved;
+} tickless_options;
+
+/**
+ * A callback: of a timer that is due, or one that releases user data. It must not unwind.
+ */
+typedef void (*tickless_fn)(void *user_data);
+
+/**
+ * Is called with a timer that will not run: with the context that was given, and the callback and
+ * user data of the timer. It may call run(user_data), and must not release the user data: that is
+ * done right after it, if the timer has a `drop_fn`.
+ */
+typedef void (*tickless_returned_fn)(void *context, tickless_fn run, void *user_data);
+
+/**
+ * What an engine has counted since it was made. Set `size` to sizeof(tickless_stats_info). While
+ * other threads use the engine, the numbers need not add up; at rest,
+ * scheduled = cancelled + fired + returned + pending.
+ */
+typedef struct tickless_stats_info {
+    /**
+     * sizeof(tickless_stats_info).
+     */
+    size_t size;
+    /**
+     * Timers scheduled.
+     */
+    uint64_t scheduled;
+    /**
+     * How often a timer took the place of a cancelled one.
+     */
+    uint64_t seated;
+    /**
+     * Timers cancelled before they fired.
+     */
+    uint64_t cancelled;
+    /**
+     * Resets that moved a timer.
+     */
+    uint64_t reset;
+    /**
+     * Timers handed over.
+     */
+    uint64_t fired;
+    /**
+     * Timers returned because the engine stopped.
+     */
+    uint64_t returned;
+    /**
+     * Timers pending.
+     */
+    uint64_t pending;
+    /**
+     * Timers moved to a lower level of their wheel.
+     */
+    uint64_t cascaded;
+    /**
+     * Cancelled timers whose memory waits to be used again.
+     */
+    uint64_t dead;
+    /**
+     * Callbacks that panicked, if they are written in Rust.
+     */
+    uint64_t panicked;
+    /**
+     * Times that a shard became saturated: more than a second behind.
+     */
+    uint64_t saturations;
+    /**
+     * Times that a shard was taken over from a callback that kept it for too long.
+     */
+    uint64_t takeovers;
+    /**
+     * Callbacks that keep their shard for too long now.
+     */
+    uint64_t stuck;
+    /**
+     * The age of the oldest timer that is due and was not handed over.
+     */
+    uint64_t overdue_ns;
+    /**
+     * Times that a thread of the engine woke up.
+     */
+    uint64_t wake_ups;
+    /**
+     * Half of the timers were handed over at most this late.
+     */
+    uint64_t lateness_p50_ns;
+    /**
+     * 99 of 100 timers were at most this late.
+     */
+    uint64_t lateness_p99_ns;
+    /**
+     * 999 of 1000 timers were at most this late.
+     */
+    uint64_t lateness_p999_ns;
+    /**
+     * No timer was later than this.
+     */
+    uint64_t lateness_max_ns;
+} tickless_stats_info;
+
+/**
+ * What is overdue in an engine. Set `size` to sizeof(tickless_overdue_info).
+ */
+typedef struct tickless_overdue_info {
+    /**
+     * sizeof(tickless_overdue_info).
+     */
+    size_t size;
+    /**
+     * The age of the oldest timer that is due and was not handed over, at least. Zero: none.
+     */
+    uint64_t oldest_ns;
+    /**
+     * How many shards have such timers.
+     */
+    uint64_t shards;
+    /**
+     * How many callbacks keep their shard for too long now.
+     */
+    uint64_t stuck;
+} tickless_overdue_info;
+
+/**
+ * A timer, in memory of the caller's. tickless_schedule and tickless_schedule_when fill it. From
+ * then on it has to be ended once, also if it has fired: by tickless_timer_cancel,
+ * tickless_timer_take, tickless_timer_cancel_wait (when that does not fail) or
+ * tickless_timer_detach. After that the memory may be used again. If it is never ended, the
+ * memory that the engine keeps for it is not used again.
+ *
+ * It may be moved by copying its bytes; only one of the copies may be used then. It may outlive
+ * its engine. One thread may use it at a time; that includes the call that schedules it, which
+ * writes it before it returns: a callback that uses it may run before that, so it has to wait for
+ * a lock that the caller holds meanwhile. If all is zero, it is no timer, and so it is after it
+ * was ended: calls return TICKLESS_E_HANDLE.
+ */
+typedef struct tickless_timer {
+    /**
+     * Not for the caller.
+     */
+    uint64_t private_words[4];
+} tickless_timer;
+
+/**
+ * When a timer is due. It does not grow: `flags` may have more bits in later versions.
+ */
+typedef struct tickless_when {
+    /**
+     * A delay in nanoseconds or, with TICKLESS_AT, a time. TICKLESS_NEVER: never.
+     */
+    uint64_t time_ns;
+    /**
+     * How much later it may fire, so that it can share a wake-up with others. 0: within a tick.
+     */
+    uint64_t slack_ns;
+    /**
+     * TICKLESS_AT and TICKLESS_WAITABLE, or 0.
+     */
+    uint64_t flags;
+} tickless_when;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
+ * due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd
+ * unreadable.
+ *
+ * This is for engines with TICKLESS_DRIVER_CALLER or a manual clock. Turns of different shards may
+ * run at the same time; a second turn of one shard waits for the first. Run a turn before the
+ * first sleep.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
+ * own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
+ * In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
+ */
+int tickless_turn(struct tickless_engine *engine,
+                  uint32_t shard,
+                  uint64_t fired_max,
+                  struct tickless_turn_info *turn);
+
+/**
+ * Returns the eventfd of a shard of an engine that its caller drives. It becomes readable when a
+ * timer was scheduled, by whichever thread, that is due before the time that the shard's last turn
+ * returned, and when the engine stops: run a turn then. An epoll loop waits for it beside its
+ * other descriptors. It belongs to the engine: do not read or close it. It is closed when the
+ * engine is freed.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In
+ * callbacks: yes.
+ */
+int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
+
+/**
+ * Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
+ * tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer
+ * was scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is
+ * scheduled.
+ *
+ * Errors: as tickless_eventfd. In callbacks: yes.
+ */
+int tickless_next_deadline_ns(const struct tickless_engine *engine,
+                              uint32_t shard,
+                              uint64_t *next_ns);
+
+/**
+ * Returns a time as poll and epoll_wait want it: in milliseconds, rounded up, -1 for
+ * TICKLESS_NEVER. In callbacks: yes.
+ */
+int tickless_timeout_ms(uint64_t sleep_ns);
+
+/**
+ * Binds the calling thread to a shard: from now on its timers go there. For threads that each
+ * drive one shard.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
+ * TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread. In callbacks: yes.
+ */
+int tickless_bind_thread(struct tickless_engine *engine, uint32_t shard);
+
+/**
+ * Moves a manual clock forward, and calls back all timers that become due on the way, in order;
+ * each sees the time of its deadline. Stores in `*fired` how many, unless that is NULL. (A
+ * callback that schedules itself with no delay at all keeps this from returning.)
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
+ * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines
+ * only (else TICKLESS_E_INSIDE_TASK).
+ */
+int tickless_advance(struct tickless_engine *engine, uint64_t by_ns, uint64_t *fired);
+
+/**
+ * Moves a manual clock forward and calls nothing back: that is left to tickless_turn.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL. In callbacks: yes.
+ */
+int tickless_clock_advance(struct tickless_engine *engine, uint64_t by_ns);
+
+/**
+ * The version of the interface of the library that was loaded: compare it with
+ * TICKLESS_ABI_VERSION. In callbacks: yes.
+ */
+uint32_t tickless_abi_version(void);
+
+/**
+ * The version of the library that was loaded: "0.1.0". In callbacks: yes.
+ */
+const char *tickless_version(void);
+
+/**
+ * Makes an engine. `options` is NULL for the defaults. Stores the engine in `*engine`, or NULL if
+ * it fails.
+ *
+ * Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
+ * a thread or an eventfd could not be made. In callbacks: yes.
+ */
+int tickless_engine_new(const struct tickless_options *options, struct tickless_engine **engine);
+
+/**
+ * Stops an engine: from the call on, scheduling is refused and no callback begins. Waits until the
+ * callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each
+ * timer that was pending is passed to `returned`, if that is not NULL, on the calling thread, and
+ * then its user data is released. The engine still has to be freed.
+ *
+ * Stopping an engine again waits again, and passes what has come back since.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
+ * callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
+ * call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
+ * with callbacks that wait for each other; TICKLESS_E_FORKED. In callbacks: of other engines only.
+ */
+int tickless_engine_stop(struct tickless_engine *engine,
+                         uint64_t limit_ns,
+                         tickless_returned_fn returned,
+                         void *context);
+
+/**
+ * Frees an engine, and stops it first. Timers that were pending do not run; their user data is
+ * released. When this returns 0, no callback of the engine runs any more, unless the last
+ * tickless_engine_stop has returned TICKLESS_E_TIMED_OUT: then this does not wait, and a callback
+ * that still runs must not use the engine. Timers may be ended later. NULL is no engine: returns
+ * 0.
+ *
+ * No other call may use the engine at the same time, except callbacks of the engine that this
+ * waits for.
+ *
+ * Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
+ * as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+ */
+int tickless_engine_free(struct tickless_engine *engine);
+
+/**
+ * Stores the engine's time in `*now_ns`: nanoseconds of CLOCK_MONOTONIC, by the engine's clock. A
+ * clock that is moved by hand begins at the time at which its engine was made.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_now_ns(const struct tickless_engine *engine, uint64_t *now_ns);
+
+/**
+ * A short text for a code: what it means, not what happened. Never NULL; it is static. In
+ * callbacks: yes.
+ */
+const char *tickless_strerror(int code);
+
+/**
+ * What happened when a call last failed on this thread; an empty text if none did. Never NULL. It
+ * is valid until the next failure on this thread, or the thread's end. In callbacks: yes.
+ */
+const char *tickless_last_error(void);
+
+/**
+ * Stores in `*stats` what the engine has counted. Waits for no lock.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+ */
+int tickless_stats(const struct tickless_engine *engine, struct tickless_stats_info *stats);
+
+/**
+ * Stores in `*overdue` for how long timers have been due that were not handed over, and how many
+ * callbacks are stuck. Any thread may call this, whatever state the engine is in.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+ */
+int tickless_overdue(const struct tickless_engine *engine, struct tickless_overdue_info *overdue);
+
+/**
+ * Schedules a timer: when `delay_ns` are over (TICKLESS_NEVER: never), `run(user_data)` is called,
+ * and then `drop_fn(user_data)`. `drop_fn` is NULL if there is nothing to release. Stores the
+ * timer in `*timer`, over whatever is there; `timer` is NULL if nobody will cancel or move it,
+ * which costs less.
+ *
+ * The timer is never early. It is late by less than a tick, plus what the system needs to wake the
+ * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while
+ * the engine has memory of earlier timers.
+ *
+ * Errors, after which `user_data` was released: TICKLESS_E_NULL (of engine and run),
+ * TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED. In callbacks: yes.
+ */
+int tickless_schedule(const struct tickless_engine *engine,
+                      uint64_t delay_ns,
+                      tickless_fn run,
+                      void *user_data,
+                      tickless_fn drop_fn,
+                      struct tickless_timer *timer);
+
+/**
+ * As tickless_schedule, for a time that is a deadline or has a slack, or a timer that can be
+ * waited for (which needs a `timer`).
+ *
+ * Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
+ * for TICKLESS_WAITABLE. In callbacks: yes.
+ */
+int tickless_schedule_when(const struct tickless_engine *engine,
+                           const struct tickless_when *when,
+                           tickless_fn run,
+                           void *user_data,
+                           tickless_fn drop_fn,
+                           struct tickless_timer *timer);
+
+/**
+ * Ends the timer: its callback will not run, if it has not begun. Returns 1 if it was cancelled by
+ * this call: its callback never runs, and its user data was released, on this thread. Returns 0 if
+ * it was too late: the callback has run, runs or is about to, or the engine was stopped. Never
+ * waits.
+ *
+ * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
+ * handed over.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_timer_cancel(struct tickless_timer *timer);
+
+/**
+ * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
+ * releasing it. If it returns 0, stores NULL.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_timer_take(struct tickless_timer *timer, void **user_data);
+
+/**
+ * Ends a timer with TICKLESS_WAITABLE: cancels it if its callback has not begun, else waits until
+ * the callback has returned and the user data was released, but no longer than `limit_ns`
+ * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
+ * nothing of the timer runs any more: what its callback uses can be freed.
+ *
+ * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
+ * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
+ * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
+ * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE. In callbacks: yes, but
+ * a callback cannot wait for itself.
+ */
+int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
+
+/**
+ * Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
+ * that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
+ *
+ * Errors: TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_timer_detach(struct tickless_timer *timer);
+
+/**
+ * Moves a timer that is pending: it is then due `delay_ns` from now (TICKLESS_NEVER: never), and
+ * at no other time.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
+ * TICKLESS_E_STOPPED. In callbacks: yes.
+ */
+int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
+
+/**
+ * As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
+ * TICKLESS_WAITABLE makes no difference.
+ *
+ * Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT. In callbacks: yes.
+ */
+int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
+
+/**
+ * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_timer_state(const struct tickless_timer *timer);
+
+/**
+ * Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
+ * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
+ *
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ */
+int tickless_timer_deadline_ns(struct tickless_timer *timer, uint64_t *deadline_ns);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TICKLESS_H */

@@ -1,0 +1,333 @@
+/// tickless for C++17: engines and timers that end with their scope, times of std::chrono, and
+/// callbacks that are lambdas. Header only, over tickless.h, which has the rules for threads and
+/// callbacks.
+///
+///     tickless::engine engine;
+///     auto timeout = engine.schedule(std::chrono::seconds(5), [&] { connection.close(); });
+///     timeout.cancel();
+///
+/// A call that fails throws tickless::error, unless it says otherwise. A callback must not throw: an
+/// exception that leaves it ends the process (std::terminate). It is destroyed after it has run, in
+/// the cancel, when the engine stops, or if it could not be scheduled. Its destructor must not throw.
+#ifndef TICKLESS_HPP
+#define TICKLESS_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <ratio>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include "tickless.h"
+
+namespace tickless {
+
+/// What a call failed with.
+class error : public std::runtime_error {
+public:
+    explicit error(int code) : std::runtime_error(tickless_last_error()), code_(code) {}
+
+    /// One of TICKLESS_E_*.
+    int code() const noexcept { return code_; }
+
+private:
+    int code_;
+};
+
+/// Throws if `code` is one of an error, else returns it.
+inline int check(int code) {
+    if (code < 0) {
+        throw error(code);
+    }
+    return code;
+}
+
+/// Nanoseconds of a duration, rounded up. Negative ones are 0; what is too long is
+/// TICKLESS_NEVER.
+template <class Rep, class Period>
+constexpr std::uint64_t to_ns(std::chrono::duration<Rep, Period> duration) {
+    using nanoseconds = std::chrono::duration<long double, std::nano>;
+    if (duration <= duration.zero()) {
+        return 0;
+    }
+    // 2^63 ns are 292 years.
+    if (std::chrono::duration_cast<nanoseconds>(duration).count() >= 9.2e18L) {
+        return TICKLESS_NEVER;
+    }
+    auto ns = std::chrono::ceil<std::chrono::nanoseconds>(duration);
+    return static_cast<std::uint64_t>(ns.count());
+}
+
+/// When a timer is due.
+class when {
+public:
+    /// After a delay.
+    template <class Rep, class Period>
+    when(std::chrono::duration<Rep, Period> delay) : when_{to_ns(delay), 0, 0} {}
+
+    /// At a time of the steady clock, which is CLOCK_MONOTONIC on Linux.
+    when(std::chrono::steady_clock::time_point time)
+        : when_{to_ns(time.time_since_epoch()), 0, TICKLESS_AT} {}
+
+    /// It may fire as much later, so that it can share a wake-up with others.
+    template <class Rep, class Period>
+    when slack(std::chrono::duration<Rep, Period> slack) const {
+        when other = *this;
+        other.when_.slack_ns = to_ns(slack);
+        return other;
+    }
+
+    /// As C knows it.
+    const tickless_when &get() const noexcept { return when_; }
+
+private:
+    friend class engine;
+    tickless_when when_;
+};
+
+/// A timer that can be cancelled and moved. Movable, not copyable. Its destructor *detaches*: the
+/// timer still fires. One thread may use it at a time.
+class timer {
+public:
+    timer() noexcept = default;
+    timer(const timer &) = delete;
+    timer &operator=(const timer &) = delete;
+
+    timer(timer &&other) noexcept : timer_(std::exchange(other.timer_, tickless_timer{})) {}
+
+    timer &operator=(timer &&other) noexcept {
+        if (this != &other) {
+            detach();
+            timer_ = std::exchange(other.timer_, tickless_timer{});
+        }
+        return *this;
+    }
+
+    ~timer() { detach(); }
+
+    /// Cancels. Returns whether the callback will never run; false also if this is no timer any
+    /// more. Never waits, does not throw.
+    bool cancel() noexcept { return tickless_timer_cancel(&timer_) == 1; }
+
+    /// Lets it run, and forgets it. Does not throw.
+    void detach() noexcept { tickless_timer_detach(&timer_); }
+
+    /// Moves it. Returns false if it has fired, was ended, or its engine was stopped. Throws only if
+    /// a slack or flag is wrong.
+    bool reset(const when &when) {
+        switch (int code = tickless_timer_reset_when(&timer_, &when.get())) {
+        case TICKLESS_E_TOO_LATE:
+        case TICKLESS_E_STOPPED:
+        case TICKLESS_E_HANDLE:
+            return false;
+        default:
+            check(code);
+            return true;
+        }
+    }
+
+    /// Whether it waits for its deadline.
+    bool is_pending() const noexcept {
+        return tickless_timer_state(&timer_) == TICKLESS_STATE_PENDING;
+    }
+
+protected:
+    friend class engine;
+    tickless_timer timer_{};
+};
+
+/// A timer that ends before its scope does: its destructor cancels, or waits until the callback has
+/// returned. So the callback may use what was declared before it. It must not be destroyed by its
+/// own callback, nor by one that its callback waits for: std::terminate.
+class scoped_timer : private timer {
+public:
+    using timer::is_pending;
+    using timer::reset;
+
+    scoped_timer() noexcept = default;
+    scoped_timer(scoped_timer &&) noexcept = default;
+
+    scoped_timer &operator=(scoped_timer &&other) noexcept {
+        if (this != &other) {
+            end();
+            timer::operator=(std::move(other));
+        }
+        return *this;
+    }
+
+    ~scoped_timer() { end(); }
+
+    /// Cancels, or waits until the callback has returned. Returns whether it was cancelled; false
+    /// also if this is no timer any more.
+    bool cancel_wait() {
+        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+        return code != TICKLESS_E_HANDLE && check(code) == 1;
+    }
+
+    /// As cancel_wait, but waits no longer than `limit`: throws TICKLESS_E_TIMED_OUT then, and the
+    /// timer is still there.
+    template <class Rep, class Period>
+    bool cancel_wait_for(std::chrono::duration<Rep, Period> limit) {
+        int code = tickless_timer_cancel_wait(&timer_, to_ns(limit));
+        return code != TICKLESS_E_HANDLE && check(code) == 1;
+    }
+
+private:
+    friend class engine;
+
+    /// In a child process, a callback that runs in the parent is none of its business.
+    void end() noexcept {
+        int code = tickless_timer_cancel_wait(&timer_, TICKLESS_NEVER);
+        if (code < 0 && code != TICKLESS_E_HANDLE && code != TICKLESS_E_FORKED) {
+            std::terminate();
+        }
+    }
+};
+
+/// Options, all of them the defaults: set the fields of tickless_options.
+struct options : tickless_options {
+    options() noexcept : tickless_options{} { size = sizeof(tickless_options); }
+};
+
+/// An engine. Movable, not copyable. Its destructor stops it and waits for its callbacks, so it must
+/// not run in one of them: std::terminate. An engine that was moved from is empty: its calls throw
+/// TICKLESS_E_NULL.
+class engine {
+public:
+    engine() : engine(nullptr) {}
+    explicit engine(const options &options) : engine(&options) {}
+
+    /// Schedules `callback`, which is called once without arguments. A callback that is trivially
+    /// copyable and no larger than a pointer is stored in the timer; another is allocated.
+    template <class F>
+    [[nodiscard]] timer schedule(const when &when, F &&callback) {
+        timer timer;
+        schedule(when.get(), std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// As schedule, for a timer that nobody cancels or moves, which costs less.
+    template <class F>
+    void schedule_detached(const when &when, F &&callback) {
+        schedule(when.get(), std::forward<F>(callback), nullptr);
+    }
+
+    /// As schedule, for a timer whose end can be waited for. It costs an allocation more.
+    template <class F>
+    [[nodiscard]] scoped_timer schedule_scoped(const when &when, F &&callback) {
+        scoped_timer timer;
+        tickless_when waitable = when.get();
+        waitable.flags |= TICKLESS_WAITABLE;
+        schedule(waitable, std::forward<F>(callback), &timer.timer_);
+        return timer;
+    }
+
+    /// Stops, and waits for the callbacks that run. What was pending is destroyed unrun.
+    void stop() { check(tickless_engine_stop(get(), TICKLESS_NEVER, nullptr, nullptr)); }
+
+    /// As stop, but waits no longer than `limit`. Returns whether all callbacks have returned.
+    template <class Rep, class Period>
+    bool stop_for(std::chrono::duration<Rep, Period> limit) {
+        int code = tickless_engine_stop(get(), to_ns(limit), nullptr, nullptr);
+        return code != TICKLESS_E_TIMED_OUT && check(code) == 0;
+    }
+
+    /// Moves a manual clock. Returns how many timers fired.
+    template <class Rep, class Period>
+    std::uint64_t advance(std::chrono::duration<Rep, Period> by) {
+        std::uint64_t fired = 0;
+        check(tickless_advance(get(), to_ns(by), &fired));
+        return fired;
+    }
+
+    /// Runs a turn of a shard of an engine that its caller drives.
+    tickless_turn_info turn(std::uint32_t shard, std::uint64_t fired_max = 0) {
+        tickless_turn_info turn{};
+        turn.size = sizeof turn;
+        check(tickless_turn(get(), shard, fired_max, &turn));
+        return turn;
+    }
+
+    /// The eventfd of a shard of an engine that its caller drives.
+    int eventfd(std::uint32_t shard) const { return check(tickless_eventfd(get(), shard)); }
+
+    /// The engine's time, on the steady clock.
+    std::chrono::steady_clock::time_point now() const {
+        std::uint64_t ns = 0;
+        check(tickless_now_ns(get(), &ns));
+        auto since = std::chrono::nanoseconds(static_cast<std::int64_t>(ns));
+        return std::chrono::steady_clock::time_point(since);
+    }
+
+    /// What it has counted.
+    tickless_stats_info stats() const {
+        tickless_stats_info stats{};
+        stats.size = sizeof stats;
+        check(tickless_stats(get(), &stats));
+        return stats;
+    }
+
+    /// As C knows it. It stays this engine's.
+    tickless_engine *get() const noexcept { return engine_.get(); }
+
+private:
+    struct end {
+        void operator()(tickless_engine *engine) const noexcept {
+            if (tickless_engine_free(engine) != TICKLESS_OK) {
+                std::terminate();
+            }
+        }
+    };
+
+    explicit engine(const tickless_options *options) {
+        tickless_engine *made = nullptr;
+        check(tickless_engine_new(options, &made));
+        engine_.reset(made);
+    }
+
+    template <class F>
+    void schedule(const tickless_when &when, F &&callback, tickless_timer *timer) {
+        using callback_type = std::decay_t<F>;
+        static_assert(std::is_invocable_v<callback_type &>, "a callback takes no arguments");
+        if constexpr (sizeof(callback_type) <= sizeof(void *) &&
+                      std::is_trivially_copyable_v<callback_type> &&
+                      std::is_trivially_destructible_v<callback_type>) {
+            callback_type copy(std::forward<F>(callback));
+            void *word = nullptr;
+            std::memcpy(&word, &copy, sizeof copy);
+            check(tickless_schedule_when(get(), &when, &run_word<callback_type>, word, nullptr,
+                                         timer));
+        } else {
+            auto *owned = new callback_type(std::forward<F>(callback));
+            check(tickless_schedule_when(get(), &when, &run_owned<callback_type>, owned,
+                                         &destroy<callback_type>, timer));
+        }
+    }
+
+    template <class F>
+    static void run_word(void *word) noexcept {
+        alignas(F) unsigned char bytes[sizeof(F)];
+        std::memcpy(bytes, &word, sizeof(F));
+        (*std::launder(reinterpret_cast<F *>(bytes)))();
+    }
+
+    template <class F>
+    static void run_owned(void *owned) noexcept {
+        (*static_cast<F *>(owned))();
+    }
+
+    template <class F>
+    static void destroy(void *owned) noexcept {
+        delete static_cast<F *>(owned);
+    }
+
+    std::unique_ptr<tickless_engine, end> engine_;
+};
+
+} // namespace tickless
+
+#endif

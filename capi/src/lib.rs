@@ -1,0 +1,53 @@
+//! tickless for C and C++: functions over [`tickless::Engine`] with a header, `include/tickless.h`,
+//! that is made from this crate.
+//!
+//! # Protocol
+//!
+//! *User data.* A call that schedules makes a `task::Task` of `fn`, `user_data` and `drop_fn`
+//! before anything can fail. From then on the task owns the user data, and its drop calls
+//! `drop_fn`: so whoever ends the timer releases it once. The engine has the proof that each
+//! payload ends once; nothing here counts.
+//!
+//! *Timers.* A `tickless_timer` is memory of the caller's: a word that says what it is, the handle
+//! (one word) and, for a timer that can be waited for, the waiter. So a timer costs no allocation.
+//! A call that ends one first moves the handle out and marks the memory as ended, and does not
+//! touch it again: the task's `drop_fn` may free it. The mark is how a second cancel is known. A
+//! copy of a timer is not known.
+//!
+//! *Engines.* A `tickless_engine` is a *shell* (`shell`) that is never freed but used again, and
+//! its address carries a few bits of a generation. So the use of an engine that was freed is an
+//! error, until 64 more engines have used the same shell.
+//!
+//! *Panics.* Each function runs inside `failure::enter`, which turns a panic into a code. What
+//! unwinds out of a callback meets `catch_unwind` in the engine or here. If it is not a panic, the
+//! process aborts.
+//!
+//! *Sizes.* A struct that may grow begins with its size as the caller knows it (`sized`).
+#![expect(clippy::missing_safety_doc, reason = "the docs are a header's, where nothing is safe")]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("the C API is for Linux: a caller's loop is woken through an eventfd");
+
+mod bells;
+mod driving;
+mod engine;
+mod failure;
+mod observe;
+mod options;
+mod schedule;
+mod shell;
+mod sized;
+mod task;
+mod time;
+mod timer;
+
+pub use driving::*;
+pub use engine::*;
+pub use failure::*;
+pub use observe::*;
+pub use options::*;
+pub use schedule::*;
+pub use shell::TicklessEngine;
+pub use task::TicklessFn;
+pub use time::TICKLESS_NEVER;
+pub use timer::*;

@@ -1,0 +1,194 @@
+//! The settings of an engine, as C gives them.
+
+use std::ffi::{CStr, c_char};
+use std::ptr;
+use std::time::Duration;
+
+use tickless::{Builder, Clock, Driver, ManualClock};
+
+use crate::failure::{Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_SYSTEM};
+use crate::sized::{self, HasSize};
+use crate::time::TICKLESS_NEVER;
+
+/// For `clock`: the system's monotonic clock, which threads carry on by the processor's counter
+/// for some microseconds. The default.
+pub const TICKLESS_CLOCK_SYSTEM: u32 = 0;
+/// For `clock`: the system's monotonic clock, read each time.
+pub const TICKLESS_CLOCK_EXACT: u32 = 1;
+/// For `clock`: the system's clock that goes on while the machine is suspended (CLOCK_BOOTTIME).
+pub const TICKLESS_CLOCK_BOOTTIME: u32 = 2;
+/// For `clock`: one that stands still until tickless_advance or tickless_clock_advance moves it.
+/// The caller drives the engine. For tests.
+pub const TICKLESS_CLOCK_MANUAL: u32 = 3;
+
+/// For `driver`: threads of the engine's own run its timers. The default, unless the clock is
+/// manual.
+pub const TICKLESS_DRIVER_THREADS: u32 = 0;
+/// For `driver`: the caller runs the timers, with tickless_turn.
+pub const TICKLESS_DRIVER_CALLER: u32 = 1;
+
+/// The settings of an engine. Set `size` to sizeof(tickless_options) and all the rest to zero,
+/// which is the default of each; then set what should be different.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TicklessOptions {
+    /// sizeof(tickless_options).
+    pub size: usize,
+    /// The tick in nanoseconds: timers that are due within one tick fire together. Default: 1 ms.
+    /// A shorter tick costs nothing while no timer fires.
+    pub tick_ns: u64,
+    /// How many timers may be pending. Default: no limit.
+    pub max_pending: u64,
+    /// How long a callback may keep its shard until another thread goes on with the other timers.
+    /// Default: some milliseconds. TICKLESS_NEVER: for ever.
+    pub takeover_ns: u64,
+    /// The name of the engine's threads, in UTF-8. Default (NULL): "tickless".
+    pub thread_name: *const c_char,
+    /// The number of shards: wheels that work independently. Default: one per processor.
+    pub shards: u32,
+    /// The number of buckets in a level of a wheel. Default: 64.
+    pub slots: u32,
+    /// How many buckets ahead a timer may be filed, at most `slots`. Default: half of them.
+    pub reach: u32,
+    /// The least number of threads that serve the shards. Default: one.
+    pub reapers_min: u32,
+    /// The greatest number of threads that serve the shards. Default: one per shard, if
+    /// `reapers_min` is not set either, else `reapers_min`.
+    pub reapers_max: u32,
+    /// One of TICKLESS_CLOCK_*.
+    pub clock: u32,
+    /// One of TICKLESS_DRIVER_*.
+    pub driver: u32,
+    /// Not used: zero.
+    pub reserved: u32,
+}
+
+// SAFETY: it is `repr(C)`, 5 words and 8 halves of words, and zero is a number and a pointer.
+unsafe impl HasSize for TicklessOptions {}
+
+const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4);
+
+/// Settings that have been read.
+pub(crate) struct Settings {
+    pub(crate) builder: Builder,
+    /// If it is moved by hand.
+    pub(crate) clock: Option<ManualClock>,
+    /// Whether the caller drives the engine; the number of shards is set then.
+    pub(crate) driven_shards: Option<usize>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// # Safety
+    /// `options` is NULL or points to options, whose name is NULL or a C string.
+    pub(crate) unsafe fn read(options: *const TicklessOptions) -> Result<Settings, Failure> {
+        let options = if options.is_null() {
+            TicklessOptions::default()
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { sized::read(options) }?
+        };
+        let mut builder = options.builder()?;
+        if !options.thread_name.is_null() {
+            // SAFETY: as the caller promises.
+            let name = unsafe { CStr::from_ptr(options.thread_name) };
+            builder = builder.thread_name(name.to_string_lossy());
+        }
+        options.settings(builder)
+    }
+}
+
+// === impl TicklessOptions ===
+
+impl TicklessOptions {
+    /// The numbers.
+    fn builder(&self) -> Result<Builder, Failure> {
+        let mut builder = Builder::new();
+        if self.tick_ns > 0 {
+            builder = builder.tick(Duration::from_nanos(self.tick_ns));
+        }
+        if self.max_pending > 0 {
+            builder = builder.max_pending(self.max_pending);
+        }
+        builder = match self.takeover_ns {
+            0 => builder,
+            TICKLESS_NEVER => builder.takeover(None),
+            ns => builder.takeover(Duration::from_nanos(ns)),
+        };
+        if self.shards > 0 {
+            builder = builder.shards(self.shards as usize);
+        }
+        if self.slots > 0 {
+            builder = builder.slots(self.slots);
+        }
+        if self.reach > 0 {
+            builder = builder.reach(self.reach);
+        }
+        match (self.reapers_min as usize, self.reapers_max as usize) {
+            (0, 0) => {}
+            (min, 0) => builder = builder.reapers(min, min),
+            (min, max) => builder = builder.reapers(min.max(1), max),
+        }
+        if self.reserved != 0 {
+            let why = format_args!("the field reserved must be 0, and is {}", self.reserved);
+            return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
+        }
+        Ok(builder)
+    }
+
+    /// Clock and driver.
+    fn settings(&self, builder: Builder) -> Result<Settings, Failure> {
+        let mut clock = None;
+        let mut builder = match self.clock {
+            TICKLESS_CLOCK_SYSTEM => builder,
+            TICKLESS_CLOCK_EXACT => builder.clock(Clock::instant()),
+            TICKLESS_CLOCK_BOOTTIME => builder.clock(Clock::boottime().map_err(|error| {
+                Failure::new(TICKLESS_E_SYSTEM, format_args!("no such clock: {error}"))
+            })?),
+            TICKLESS_CLOCK_MANUAL => builder.manual_clock(clock.insert(ManualClock::new())),
+            other => return Err(out_of_range("clock", other)),
+        };
+        let is_driven = match self.driver {
+            TICKLESS_DRIVER_THREADS => clock.is_some(),
+            TICKLESS_DRIVER_CALLER => true,
+            other => return Err(out_of_range("driver", other)),
+        };
+        let mut driven_shards = None;
+        if is_driven {
+            // The bells have to be there before the engine, so the number has to be known.
+            let per_processor = || std::thread::available_parallelism().map_or(1, usize::from);
+            let shards = match self.shards as usize {
+                0 => per_processor().min(Builder::MAX_SHARDS),
+                shards => shards,
+            };
+            builder = builder.driver(Driver::Caller).shards(shards);
+            driven_shards = Some(shards);
+        }
+        Ok(Settings { builder, clock, driven_shards })
+    }
+}
+
+impl Default for TicklessOptions {
+    fn default() -> TicklessOptions {
+        TicklessOptions {
+            size: size_of::<TicklessOptions>(),
+            tick_ns: 0,
+            max_pending: 0,
+            takeover_ns: 0,
+            thread_name: ptr::null(),
+            shards: 0,
+            slots: 0,
+            reach: 0,
+            reapers_min: 0,
+            reapers_max: 0,
+            clock: TICKLESS_CLOCK_SYSTEM,
+            driver: TICKLESS_DRIVER_THREADS,
+            reserved: 0,
+        }
+    }
+}
+
+fn out_of_range(name: &str, value: u32) -> Failure {
+    Failure::new(TICKLESS_E_ARGUMENT, format_args!("there is no {name} {value}"))
+}

@@ -1,0 +1,121 @@
+//! The memory behind a `tickless_engine`: a shell that engines use one after another.
+//!
+//! A shell is never freed, so a stale pointer to one can be looked at. Its generation is odd while
+//! an engine is in it. The lowest bits of the generation go into the pointer that the caller gets:
+//! the pointer of an engine that was freed is refused until the bits come round again. There are as
+//! many shells as engines existed at a time.
+//!
+//! *Owner*: any thread looks; the thread that makes or frees an engine changes it.
+//!
+//! *Orderings*: the generation is stored with Release after the engine was put in, and loaded with
+//! Acquire. A caller that frees an engine while another thread uses it breaks the rules, and this
+//! notices it by chance only.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tickless::{Engine, ManualClock};
+
+use crate::bells::SharedBells;
+use crate::failure::{Failure, TICKLESS_E_HANDLE};
+use crate::task::Payload;
+
+/// An engine. It is made by tickless_engine_new and freed by tickless_engine_free.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the header only names it")]
+pub struct TicklessEngine(u8);
+
+/// What is in a shell.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine<Payload>,
+    /// If its caller drives it.
+    pub(crate) bells: Option<SharedBells>,
+    /// If it is moved by hand.
+    pub(crate) clock: Option<ManualClock>,
+    /// Whether a stop gave up waiting.
+    pub(crate) gave_up: AtomicBool,
+}
+
+#[repr(align(64))]
+struct Shell {
+    generation: AtomicU64,
+    inner: UnsafeCell<MaybeUninit<Inner>>,
+}
+
+/// The bits of the pointer that are not the shell's address.
+const TAG: usize = align_of::<Shell>() - 1;
+
+/// The addresses of shells without an engine. Nobody waits for this lock: in a child process, the
+/// thread that held it may not exist.
+static EMPTY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Puts an engine into a shell, and returns the pointer for the caller.
+pub(crate) fn fill(inner: Inner) -> *mut TicklessEngine {
+    let used = EMPTY.try_lock().ok().and_then(|mut empty| empty.pop());
+    let shell: *mut Shell = match used {
+        Some(address) => ptr::with_exposed_provenance_mut(address),
+        None => Box::into_raw(Box::new(Shell {
+            generation: AtomicU64::new(0),
+            inner: UnsafeCell::new(MaybeUninit::uninit()),
+        })),
+    };
+    // SAFETY: shells are never freed.
+    let this = unsafe { &*shell };
+    // SAFETY: the shell is empty, and this thread's: it was in no list, or was taken out of it.
+    unsafe { (*this.inner.get()).write(inner) };
+    // ORDER: Relaxed - the lock has ordered what was before.
+    let generation = this.generation.load(Ordering::Relaxed) + 1;
+    // ORDER: Release - pairs with the Acquire in `inner`: the engine is in the shell.
+    this.generation.store(generation, Ordering::Release);
+    shell.cast::<TicklessEngine>().map_addr(|address| address | tag(generation))
+}
+
+/// What is in the shell of a caller's pointer.
+///
+/// # Safety
+/// The pointer is NULL or came from [`fill`]. While the result is used, the engine is not freed.
+#[inline]
+pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inner, Failure> {
+    let shell = engine.map_addr(|address| address & !TAG).cast::<Shell>();
+    if shell.is_null() {
+        return Err(Failure::null("engine"));
+    }
+    // SAFETY: shells are never freed.
+    let shell = unsafe { &*shell };
+    // ORDER: Acquire - pairs with the Release in `fill`.
+    let generation = shell.generation.load(Ordering::Acquire);
+    if generation & 1 == 0 || tag(generation) != engine.addr() & TAG {
+        return Err(Failure::new(TICKLESS_E_HANDLE, format_args!("the engine was freed")));
+    }
+    // SAFETY: there is an engine in it, which stays, as the caller promises.
+    Ok(unsafe { (*shell.inner.get()).assume_init_ref() })
+}
+
+/// Takes the engine out of its shell.
+///
+/// # Safety
+/// As for [`inner`], and nobody uses the engine any more.
+pub(crate) unsafe fn empty(engine: *mut TicklessEngine) -> Result<Inner, Failure> {
+    // SAFETY: as the caller promises.
+    unsafe { inner(engine) }?;
+    let address = engine.map_addr(|address| address & !TAG).cast::<Shell>();
+    // SAFETY: shells are never freed.
+    let shell = unsafe { &*address };
+    // ORDER: AcqRel - of two calls that free it, one finds that it was freed.
+    let generation = shell.generation.fetch_add(1, Ordering::AcqRel);
+    debug_assert_eq!(generation & 1, 1, "two threads free one engine");
+    // SAFETY: it was there, and nobody else finds it any more.
+    let inner = unsafe { (*shell.inner.get()).assume_init_read() };
+    if let Ok(mut empty) = EMPTY.try_lock() {
+        empty.push(address.expose_provenance());
+    }
+    Ok(inner)
+}
+
+fn tag(generation: u64) -> usize {
+    (generation >> 1) as usize & TAG
+}

@@ -1,0 +1,119 @@
+//! What a timer carries: a callback with its user data, and how to release that.
+//!
+//! *Owner*: whoever has it, as any payload of an engine. It goes from thread to thread.
+//!
+//! *Invariants*: the user data is released when the task is dropped, unless it was taken out. So it
+//! is released once, however the timer ends.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+
+use tickless::wait::Guarded;
+
+/// A callback: of a timer that is due, or one that releases user data. It must not unwind.
+pub type TicklessFn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
+
+/// The callback of a timer.
+pub(crate) type Run = unsafe extern "C-unwind" fn(user_data: *mut c_void);
+
+/// A callback with its user data.
+#[derive(Debug)]
+pub(crate) struct Task {
+    run: Run,
+    user_data: UserData,
+}
+
+/// The user data of a timer, which `drop_fn` releases.
+#[derive(Debug)]
+pub(crate) struct UserData {
+    address: *mut c_void,
+    drop_fn: TicklessFn,
+}
+
+/// The payload of an engine.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    Plain(Task),
+    /// The task lies beside the timer, where its waiter reaches it.
+    Waitable(Guarded<Task>),
+}
+
+const _: () = assert!(size_of::<Payload>() <= 4 * size_of::<usize>(), "it lies in the entry");
+
+// SAFETY: the address is passed to the callbacks and not used otherwise. That they may be called on
+// any thread is what the header says.
+unsafe impl Send for UserData {}
+
+// === impl Task ===
+
+impl Task {
+    #[inline]
+    pub(crate) fn new(run: Run, user_data: UserData) -> Task {
+        Task { run, user_data }
+    }
+
+    /// Calls the callback, then releases the user data.
+    #[inline]
+    pub(crate) fn run(self) {
+        // SAFETY: the caller of the call that scheduled has promised that this may be called once.
+        unsafe { (self.run)(self.user_data.address) }
+    }
+
+    /// The callback and the address of its user data.
+    pub(crate) fn parts(&self) -> (Run, *mut c_void) {
+        (self.run, self.user_data.address)
+    }
+
+    /// Takes the user data out: it is not released.
+    pub(crate) fn into_user_data(self) -> *mut c_void {
+        ManuallyDrop::new(self.user_data).address
+    }
+}
+
+// === impl UserData ===
+
+impl UserData {
+    #[inline]
+    pub(crate) fn new(address: *mut c_void, drop_fn: TicklessFn) -> UserData {
+        UserData { address, drop_fn }
+    }
+}
+
+impl Drop for UserData {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(drop_fn) = self.drop_fn {
+            // SAFETY: as in `Task::run`; a value is dropped once.
+            unsafe { drop_fn(self.address) }
+        }
+    }
+}
+
+// === impl Payload ===
+
+impl Payload {
+    /// The timer is due.
+    #[inline]
+    pub(crate) fn fire(self) {
+        match self {
+            Payload::Plain(task) => task.run(),
+            Payload::Waitable(guarded) => _ = guarded.run(Task::run),
+        }
+    }
+
+    /// Passes the task to `f`, unless it was cancelled.
+    pub(crate) fn pass_to(self, f: impl FnOnce(Task)) {
+        match self {
+            Payload::Plain(task) => f(task),
+            Payload::Waitable(guarded) => _ = guarded.run(f),
+        }
+    }
+
+    /// Takes the task of a timer that cannot be waited for.
+    pub(crate) fn into_plain(self) -> Option<Task> {
+        match self {
+            Payload::Plain(task) => Some(task),
+            Payload::Waitable(_) => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Times as C knows them: nanoseconds of `CLOCK_MONOTONIC`.
+//!
+//! An [`Instant`] is a reading of that clock but does not show its number. So both are read once,
+//! one after the other, and everything is computed from there. The number is read first: an instant
+//! that is computed from a number is then late by the time between the readings, and never early.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A time that never comes, or a limit that there is not.
+pub const TICKLESS_NEVER: u64 = u64::MAX;
+
+/// Both readings.
+#[derive(Clone, Copy)]
+struct Anchor {
+    ns: u64,
+    instant: Instant,
+}
+
+/// The instant of a time; `None` if it never comes.
+pub(crate) fn instant_at(ns: u64) -> Option<Instant> {
+    let anchor = anchor();
+    match ns.checked_sub(anchor.ns) {
+        _ if ns == TICKLESS_NEVER => None,
+        Some(after) => anchor.instant.checked_add(Duration::from_nanos(after)),
+        // It has passed, whatever it is.
+        None => {
+            let before = Duration::from_nanos(anchor.ns - ns);
+            Some(anchor.instant.checked_sub(before).unwrap_or(anchor.instant))
+        }
+    }
+}
+
+/// The time of an instant.
+pub(crate) fn ns_of(instant: Instant) -> u64 {
+    let anchor = anchor();
+    match instant.checked_duration_since(anchor.instant) {
+        Some(after) => anchor.ns.saturating_add(saturating_ns(after)),
+        None => anchor.ns.saturating_sub(saturating_ns(anchor.instant - instant)),
+    }
+}
+
+/// A duration; [`TICKLESS_NEVER`] is longer than all others.
+#[inline]
+pub(crate) fn duration(ns: u64) -> Duration {
+    if ns == TICKLESS_NEVER { Duration::MAX } else { Duration::from_nanos(ns) }
+}
+
+/// In nanoseconds.
+pub(crate) fn saturating_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn anchor() -> Anchor {
+    static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+    *ANCHOR.get_or_init(|| {
+        // The thread may be interrupted between the readings: the closest pair of a few.
+        let pairs = (0..8).map(|_| {
+            let before = Instant::now();
+            let pair = Anchor { ns: monotonic_ns(), instant: Instant::now() };
+            (pair.instant - before, pair)
+        });
+        pairs.min_by_key(|(gap, _)| *gap).map(|(_, pair)| pair).expect("there are some")
+    })
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes to the struct, and every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,113 @@
+//! C allocates what Rust allocates: nothing for a timer, one piece for one that can be waited for.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use tickless_c::*;
+
+/// The system's allocator, which counts what each thread allocates.
+struct Counting;
+
+thread_local! {
+    static MADE_HERE: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    /// # Safety
+    /// As the trait says.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        MADE_HERE.set(MADE_HERE.get() + 1);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+const MS_NS: u64 = 1_000_000;
+
+unsafe extern "C-unwind" fn nothing(_user_data: *mut c_void) {}
+
+fn manual_engine() -> *mut TicklessEngine {
+    let options =
+        TicklessOptions { clock: TICKLESS_CLOCK_MANUAL, shards: 1, ..TicklessOptions::default() };
+    let mut engine = ptr::null_mut();
+    // SAFETY: they are options, and a place for an engine.
+    assert_eq!(unsafe { tickless_engine_new(&raw const options, &raw mut engine) }, TICKLESS_OK);
+    engine
+}
+
+/// Asserts that a thousand steps make so many allocations each, after a thousand others. A few more
+/// may come from what an engine does now and then.
+fn allocates(what: &str, each: u64, mut step: impl FnMut()) {
+    (0..1000).for_each(|_| step());
+    let attempt = || {
+        let before = MADE_HERE.get();
+        (0..1000).for_each(|_| step());
+        MADE_HERE.get() - before
+    };
+    let least = std::iter::repeat_with(attempt).take(5).min();
+    assert_eq!(least, Some(each * 1000), "{what}");
+}
+
+#[test]
+fn a_timer_of_c_allocates_what_one_of_rust_does() {
+    let engine = manual_engine();
+    let mut memory = MaybeUninit::<TicklessTimer>::uninit();
+    let timer = memory.as_mut_ptr();
+    let data = ptr::null_mut();
+    let (run, release): (TicklessFn, TicklessFn) = (Some(nothing), Some(nothing));
+    allocates("schedule and cancel", 0, || {
+        // SAFETY: the engine lives, and the timer is ended before it is used again.
+        unsafe {
+            let code = tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            assert_eq!(code, TICKLESS_OK);
+            assert_eq!(tickless_timer_cancel(timer), 1);
+        }
+    });
+    allocates("schedule, reset and take", 0, || {
+        let mut taken = data;
+        // SAFETY: as above.
+        unsafe {
+            tickless_schedule(engine, HOUR_NS, run, data, release, timer);
+            assert_eq!(tickless_timer_reset(timer, 2 * HOUR_NS), TICKLESS_OK);
+            assert_eq!(tickless_timer_take(timer, &raw mut taken), 1);
+        }
+    });
+    allocates("schedule and fire", 0, || {
+        let mut fired = 0;
+        // SAFETY: as above.
+        unsafe {
+            tickless_schedule(engine, 3 * MS_NS, run, data, release, ptr::null_mut());
+            assert_eq!(tickless_advance(engine, 3 * MS_NS, &raw mut fired), TICKLESS_OK);
+        }
+        assert_eq!(fired, 1);
+    });
+    let when = TicklessWhen { time_ns: HOUR_NS, slack_ns: 0, flags: TICKLESS_WAITABLE };
+    allocates("schedule and wait", 1, || {
+        // SAFETY: as above.
+        unsafe {
+            tickless_schedule_when(engine, &raw const when, run, data, release, timer);
+            assert_eq!(tickless_timer_cancel_wait(timer, TICKLESS_NEVER), 1);
+        }
+    });
+    allocates("failures", 0, || {
+        // SAFETY: as above; the timer was ended, which is an error.
+        assert_eq!(unsafe { tickless_timer_cancel(timer) }, TICKLESS_E_HANDLE);
+    });
+    // SAFETY: nobody uses the engine any more.
+    assert_eq!(unsafe { tickless_engine_free(engine) }, TICKLESS_OK);
+}

@@ -1,0 +1,194 @@
+/* An engine that its caller drives: turns, the eventfd, and several loops. */
+#include <poll.h>
+
+#include "check.h"
+
+static tickless_engine *driven_engine(uint32_t shards, uint32_t clock) {
+    tickless_options options = {.size = sizeof options, .shards = shards, .clock = clock};
+    tickless_engine *engine;
+    options.driver = TICKLESS_DRIVER_CALLER;
+    OK(tickless_engine_new(&options, &engine));
+    return engine;
+}
+
+static int is_readable(int fd, int timeout_ms) {
+    struct pollfd waited = {fd, POLLIN, 0};
+    int n = poll(&waited, 1, timeout_ms);
+    CHECK(n >= 0);
+    return n;
+}
+
+static tickless_turn_info turn(tickless_engine *engine, uint32_t shard) {
+    tickless_turn_info turn = {.size = sizeof turn};
+    OK(tickless_turn(engine, shard, 0, &turn));
+    return turn;
+}
+
+static void nothing(void *user_data) {
+    (void)user_data;
+}
+
+static void the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_next_turn(void) {
+    tickless_engine *engine = driven_engine(1, TICKLESS_CLOCK_MANUAL);
+    int fd = tickless_eventfd(engine, 0);
+    uint64_t now, next;
+    CHECK(fd >= 0 && !is_readable(fd, 0));
+    OK(tickless_next_deadline_ns(engine, 0, &next));
+    CHECK(next == 0);
+    CHECK(turn(engine, 0).sleep_ns == TICKLESS_NEVER);
+    OK(tickless_next_deadline_ns(engine, 0, &next));
+    CHECK(next == TICKLESS_NEVER);
+    OK(tickless_schedule(engine, 20 * MS, nothing, NULL, NULL, NULL));
+    CHECK(is_readable(fd, 0));
+    OK(tickless_next_deadline_ns(engine, 0, &next));
+    CHECK(next == 0);
+    CHECK(turn(engine, 0).sleep_ns == 20 * MS && !is_readable(fd, 0));
+    OK(tickless_now_ns(engine, &now));
+    OK(tickless_next_deadline_ns(engine, 0, &next));
+    CHECK(next == now + 20 * MS);
+    /* A later one makes no difference, an earlier one does. */
+    OK(tickless_schedule(engine, HOUR, nothing, NULL, NULL, NULL));
+    CHECK(!is_readable(fd, 0));
+    OK(tickless_schedule(engine, 10 * MS, nothing, NULL, NULL, NULL));
+    CHECK(is_readable(fd, 0) && turn(engine, 0).sleep_ns == 10 * MS && !is_readable(fd, 0));
+    OK(tickless_clock_advance(engine, 10 * MS));
+    CHECK(turn(engine, 0).fired == 1);
+    OK(tickless_engine_stop(engine, TICKLESS_NEVER, NULL, NULL));
+    CHECK(is_readable(fd, 0));
+    RETURNS(TICKLESS_E_STOPPED, tickless_turn(engine, 0, 0, NULL));
+    CHECK(is_readable(fd, 0));
+    OK(tickless_engine_free(engine));
+}
+
+static void a_turn_fires_no_more_than_it_is_told(void) {
+    tickless_engine *engine = driven_engine(1, TICKLESS_CLOCK_MANUAL);
+    tickless_turn_info turned = {.size = sizeof turned};
+    int i;
+    for (i = 0; i < 5; i++) {
+        OK(tickless_schedule(engine, MS, nothing, NULL, NULL, NULL));
+    }
+    OK(tickless_clock_advance(engine, MS));
+    OK(tickless_turn(engine, 0, 3, &turned));
+    CHECK(turned.fired == 3 && turned.sleep_ns == 0);
+    OK(tickless_turn(engine, 0, 3, &turned));
+    CHECK(turned.fired == 2);
+    turned.size = 0;
+    RETURNS(TICKLESS_E_ARGUMENT, tickless_turn(engine, 0, 0, &turned));
+    OK(tickless_engine_free(engine));
+}
+
+static void each_shard_has_an_eventfd_of_its_own(void) {
+    tickless_engine *engine = driven_engine(2, TICKLESS_CLOCK_MANUAL);
+    uint64_t next;
+    int fds[2];
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        fds[i] = tickless_eventfd(engine, i);
+        turn(engine, i);
+    }
+    CHECK(fds[0] != fds[1]);
+    for (i = 0; i < 2; i++) {
+        OK(tickless_bind_thread(engine, i));
+        OK(tickless_schedule(engine, MS, nothing, NULL, NULL, NULL));
+        CHECK(is_readable(fds[i], 0) && !is_readable(fds[!i], 0));
+        turn(engine, i);
+    }
+    RETURNS(TICKLESS_E_NO_SHARD, tickless_eventfd(engine, 2));
+    RETURNS(TICKLESS_E_NO_SHARD, tickless_bind_thread(engine, 2));
+    RETURNS(TICKLESS_E_NO_SHARD, tickless_turn(engine, 2, 0, NULL));
+    RETURNS(TICKLESS_E_NO_SHARD, tickless_next_deadline_ns(engine, 2, &next));
+    OK(tickless_engine_free(engine));
+}
+
+struct inside {
+    tickless_engine *engine;
+    int ran;
+};
+
+static void drive_it(void *user_data) {
+    struct inside *inside = user_data;
+    RETURNS(TICKLESS_E_INSIDE_TASK, tickless_turn(inside->engine, 0, 0, NULL));
+    RETURNS(TICKLESS_E_INSIDE_TASK, tickless_engine_stop(inside->engine, 0, NULL, NULL));
+    RETURNS(TICKLESS_E_INSIDE_TASK, tickless_engine_free(inside->engine));
+    CHECK(tickless_eventfd(inside->engine, 0) >= 0);
+    inside->ran++;
+}
+
+static void a_callback_cannot_drive_its_engine(void) {
+    struct inside inside = {driven_engine(1, TICKLESS_CLOCK_SYSTEM), 0};
+    RETURNS(TICKLESS_E_NOT_MANUAL, tickless_advance(inside.engine, 0, NULL));
+    OK(tickless_schedule(inside.engine, 0, drive_it, &inside, NULL, NULL));
+    while (inside.ran == 0) {
+        turn(inside.engine, 0);
+    }
+    OK(tickless_engine_free(inside.engine));
+    inside.engine = manual_engine();
+    OK(tickless_schedule(inside.engine, 0, drive_it, &inside, NULL, NULL));
+    CHECK(advance(inside.engine, 0) == 1 && inside.ran == 2);
+    OK(tickless_engine_free(inside.engine));
+}
+
+static void an_engine_with_threads_has_no_eventfd(void) {
+    tickless_engine *engine;
+    uint64_t next;
+    OK(tickless_engine_new(NULL, &engine));
+    RETURNS(TICKLESS_E_DRIVEN, tickless_eventfd(engine, 0));
+    RETURNS(TICKLESS_E_DRIVEN, tickless_next_deadline_ns(engine, 0, &next));
+    RETURNS(TICKLESS_E_DRIVEN, tickless_turn(engine, 0, 0, NULL));
+    OK(tickless_engine_free(engine));
+}
+
+static void a_time_to_sleep_is_rounded_up_for_poll(void) {
+    CHECK(tickless_timeout_ms(0) == 0);
+    CHECK(tickless_timeout_ms(1) == 1);
+    CHECK(tickless_timeout_ms(MS) == 1);
+    CHECK(tickless_timeout_ms(MS + 1) == 2);
+    CHECK(tickless_timeout_ms(TICKLESS_NEVER - 1) == 2147483647);
+    CHECK(tickless_timeout_ms(TICKLESS_NEVER) == -1);
+}
+
+struct loop {
+    tickless_engine *engine;
+    struct count fired;
+    long wanted;
+};
+
+/* Sleeps in poll for as long as it is told, and by the eventfd alone. */
+static void *run_loop(void *user_data) {
+    struct loop *loop = user_data;
+    int fd = tickless_eventfd(loop->engine, 0);
+    for (;;) {
+        uint64_t sleep_ns = turn(loop->engine, 0).sleep_ns;
+        if (count_now(&loop->fired) == loop->wanted) {
+            return NULL;
+        }
+        is_readable(fd, tickless_timeout_ms(sleep_ns));
+    }
+}
+
+static void no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps(void) {
+    struct loop loop = {driven_engine(1, TICKLESS_CLOCK_SYSTEM), COUNT_INIT, 2000};
+    pthread_t thread;
+    int i;
+    CHECK(pthread_create(&thread, NULL, run_loop, &loop) == 0);
+    for (i = 0; i < 2000; i++) {
+        OK(tickless_schedule(loop.engine, 0, count_one, &loop.fired, NULL, NULL));
+        if (i % 2 == 0) {
+            /* The loop is asleep or about to sleep: only the eventfd wakes it. */
+            count_wait(&loop.fired, i + 1);
+        }
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(tickless_engine_free(loop.engine));
+}
+
+int main(void) {
+    RUN(the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_next_turn);
+    RUN(a_turn_fires_no_more_than_it_is_told);
+    RUN(each_shard_has_an_eventfd_of_its_own);
+    RUN(a_callback_cannot_drive_its_engine);
+    RUN(an_engine_with_threads_has_no_eventfd);
+    RUN(a_time_to_sleep_is_rounded_up_for_poll);
+    RUN(no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps);
+    return 0;
+}

@@ -1,0 +1,57 @@
+// An exception that leaves a callback ends the process: it never gets through the engine. The
+// argument says which callback throws: one of C++'s wrapper, of C, or a release.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tickless.hpp"
+
+static void throws(void *) {
+    throw std::runtime_error("this leaves a callback");
+}
+
+static void nothing(void *) {}
+
+static void by(const char *which) {
+    tickless::options options;
+    options.clock = TICKLESS_CLOCK_MANUAL;
+    tickless::engine engine(options);
+    if (std::strcmp(which, "lambda") == 0) {
+        engine.schedule_detached(std::chrono::seconds(0), [] { throws(nullptr); });
+    } else if (std::strcmp(which, "callback") == 0) {
+        tickless_schedule(engine.get(), 0, throws, nullptr, nullptr, nullptr);
+    } else {
+        tickless_schedule(engine.get(), 0, nothing, nullptr, throws, nullptr);
+    }
+    try {
+        engine.advance(std::chrono::seconds(0));
+    } catch (...) {
+        std::puts("it came through");
+    }
+}
+
+int main() {
+    const rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (const char *which : {"lambda", "callback", "release"}) {
+        pid_t child = fork();
+        if (child == 0) {
+            std::freopen("/dev/null", "w", stderr);
+            by(which);
+            _exit(0);
+        }
+        int status = 0;
+        if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) ||
+            WTERMSIG(status) != SIGABRT) {
+            std::fprintf(stderr, "a %s that throws: status %d\n", which, status);
+            return 1;
+        }
+        std::printf("ok a %s that throws ends the process\n", which);
+    }
+}

@@ -1,0 +1,199 @@
+// The C++ wrapper: scopes, moves, lambdas of all kinds, times, and what it throws.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tickless.hpp"
+
+using namespace std::chrono_literals;
+
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                                      \
+        }                                                                                      \
+    } while (0)
+
+#define RUN(test)                                                                              \
+    do {                                                                                       \
+        test();                                                                                \
+        std::printf("ok %s\n", #test);                                                         \
+    } while (0)
+
+static_assert(!std::is_copy_constructible_v<tickless::timer>);
+static_assert(!std::is_copy_constructible_v<tickless::scoped_timer>);
+static_assert(!std::is_copy_constructible_v<tickless::engine>);
+static_assert(std::is_nothrow_move_constructible_v<tickless::timer>);
+static_assert(std::is_nothrow_move_assignable_v<tickless::scoped_timer>);
+static_assert(sizeof(tickless::timer) == sizeof(tickless_timer));
+static_assert(sizeof(tickless::scoped_timer) == sizeof(tickless_timer));
+
+static_assert(tickless::to_ns(-1h) == 0);
+static_assert(tickless::to_ns(std::chrono::duration<double, std::nano>(1.5)) == 2);
+static_assert(tickless::to_ns(std::chrono::hours::max()) == TICKLESS_NEVER);
+
+static tickless::engine manual() {
+    tickless::options options;
+    options.clock = TICKLESS_CLOCK_MANUAL;
+    options.shards = 1;
+    return tickless::engine(options);
+}
+
+template <class F>
+static int thrown_by(F &&call) {
+    try {
+        call();
+    } catch (const tickless::error &error) {
+        CHECK(std::string(error.what()).size() > 3);
+        return error.code();
+    }
+    return TICKLESS_OK;
+}
+
+static int freely_counted;
+
+static void count_freely() {
+    freely_counted++;
+}
+
+static void callbacks_of_all_kinds_run_once() {
+    auto engine = manual();
+    int count = 0;
+    engine.schedule_detached(1ms, [&count] { count++; });
+    engine.schedule_detached(1ms, [&count, a = std::string(100, 'a')] { count += a.size() == 100; });
+    engine.schedule_detached(1ms, [&count, p = std::make_unique<int>(7)] { count += *p == 7; });
+    engine.schedule_detached(1ms, [&count, state = 0]() mutable { count += ++state; });
+    std::function<void()> function = [&count] { count++; };
+    engine.schedule_detached(1ms, function);
+    engine.schedule_detached(1ms, count_freely);
+    CHECK(engine.advance(1ms) == 6);
+    CHECK(count == 5 && freely_counted == 1);
+}
+
+static void a_callback_is_destroyed_once_whoever_ends_its_timer() {
+    auto shared = std::make_shared<int>(0);
+    auto use = [shared] { ++*shared; };
+    {
+        auto engine = manual();
+        auto cancelled = engine.schedule(1s, use);
+        auto fired = engine.schedule(1ms, use);
+        auto pending = engine.schedule(1s, use);
+        auto scoped = engine.schedule_scoped(1s, use);
+        engine.schedule_detached(1s, use);
+        CHECK(shared.use_count() == 7);
+        CHECK(cancelled.cancel() && shared.use_count() == 6);
+        CHECK(!cancelled.cancel());
+        CHECK(engine.advance(1ms) == 1 && *shared == 1 && shared.use_count() == 5);
+        CHECK(!fired.cancel() && !fired.is_pending() && pending.is_pending());
+        CHECK(scoped.cancel_wait() && !scoped.cancel_wait() && shared.use_count() == 4);
+        engine.stop();
+        CHECK(shared.use_count() == 2);
+        CHECK(thrown_by([&] { engine.schedule_detached(1s, use); }) == TICKLESS_E_STOPPED);
+        CHECK(shared.use_count() == 2);
+    }
+    CHECK(*shared == 1);
+}
+
+static void a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not() {
+    auto engine = manual();
+    int count = 0;
+    {
+        auto timer = engine.schedule(1ms, [&] { count++; });
+        auto scoped = engine.schedule_scoped(1ms, [&] { count += 100; });
+    }
+    CHECK(engine.advance(1ms) == 1 && count == 1);
+}
+
+static void timers_move() {
+    auto engine = manual();
+    int count = 0;
+    std::vector<tickless::timer> timers;
+    for (int i = 0; i < 100; i++) {
+        timers.push_back(engine.schedule(1ms, [&] { count++; }));
+    }
+    timers[0] = std::move(timers[1]); // The first is detached, and fires.
+    CHECK(!timers[1].cancel() && timers[0].cancel());
+    CHECK(engine.advance(1ms) == 99 && count == 99);
+    tickless::scoped_timer scoped = engine.schedule_scoped(1ms, [&] { count++; });
+    scoped = engine.schedule_scoped(1ms, [&] { count++; }); // The first is cancelled.
+    tickless::scoped_timer other(std::move(scoped));
+    CHECK(engine.advance(1ms) == 1 && count == 100);
+    tickless::engine moved(std::move(engine));
+    CHECK(moved.stats().fired == 100);
+    CHECK(thrown_by([&] { engine.stats(); }) == TICKLESS_E_NULL);
+}
+
+static void times_are_those_of_chrono() {
+    auto engine = manual();
+    int count = 0;
+    auto add = [&] { count++; };
+    auto at = engine.schedule(engine.now() + 10ms, add);
+    auto with_slack = engine.schedule(tickless::when(10ms).slack(5ms), add);
+    auto never = engine.schedule(std::chrono::hours::max(), add);
+    engine.schedule_detached(-5s, add);
+    engine.schedule_detached(std::chrono::duration<double>(0.002), add);
+    CHECK(engine.advance(0ms) == 1 && engine.advance(2ms) == 1);
+    CHECK(engine.advance(20ms) == 2);
+    CHECK(never.is_pending() && never.reset(1ms) && engine.advance(1ms) == 1);
+    CHECK(!at.reset(1ms) && count == 5);
+}
+
+static void a_scope_ends_when_its_callback_has_returned() {
+    tickless::engine engine;
+    for (int i = 0; i < 200; i++) {
+        // The callback uses what lies on this stack.
+        int uses = 0;
+        std::promise<void> begun;
+        auto is_begun = begun.get_future();
+        auto timer = engine.schedule_scoped(0s, [&] {
+            begun.set_value();
+            uses++;
+        });
+        if (i % 2 == 0) {
+            is_begun.wait();
+            CHECK(!timer.cancel_wait());
+            CHECK(uses == 1);
+        }
+    }
+    CHECK(engine.stop_for(60s));
+}
+
+static void threads_share_an_engine() {
+    tickless::engine engine;
+    std::atomic<long> fired{0};
+    long kept = 0;
+    std::vector<std::thread> threads;
+    std::atomic<long> cancelled{0};
+    for (int i = 0; i < 4; i++) {
+        threads.emplace_back([&] {
+            for (int n = 0; n < 500; n++) {
+                auto timer = engine.schedule(n % 2 ? 0ms : 1h, [&fired] { fired++; });
+                cancelled += timer.cancel();
+            }
+        });
+    }
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    engine.stop();
+    auto stats = engine.stats();
+    kept = static_cast<long>(stats.scheduled - stats.returned);
+    CHECK(stats.scheduled == 2000 && kept == fired + cancelled);
+}
+
+int main() {
+    RUN(callbacks_of_all_kinds_run_once);
+    RUN(a_callback_is_destroyed_once_whoever_ends_its_timer);
+    RUN(a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not);
+    RUN(timers_move);
+    RUN(times_are_those_of_chrono);
+    RUN(a_scope_ends_when_its_callback_has_returned);
+    RUN(threads_share_an_engine);
+}

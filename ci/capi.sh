@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# The C API (capi/): the header is that of the crate; gcc and clang compile it as C99 and C++17; the
+# programs of capi/tests pass, also under AddressSanitizer, ThreadSanitizer and valgrind; the example
+# serves; and what install.sh installs is found by pkg-config. An argument is how often a thread of
+# race.c frees after a wait.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Seconds after which a program hangs.
+LIMIT=${LONG:+20000}
+LIMIT=${LIMIT:-120}
+RACES=${1:-${LONG:+500000}}
+
+need_command cc gcc
+need_command c++ g++
+need_command clang clang
+need_command pkg-config pkg-config
+need_valgrind
+
+# As the tests build, whose dependencies are there.
+export CARGO_PROFILE_DEV_DEBUG=false
+cargo test --quiet --locked --package tickless-c
+
+out="$(mktemp -d)"
+trap 'rm -rf "$out"' EXIT
+capi/install.sh "$out/first" --dev
+# Moved, it still finds itself.
+mv "$out/first" "$out/prefix"
+export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
+read -ra flags < <(pkg-config --cflags tickless)
+read -ra libs < <(pkg-config --libs tickless)
+strict=(-Wall -Wextra -Wpedantic -Werror -g -O1)
+c=(-std=c99 -D_POSIX_C_SOURCE=200809L -pthread "${strict[@]}" "${flags[@]}")
+cpp=(-std=c++17 -pthread "${strict[@]}" "${flags[@]}")
+
+# run NAME COMMAND..
+run() {
+    local name=$1 report
+    shift
+    report=$(timeout "$LIMIT" "$@" 2>&1) || {
+        echo "$report" >&2
+        fail "$name ended with an error"
+    }
+    echo "passed: $name ($(grep -c '^ok ' <<<"$report" || true) tests)"
+}
+
+for compiler in gcc clang; do
+    for source in capi/tests/c/*.c; do
+        name=$(basename "$source" .c)
+        program=$out/$name.$compiler
+        # This one loads the library itself.
+        [ "$name" = unload ] && linked=(-ldl) || linked=("${libs[@]}")
+        "$compiler" "${c[@]}" "$source" "${linked[@]}" -o "$program"
+        case $name in
+        race) run "$name, $compiler" "$program" "${RACES:-10000}" ;;
+        unload) run "$name, $compiler" "$program" "$out/prefix/lib/libtickless.so.1" ;;
+        *) run "$name, $compiler" "$program" ;;
+        esac
+    done
+done
+for compiler in g++ clang++; do
+    for source in capi/tests/cpp/*.cpp; do
+        name=$(basename "$source" .cpp)
+        "$compiler" "${cpp[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
+        run "$name, $compiler" "$out/$name.$compiler"
+    done
+done
+
+# With the static library. The programs are instrumented, and what both allocate and free is watched.
+# (The library as such is tested with AddressSanitizer by ci/asan.sh.)
+asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
+archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
+for name in timers calls threads driven process race; do
+    gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
+    run "$name, AddressSanitizer" "$out/$name.asan" "${RACES:-5000}"
+done
+g++ "${cpp[@]}" "${asan[@]}" capi/tests/cpp/wrapper.cpp "${archive[@]}" -o "$out/wrapper.asan"
+run "wrapper, AddressSanitizer" "$out/wrapper.asan"
+# A mistake is noticed: the same program, which does not wait.
+sed 's/tickless_timer_cancel_wait(&object->timer, TICKLESS_NEVER)/tickless_timer_cancel(\&object->timer)/
+    s/CHECK(object->owned == NULL.*//; s/CHECK(count_now(&released).*//' \
+    capi/tests/c/race.c >"$out/no_wait.c"
+gcc "${c[@]}" "${asan[@]}" -I capi/tests/c "$out/no_wait.c" "${archive[@]}" -o "$out/no_wait"
+if report=$(timeout "$LIMIT" "$out/no_wait" 100000 2>&1); then
+    fail "a free without a wait goes unnoticed"
+fi
+grep -q 'heap-use-after-free' <<<"$report" || fail "it failed for another reason: $report"
+echo "finds a free without a wait"
+
+# With a library that is instrumented as in ci/tsan.sh, and the compiler's own runtime.
+tsan=target/tsan/$(host)/debug/libtickless_c.a
+runtime=$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-stable_rt.tsan.a
+(
+    export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/tsan
+    export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg tsan"
+    lines_for
+    cargo rustc --quiet --locked "${OWN_LINES[@]}" --package tickless-c --crate-type staticlib \
+        --target "$(host)"
+)
+# with_tsan NAME COMPILER SOURCE [OPTION..]
+with_tsan() {
+    "$2" "${@:4}" -fsanitize=thread -I capi/tests/c -c "$3" -o "$out/$1.tsan.o"
+    "$2" -no-pie "$out/$1.tsan.o" "$tsan" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+        -Wl,--export-dynamic -lstdc++ -pthread -ldl -lm -lrt -o "$out/$1.tsan"
+}
+need_symbolizer
+export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
+with_tsan wrapper clang++ capi/tests/cpp/wrapper.cpp "${cpp[@]}"
+run "wrapper, ThreadSanitizer" "$out/wrapper.tsan"
+for name in threads driven race; do
+    with_tsan "$name" clang "capi/tests/c/$name.c" "${c[@]}"
+    run "$name, ThreadSanitizer" "$out/$name.tsan" "${RACES:-2000}"
+done
+with_tsan no_wait clang "$out/no_wait.c" "${c[@]}"
+if report=$(timeout "$LIMIT" "$out/no_wait.tsan" 100000 2>&1); then
+    fail "a free without a wait goes unnoticed by ThreadSanitizer"
+fi
+grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: $report"
+echo "finds it as a race, too"
+
+valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
+for name in calls driven; do
+    run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
+done
+run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "${RACES:-500}"
+
+for compiler in gcc clang; do
+    "$compiler" "${c[@]}" capi/examples/echo.c "${libs[@]}" -o "$out/echo.$compiler"
+done
+run "the echo server" "$out/echo.gcc"
+
+# The README's examples, compiled as it says.
+readme() {
+    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" capi/README.md
+}
+readme c >"$out/example.c"
+readme cpp >"$out/example.cpp"
+# shellcheck disable=SC2046
+{
+    cc "$out/example.c" $(pkg-config --cflags --libs tickless) -o "$out/example"
+    c++ -std=c++17 -pthread "$out/example.cpp" $(pkg-config --cflags --libs tickless) -o "$out/example++"
+}
+run "the README's example" "$out/example"
+run "the README's example in C++" "$out/example++"
+cc "$out/example.c" "-I$out/prefix/include" "$out/prefix/lib/libtickless.a" -lm -o "$out/static"
+run "the same, linked statically" "$out/static"
