@@ -80,7 +80,8 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let missing = contender.inside(|| sink::wait_for_stamps(0..probes, plan.patience()));
     let used = Usage::of_process() - before;
     plan.expect("probes missing", missing, 0)?;
-    plan.expect("timers fired", sink::fired_of(timers), timers)?;
+    let fired = sink::fired_of(timers);
+    plan.expect("timers fired", fired, timers)?;
     let mut lateness = Lateness::new(begun_ns, Vec::new());
     for (token, deadline_ns) in (0..).zip(deadlines_ns) {
         lateness.record(deadline_ns, sink::stamped_ns(token));
@@ -88,7 +89,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
 
     let mut outcome = Outcome::new(timers, Duration::from_nanos(filled_ns - begun_ns), used.cpu_ns);
     outcome.add("scheduled", timers + probes);
-    outcome.add("fired", sink::fired());
+    outcome.add("fired", fired);
     outcome.add("probes", probes);
     outcome.add("filled_in_time", filled_ns < due_ns);
     let all_ns = done_ns.map(|done_ns| done_ns.saturating_sub(due_ns));

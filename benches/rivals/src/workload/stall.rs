@@ -69,7 +69,8 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let used = Usage::of_process() - before;
     let done = now();
     sink::wait_for_fired(timers, plan.patience());
-    plan.expect("timers fired", sink::fired_of(timers), timers)?;
+    let fired = sink::fired_of(timers);
+    plan.expect("timers fired", fired, timers)?;
 
     let calls = Sample::new(calls);
     let mut outcome = Outcome::new(timers, filled - begun, used.cpu_ns);
@@ -77,7 +78,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let is_filled_in_time = filled < opens;
     let us = |share| is_filled_in_time.then(|| calls.quantile(share) as f64 / 1e3);
     outcome.add("scheduled", timers + calls.len() as u64);
-    outcome.add("fired", sink::fired());
+    outcome.add("fired", fired);
     outcome.add("calls", calls.len());
     outcome.add("call_p50_us", us(0.5));
     outcome.add("call_p99_us", us(0.99));
