@@ -9,7 +9,7 @@ use tickless::{BuildError, StopError};
 use crate::bells::bells;
 use crate::failure::{
     Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_INSIDE_TASK,
-    TICKLESS_E_SYSTEM, TICKLESS_E_TIMED_OUT, TICKLESS_OK, enter,
+    TICKLESS_E_SYSTEM, TICKLESS_E_TIMED_OUT, TICKLESS_OK, discard, enter,
 };
 use crate::options::{Settings, TicklessOptions};
 use crate::shell::{self, Inner, TicklessEngine};
@@ -176,7 +176,7 @@ fn hand_back(payloads: Vec<Payload>, returned: TicklessReturned, context: *mut c
         };
         // If one panics, the others are released all the same.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| pass(payload))) {
-            std::mem::forget(panic);
+            discard(panic);
         }
     }
 }

@@ -119,11 +119,15 @@ fn panicked(panic: Box<dyn Any + Send>) -> c_int {
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let Failure(code) =
         Failure::new(TICKLESS_E_PANIC, format_args!("panic: {}", text.unwrap_or("of no text")));
-    // It may panic in turn when it is dropped.
+    discard(panic);
+    code
+}
+
+/// Drops what was thrown, which may panic in turn.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }
-    code
 }
 
 // === impl Failure ===
