@@ -2,12 +2,12 @@
 //! turn is needed.
 //!
 //! The engine's hook *rings* when a timer was scheduled that is due before the time that the last
-//! turn returned: it writes to the descriptor, then sets a flag. A turn *answers* first: if the
-//! flag is set, it clears it and reads the descriptor empty. Since the flag is set after the write,
-//! a descriptor that is readable has the flag set or is about to, and the turn after that answers
-//! it; and what was rung for before the read is found by the turn after the read.
+//! turn returned: it writes to the descriptor, then sets a flag. A turn *clears* the bell first: if
+//! the flag is set, it unsets it and reads the descriptor empty. Since the flag is set after the
+//! write, a descriptor that is readable has the flag set or is about to, and the turn after that
+//! clears it; and what was rung for before the read is found by the turn after the read.
 //!
-//! *Owner*: any thread rings; the thread that runs a turn answers and notes.
+//! *Owner*: any thread rings; the thread that runs a turn clears and notes.
 //!
 //! *Tested by*: `tests/c/driven.c`.
 
@@ -71,12 +71,12 @@ impl Bell {
     pub(crate) fn ring(&self) {
         // It fails if the count is at its end, and then the descriptor is readable already.
         let _ = (&self.eventfd).write(&1_u64.to_ne_bytes());
-        // ORDER: Release - pairs with the Acquire in `answer`: the write comes before the read.
+        // ORDER: Release - pairs with the Acquire in `clear`: the write comes before the read.
         self.is_rung.store(true, Ordering::Release);
     }
 
     /// Reads the descriptor empty, if it was rung: before a turn. Returns whether it was.
-    pub(crate) fn answer(&self) -> bool {
+    pub(crate) fn clear(&self) -> bool {
         // ORDER: Relaxed - usually nobody rang; a ring that this misses stays for the next turn.
         if !self.is_rung.load(Ordering::Relaxed) || process::id() != self.process {
             return false;
@@ -84,7 +84,7 @@ impl Bell {
         // ORDER: Acquire - pairs with the Release in `ring`.
         let was_rung = self.is_rung.swap(false, Ordering::Acquire);
         if was_rung {
-            // It fails if another answer was quicker.
+            // It fails if another turn was quicker.
             let _ = (&self.eventfd).read(&mut [0; 8]);
         }
         was_rung

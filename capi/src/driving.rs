@@ -60,10 +60,10 @@ pub unsafe extern "C" fn tickless_turn(
             unsafe { sized::write(turn, &none) }?;
         }
         let bell = bell(inner, shard)?;
-        let was_rung = bell.answer();
+        let was_rung = bell.clear();
         let fired_max = if fired_max == 0 { usize::MAX } else { fired_max as usize };
         let report = inner.engine.turn_at_most(shard as usize, fired_max).map_err(|error| {
-            // There was no turn, so whoever runs the next has to be woken.
+            // There was no turn, so the caller has to be woken for the next.
             if was_rung {
                 bell.ring();
             }

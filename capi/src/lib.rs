@@ -5,7 +5,7 @@
 //!
 //! *User data.* A call that schedules makes a `task::Task` of `fn`, `user_data` and `drop_fn`
 //! before anything can fail. From then on the task owns the user data, and its drop calls
-//! `drop_fn`: so whoever ends the timer releases it once. The engine has the proof that each
+//! `drop_fn`: so it is released once, however the timer ends. The engine has the proof that each
 //! payload ends once; nothing here counts.
 //!
 //! *Timers.* A `tickless_timer` is memory of the caller's: a word that says what it is, the handle

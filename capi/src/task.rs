@@ -1,6 +1,6 @@
 //! What a timer carries: a callback with its user data, and how to release that.
 //!
-//! *Owner*: whoever has it, as any payload of an engine. It goes from thread to thread.
+//! *Owner*: one thread at a time. It goes from thread to thread, as any payload of an engine.
 //!
 //! *Invariants*: the user data is released when the task is dropped, unless it was taken out. So it
 //! is released once, however the timer ends.

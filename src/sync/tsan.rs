@@ -22,7 +22,7 @@ pub struct OnceLock<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: whoever sets it gives the value to other threads, and those share it.
+// SAFETY: the thread that sets it gives the value to other threads, and those share it.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
 impl<T> Mutex<T> {
