@@ -8,6 +8,8 @@ LOG=target/instructions.txt
 
 need_valgrind
 need_gungraun
+# Counts need the names of functions, not of lines; lines take a third of the build.
+export CARGO_PROFILE_BENCH_DEBUG=false CARGO_PROFILE_BENCH_STRIP=none
 export GUNGRAUN_COLOR=never GUNGRAUN_PARALLEL=auto
 
 mkdir -p "$(dirname "$LOG")"
