@@ -101,14 +101,14 @@ impl Clock {
     /// The system's clock that also counts the time during which the machine is suspended:
     /// `CLOCK_BOOTTIME` of Linux.
     ///
-    /// Every other clock stands still during a suspension, and a timer of an hour fires after the
-    /// machine was awake for an hour. With this clock it fires when the hour is over, or as soon as
-    /// the machine is awake again. (The engine does not wake the machine.) An engine's own threads
-    /// sleep by this clock too. A caller that drives an engine itself must arrange that for its own
-    /// sleeps.
+    /// On Linux every other clock stands still during a suspension, and a timer of an hour fires
+    /// after the machine was awake for an hour. With this clock it fires when the hour is over, or
+    /// as soon as the machine is awake again. (The engine does not wake the machine.) An engine's
+    /// own threads sleep by this clock too. A caller that drives an engine itself must arrange that
+    /// for its own sleeps.
     ///
-    /// [`Instant`]s do not count suspended time. So the engine converts an instant that it is given
-    /// to the time that is left until then *now*, as if the machine were never suspended. An
+    /// [`Instant`]s do not count suspended time there. So the engine converts an instant that it is
+    /// given to the time that is left until then *now*, as if the machine were never suspended. An
     /// instant that an engine returns (the deadline of a handle, say) is computed from the time
     /// that is left when the method is called. After a suspension the same timer therefore has an
     /// earlier deadline, and two results may differ by the time between two readings (nanoseconds,
