@@ -59,8 +59,9 @@ impl<T> DelayQueue<T> {
     /// As [`expired`](Self::expired), but returns an error instead of panicking.
     ///
     /// # Errors
-    /// Items are pending, and the engine is full or has stopped. They stay in the queue. If the
-    /// engine is full, polling again retries.
+    /// Items are pending, none is due, and the engine is full or has stopped. They stay in the
+    /// queue. Polling again returns those that have become due since, and retries if the engine was
+    /// full.
     ///
     /// ```
     /// use std::time::Duration;
