@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::engine::core::Core;
 use crate::reaper::{Found, StuckTask};
-use crate::sync::{Counter, Ordering};
+use crate::sync::{Counter, Ordering, thread};
 
 /// The timers that are overdue when [`Engine::overdue`](crate::Engine::overdue) is called, and the
 /// tasks that are stuck.
@@ -36,7 +36,8 @@ pub struct Overdue {
     /// How many shards have timers that are due and were not handed over.
     pub shards: usize,
     /// The tasks that are stuck, in no order. For a task that is not the first of its batch,
-    /// `since` is when it was first seen, which may be later than its start.
+    /// `since` is when it was first seen, which may be later than its start. A task may be missing
+    /// if the system suspends the watcher just while it looks at that task.
     pub stuck: Vec<StuckTask>,
 }
 
@@ -56,6 +57,11 @@ const NONE_NS: u64 = u64::MAX;
 
 /// Between two looks into one shard.
 const LOOK_EVERY_NS: u64 = 1_000_000;
+
+/// How often a look gives way to another thread that looks into the same shard, which takes less
+/// than a microsecond unless the system suspends that thread. There is an end, since that thread
+/// does not exist in the child of a fork.
+const MAX_YIELDS: usize = 100;
 
 // === impl Overdue ===
 
@@ -92,7 +98,15 @@ impl<T> Core<T> {
         let (core, index) = self.part(number);
         let server = || self.crew.as_ref().map(|crew| crew.server(number));
         let before = server();
-        let looked = core.ending.try_look(index, &core.clock, core.stuck_after_ns);
+        let try_look = || core.ending.try_look(index, &core.clock, core.stuck_after_ns);
+        let mut looked = try_look();
+        for _ in 0..MAX_YIELDS {
+            if looked.is_some() {
+                break;
+            }
+            thread::yield_now();
+            looked = try_look();
+        }
         let (found, in_hand_ns) = looked.unwrap_or((Found::Idle, None));
         match found {
             Found::Stuck(_, since_ns) if server() == before => stuck(number, before, since_ns),
