@@ -495,9 +495,11 @@ int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
 
 /**
  * Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
- * tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer
- * was scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is
- * scheduled.
+ * tickless_now_ns counts: what its last turn has returned, or 0 if that is now. It is now if a
+ * timer was scheduled that is due earlier, if there was no turn yet or the last one left more to
+ * do, while a turn is under way (also in its callbacks), and after turns of several threads
+ * overlapped. So this is never later than the next timer, but it may be earlier: a timer that was
+ * cancelled still counts until a turn. TICKLESS_NEVER: nothing is scheduled.
  *
  * Errors: as tickless_eventfd. In callbacks: yes.
  */

@@ -7,7 +7,14 @@
 //! write, a descriptor that is readable has the flag set or is about to, and the turn after that
 //! clears it; and what was rung for before the read is found by the turn after the read.
 //!
-//! *Owner*: any thread rings; the thread that runs a turn clears and notes.
+//! A turn that begins leaves a mark in place of the time of the last turn, and then clears the
+//! bell. At its end it replaces its mark by the time that it returns. While there is a mark, the
+//! next turn is needed now: nobody rings during a turn, so the time before it says nothing. Turns
+//! that overlap leave a mark, since the order in which they end is not that in which they had the
+//! shard. So a time that can be read is that of a turn which was alone, and what came after it has
+//! rung.
+//!
+//! *Owner*: any thread rings; the thread that runs a turn begins, clears and notes.
 //!
 //! *Tested by*: `tests/c/driven.c`.
 
@@ -19,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::failure::{Failure, TICKLESS_E_NO_SHARD, TICKLESS_E_SYSTEM};
+use crate::time::TICKLESS_NEVER;
 
 /// The bells of an engine, by shard.
 pub(crate) type SharedBells = Arc<[Bell]>;
@@ -28,11 +36,25 @@ pub(crate) type SharedBells = Arc<[Bell]>;
 pub(crate) struct Bell {
     eventfd: File,
     is_rung: AtomicBool,
-    /// When the last turn wanted the next.
+    /// When the last turn wanted the next, or a mark.
     next_ns: AtomicU64,
+    /// How many marks there were.
+    marks: AtomicU64,
+    /// How many turns are under way.
+    turns: AtomicU64,
     /// A child process has the same descriptor, and must leave it alone.
     process: u32,
 }
+
+/// A turn that is under way.
+#[derive(Debug)]
+pub(crate) struct Begun<'a> {
+    bell: &'a Bell,
+    mark: u64,
+}
+
+/// Marks are from here on. Of the times only [`TICKLESS_NEVER`] is: 2^63 ns are 292 years.
+const MARKS: u64 = 1 << 63;
 
 /// Makes bells for so many shards.
 pub(crate) fn bells(shards: usize) -> Result<SharedBells, Failure> {
@@ -59,8 +81,14 @@ impl Bell {
         }
         // SAFETY: it was just made, and is this value's alone.
         let eventfd = unsafe { File::from_raw_fd(fd) };
-        let (is_rung, next_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Bell { eventfd, is_rung, next_ns, process: process::id() })
+        Ok(Bell {
+            eventfd,
+            is_rung: AtomicBool::new(false),
+            next_ns: AtomicU64::new(0),
+            marks: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            process: process::id(),
+        })
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -81,8 +109,9 @@ impl Bell {
         if !self.is_rung.load(Ordering::Relaxed) || process::id() != self.process {
             return false;
         }
-        // ORDER: Acquire - pairs with the Release in `ring`.
-        let was_rung = self.is_rung.swap(false, Ordering::Acquire);
+        // ORDER: AcqRel - pairs with the Release in `ring`, and with the Acquire in `next_ns`: the
+        // mark of this turn is there.
+        let was_rung = self.is_rung.swap(false, Ordering::AcqRel);
         if was_rung {
             // It fails if another turn was quicker.
             let _ = (&self.eventfd).read(&mut [0; 8]);
@@ -90,17 +119,55 @@ impl Bell {
         was_rung
     }
 
-    /// Notes when the next turn is needed: after a turn.
-    pub(crate) fn note(&self, next_ns: u64) {
-        // ORDER: Relaxed - a number.
-        self.next_ns.store(next_ns, Ordering::Relaxed);
+    /// Notes that a turn begins: before `clear`.
+    pub(crate) fn begin(&self) -> Begun<'_> {
+        // ORDER: Relaxed - the Release of the mark below publishes it.
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        Begun { bell: self, mark: self.mark() }
+    }
+
+    /// Leaves a new mark.
+    fn mark(&self) -> u64 {
+        // ORDER: Relaxed - the numbers differ, which is all.
+        let mark = MARKS | self.marks.fetch_add(1, Ordering::Relaxed);
+        // ORDER: AcqRel - pairs with itself: the turns whose marks came before are counted.
+        self.next_ns.swap(mark, Ordering::AcqRel);
+        mark
     }
 
     /// When the next turn is needed: zero if it is now.
     pub(crate) fn next_ns(&self) -> u64 {
-        // ORDER: Acquire - what was rung for comes before.
+        // ORDER: Acquire - pairs with the Release in `clear`: the mark of the turn that cleared it.
         let is_rung = self.is_rung.load(Ordering::Acquire);
         // ORDER: Relaxed - a number.
-        if is_rung { 0 } else { self.next_ns.load(Ordering::Relaxed) }
+        let next_ns = self.next_ns.load(Ordering::Relaxed);
+        let is_mark = next_ns >= MARKS && next_ns != TICKLESS_NEVER;
+        if is_rung || is_mark { 0 } else { next_ns }
+    }
+}
+
+// === impl Begun ===
+
+impl Begun<'_> {
+    /// Notes when the next turn is needed: after the turn.
+    pub(crate) fn note(self, next_ns: u64) {
+        let (bell, mark) = (self.bell, self.mark);
+        // A turn that this does not count yet leaves its mark after this one's.
+        // ORDER: Acquire - pairs with the Release in `drop`: the mark that a turn left at its end.
+        let is_alone = bell.turns.load(Ordering::Acquire) == 1;
+        // ORDER: Release - a number, in the chain of marks. Relaxed - another turn left a mark.
+        let (to, failed) = (Ordering::Release, Ordering::Relaxed);
+        let note = || bell.next_ns.compare_exchange(mark, next_ns, to, failed);
+        if !is_alone || note().is_err() {
+            bell.mark();
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    /// A turn that failed leaves its mark.
+    fn drop(&mut self) {
+        // ORDER: Release - pairs with the Acquire in `note`: the mark that it may have left.
+        self.bell.turns.fetch_sub(1, Ordering::Release);
     }
 }

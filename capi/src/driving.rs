@@ -60,8 +60,12 @@ pub unsafe extern "C" fn tickless_turn(
             unsafe { sized::write(turn, &none) }?;
         }
         let bell = bell(inner, shard)?;
+        let begun = bell.begin();
         let was_rung = bell.clear();
-        let fired_max = if fired_max == 0 { usize::MAX } else { fired_max as usize };
+        let fired_max = match fired_max {
+            0 => usize::MAX,
+            most => usize::try_from(most).unwrap_or(usize::MAX),
+        };
         let report = inner.engine.turn_at_most(shard as usize, fired_max).map_err(|error| {
             // There was no turn, so the caller has to be woken for the next.
             if was_rung {
@@ -70,7 +74,7 @@ pub unsafe extern "C" fn tickless_turn(
             turn_failure(error)
         })?;
         let next_ns = report.next.map_or(TICKLESS_NEVER, ns_of);
-        bell.note(if report.more { 0 } else { next_ns });
+        begun.note(if report.more { 0 } else { next_ns });
         if !turn.is_null() {
             let sleep_ns = report.sleep(inner.engine.now()).map_or(TICKLESS_NEVER, saturating_ns);
             let turned = TicklessTurn { fired: report.fired as u64, next_ns, sleep_ns, ..none };
@@ -96,9 +100,11 @@ pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: 
 }
 
 /// Stores in `*next_ns` when a shard of an engine that its caller drives needs its next turn, as
-/// tickless_now_ns counts: what its last turn has returned, or 0 if that is now, because a timer
-/// was scheduled that is due earlier, or there was no turn yet. TICKLESS_NEVER: nothing is
-/// scheduled.
+/// tickless_now_ns counts: what its last turn has returned, or 0 if that is now. It is now if a
+/// timer was scheduled that is due earlier, if there was no turn yet or the last one left more to
+/// do, while a turn is under way (also in its callbacks), and after turns of several threads
+/// overlapped. So this is never later than the next timer, but it may be earlier: a timer that was
+/// cancelled still counts until a turn. TICKLESS_NEVER: nothing is scheduled.
 ///
 /// Errors: as tickless_eventfd. In callbacks: yes.
 #[unsafe(no_mangle)]

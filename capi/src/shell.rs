@@ -88,8 +88,8 @@ pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inne
     let shell = unsafe { &*shell };
     // ORDER: Acquire - pairs with the Release in `fill`.
     let generation = shell.generation.load(Ordering::Acquire);
-    if generation & 1 == 0 || tag(generation) != engine.addr() & TAG {
-        return Err(Failure::new(TICKLESS_E_HANDLE, format_args!("the engine was freed")));
+    if !is_of(engine, generation) {
+        return Err(freed());
     }
     // SAFETY: there is an engine in it, which stays, as the caller promises.
     Ok(unsafe { (*shell.inner.get()).assume_init_ref() })
@@ -100,20 +100,40 @@ pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inne
 /// # Safety
 /// As for [`inner`], and nobody uses the engine any more.
 pub(crate) unsafe fn empty(engine: *mut TicklessEngine) -> Result<Inner, Failure> {
-    // SAFETY: as the caller promises.
-    unsafe { inner(engine) }?;
     let address = engine.map_addr(|address| address & !TAG).cast::<Shell>();
+    if address.is_null() {
+        return Err(Failure::null("engine"));
+    }
     // SAFETY: shells are never freed.
     let shell = unsafe { &*address };
-    // ORDER: AcqRel - of two calls that free it, one finds that it was freed.
-    let generation = shell.generation.fetch_add(1, Ordering::AcqRel);
-    debug_assert_eq!(generation & 1, 1, "two threads free one engine");
+    // ORDER: Acquire - as in `inner`.
+    let generation = shell.generation.load(Ordering::Acquire);
+    let is_there = is_of(engine, generation)
+        // ORDER: AcqRel, Relaxed - of two calls that free it, one finds that it was freed.
+        && shell
+            .generation
+            .compare_exchange(generation, generation + 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    if !is_there {
+        return Err(freed());
+    }
     // SAFETY: it was there, and nobody else finds it any more.
     let inner = unsafe { (*shell.inner.get()).assume_init_read() };
     if let Ok(mut empty) = EMPTY.try_lock() {
         empty.push(address.expose_provenance());
     }
     Ok(inner)
+}
+
+/// Whether a shell of that generation has the engine of the caller's pointer.
+#[inline]
+fn is_of(engine: *const TicklessEngine, generation: u64) -> bool {
+    generation & 1 == 1 && tag(generation) == engine.addr() & TAG
+}
+
+#[cold]
+fn freed() -> Failure {
+    Failure::new(TICKLESS_E_HANDLE, format_args!("the engine was freed"))
 }
 
 fn tag(generation: u64) -> usize {

@@ -60,6 +60,71 @@ static void the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_nex
     OK(tickless_engine_free(engine));
 }
 
+struct asking {
+    tickless_engine *engine;
+    uint64_t before, after;
+};
+
+static void schedule_and_ask(void *user_data) {
+    struct asking *asking = user_data;
+    OK(tickless_next_deadline_ns(asking->engine, 0, &asking->before));
+    OK(tickless_schedule(asking->engine, 5 * MS, nothing, NULL, NULL, NULL));
+    OK(tickless_next_deadline_ns(asking->engine, 0, &asking->after));
+}
+
+/* Nobody rings during a turn, and the time of the turn before says nothing any more. */
+static void the_next_deadline_is_now_while_a_turn_is_under_way(void) {
+    struct asking asking = {driven_engine(1, TICKLESS_CLOCK_MANUAL), 7, 7};
+    uint64_t now, next;
+    CHECK(turn(asking.engine, 0).sleep_ns == TICKLESS_NEVER);
+    OK(tickless_schedule(asking.engine, 0, schedule_and_ask, &asking, NULL, NULL));
+    CHECK(turn(asking.engine, 0).fired == 1);
+    CHECK(asking.before == 0 && asking.after == 0);
+    turn(asking.engine, 0);
+    OK(tickless_now_ns(asking.engine, &now));
+    OK(tickless_next_deadline_ns(asking.engine, 0, &next));
+    CHECK(next == now + 5 * MS);
+    OK(tickless_engine_free(asking.engine));
+}
+
+struct turning {
+    tickless_engine *engine;
+    struct count ended;
+};
+
+static void *turn_until_told(void *user_data) {
+    struct turning *turning = user_data;
+    while (count_now(&turning->ended) == 0) {
+        turn(turning->engine, 0);
+    }
+    return NULL;
+}
+
+static void the_next_deadline_is_never_too_late_while_several_threads_turn(void) {
+    struct turning turning = {driven_engine(1, TICKLESS_CLOCK_MANUAL), COUNT_INIT};
+    pthread_t threads[2];
+    uint64_t now, next;
+    int i, j;
+    OK(tickless_now_ns(turning.engine, &now));
+    for (i = 0; i < 2; i++) {
+        CHECK(pthread_create(&threads[i], NULL, turn_until_told, &turning) == 0);
+    }
+    for (i = 0; i < 2000; i++) {
+        tickless_timer timer;
+        OK(tickless_schedule(turning.engine, HOUR, nothing, NULL, NULL, &timer));
+        for (j = 0; j < 20; j++) {
+            OK(tickless_next_deadline_ns(turning.engine, 0, &next));
+            CHECK(next <= now + HOUR);
+        }
+        CHECK(tickless_timer_cancel(&timer) == 1);
+    }
+    count_add(&turning.ended, 1);
+    for (i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    OK(tickless_engine_free(turning.engine));
+}
+
 static void a_turn_fires_no_more_than_it_is_told(void) {
     tickless_engine *engine = driven_engine(1, TICKLESS_CLOCK_MANUAL);
     tickless_turn_info turned = {.size = sizeof turned};
@@ -184,6 +249,8 @@ static void no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sle
 
 int main(void) {
     RUN(the_eventfd_is_readable_when_an_earlier_timer_came_and_until_the_next_turn);
+    RUN(the_next_deadline_is_now_while_a_turn_is_under_way);
+    RUN(the_next_deadline_is_never_too_late_while_several_threads_turn);
     RUN(a_turn_fires_no_more_than_it_is_told);
     RUN(each_shard_has_an_eventfd_of_its_own);
     RUN(a_callback_cannot_drive_its_engine);
