@@ -2,6 +2,7 @@
 //! hand.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 
 use tickless::TurnError;
 
@@ -31,7 +32,9 @@ pub struct TicklessTurn {
 }
 
 // SAFETY: it is `repr(C)`, four numbers of eight bytes.
-unsafe impl HasSize for TicklessTurn {}
+unsafe impl HasSize for TicklessTurn {
+    const FIRST_SIZE: usize = offset_of!(TicklessTurn, sleep_ns) + 8;
+}
 
 /// Runs a turn of a shard: calls back what is due, but at most `fired_max` timers (0: all that are
 /// due). Describes it in `*turn`, unless that is NULL. First it makes the shard's eventfd

@@ -1,6 +1,7 @@
 //! What an engine has counted, and what is overdue.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 
 use crate::failure::{Failure, TICKLESS_OK, enter};
 use crate::shell::{self, TicklessEngine};
@@ -56,7 +57,9 @@ pub struct TicklessStats {
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
-unsafe impl HasSize for TicklessStats {}
+unsafe impl HasSize for TicklessStats {
+    const FIRST_SIZE: usize = offset_of!(TicklessStats, lateness_max_ns) + 8;
+}
 
 /// What is overdue in an engine. Set `size` to sizeof(tickless_overdue_info).
 #[repr(C)]
@@ -73,7 +76,9 @@ pub struct TicklessOverdue {
 }
 
 // SAFETY: it is `repr(C)`, numbers of eight bytes.
-unsafe impl HasSize for TicklessOverdue {}
+unsafe impl HasSize for TicklessOverdue {
+    const FIRST_SIZE: usize = offset_of!(TicklessOverdue, stuck) + 8;
+}
 
 /// Stores in `*stats` what the engine has counted. Waits for no lock.
 ///

@@ -1,6 +1,7 @@
 //! The settings of an engine, as C gives them.
 
 use std::ffi::{CStr, c_char};
+use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
 
@@ -64,7 +65,9 @@ pub struct TicklessOptions {
 }
 
 // SAFETY: it is `repr(C)`, 5 words and 8 halves of words, and zero is a number and a pointer.
-unsafe impl HasSize for TicklessOptions {}
+unsafe impl HasSize for TicklessOptions {
+    const FIRST_SIZE: usize = offset_of!(TicklessOptions, reserved) + 4;
+}
 
 const _: () = assert!(size_of::<TicklessOptions>() == 4 * 8 + size_of::<usize>() + 8 * 4);
 

@@ -1,6 +1,8 @@
 //! Structs that begin with their size, as the caller's header knew it, so that they can grow.
 //!
-//! What the caller's struct does not have is zero, which is the default of each field. What this
+//! No header has a struct that is smaller than in the first version, so a smaller size is a mistake:
+//! for example that of a pointer to the struct. What the caller's struct does not have beyond that
+//! is zero, which is the default of each field. What this
 //! library does not know must be zero in a struct that it reads, and becomes zero in one that it
 //! writes.
 
@@ -12,7 +14,11 @@ use crate::failure::{Failure, TICKLESS_E_ARGUMENT};
 ///
 /// # Safety
 /// It is `repr(C)`, its first field is a `usize`, it has no padding, and all zeroes are a value.
-pub(crate) unsafe trait HasSize: Copy {}
+pub(crate) unsafe trait HasSize: Copy {
+    /// The size of the struct in the first version. Of later versions, each has a size that is
+    /// greater.
+    const FIRST_SIZE: usize;
+}
 
 const WORD: usize = size_of::<usize>();
 
@@ -60,12 +66,54 @@ pub(crate) unsafe fn write<T: HasSize>(to: *mut T, value: &T) -> Result<(), Fail
 
 /// # Safety
 /// `of` points to a size.
-unsafe fn size_of_struct<T>(of: *const T) -> Result<usize, Failure> {
+unsafe fn size_of_struct<T: HasSize>(of: *const T) -> Result<usize, Failure> {
     // SAFETY: as the caller promises.
     let size = unsafe { of.cast::<usize>().read() };
-    if !(WORD..=SIZE_MAX).contains(&size) {
+    if !(T::FIRST_SIZE..=SIZE_MAX).contains(&size) {
         let why = format_args!("the field size must be the size of the struct, and is {size}");
         return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
     }
     Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that has grown by a field since its first version.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Grown {
+        size: usize,
+        first: u64,
+        second: u64,
+    }
+
+    // SAFETY: it is `repr(C)`, numbers of eight bytes.
+    unsafe impl HasSize for Grown {
+        const FIRST_SIZE: usize = 16;
+    }
+
+    #[test]
+    fn a_struct_of_the_first_version_lacks_what_came_later_and_keeps_what_is_behind_it() {
+        let mut older = Grown { size: 16, first: 3, second: 7 };
+        // SAFETY: it has that size, and more.
+        let known = unsafe { read(&raw const older) }.expect("the size is that of a version");
+        assert_eq!(known, Grown { size: 16, first: 3, second: 0 });
+        // SAFETY: as above.
+        unsafe { write(&raw mut older, &Grown { size: 0, first: 4, second: 5 }) }
+            .expect("as above");
+        assert_eq!(older, Grown { size: 16, first: 4, second: 7 });
+    }
+
+    #[test]
+    fn a_size_below_the_first_versions_is_refused() {
+        for size in [0, 1, 8, 15, SIZE_MAX + 1, usize::MAX] {
+            let mut wrong = Grown { size, first: 3, second: 7 };
+            // SAFETY: only the size is read.
+            assert!(unsafe { read(&raw const wrong) }.is_err(), "{size}");
+            // SAFETY: as above.
+            assert!(unsafe { write(&raw mut wrong, &Grown { ..wrong }) }.is_err(), "{size}");
+        }
+    }
 }
