@@ -139,3 +139,39 @@ fn freed() -> Failure {
 fn tag(generation: u64) -> usize {
     (generation >> 1) as usize & TAG
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tickless::Builder;
+
+    use super::*;
+
+    #[test]
+    fn of_two_threads_that_take_an_engine_out_of_its_shell_one_gets_it() {
+        for _ in 0..3000 {
+            let clock = ManualClock::new();
+            let builder = Builder::new().manual_clock(&clock).shards(1);
+            let engine = builder.build_each(Payload::fire).expect("the settings are valid");
+            let inner = Inner { engine, bells: None, clock: None, gave_up: AtomicBool::new(false) };
+            let address = fill(inner).expose_provenance();
+            // Not a barrier of the system's, which lets one of them go much sooner.
+            let ready = AtomicU64::new(0);
+            let take = || {
+                // ORDER: Relaxed, twice - a count.
+                ready.fetch_add(1, Ordering::Relaxed);
+                while ready.load(Ordering::Relaxed) < 2 {
+                    std::hint::spin_loop();
+                }
+                // SAFETY: nobody uses the engine that was put in.
+                unsafe { empty(ptr::with_exposed_provenance_mut(address)) }.is_ok()
+            };
+            let (first, second) = thread::scope(|threads| {
+                let (first, second) = (threads.spawn(take), threads.spawn(take));
+                (first.join().expect("no panic"), second.join().expect("no panic"))
+            });
+            assert!(first != second, "both or none: {first}");
+        }
+    }
+}
