@@ -9,12 +9,14 @@
 /// A call that fails throws tickless::error, unless it says otherwise. A callback must not throw: an
 /// exception that leaves it ends the process (std::terminate). It is destroyed after it has run, in
 /// the cancel, when the engine stops, or if it could not be scheduled. Its destructor must not throw.
+/// Compiled without exceptions (-fno-exceptions), a call that would throw ends the process.
 #ifndef TICKLESS_HPP
 #define TICKLESS_HPP
 
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <ratio>
@@ -41,17 +43,21 @@ private:
 /// Throws if `code` is one of an error, else returns it.
 inline int check(int code) {
     if (code < 0) {
+#ifdef __cpp_exceptions
         throw error(code);
+#else
+        std::terminate();
+#endif
     }
     return code;
 }
 
-/// Nanoseconds of a duration, rounded up. Negative ones are 0; what is too long is
-/// TICKLESS_NEVER.
+/// Nanoseconds of a duration, rounded up. Negative ones, and what is not a number, are 0; what is
+/// too long is TICKLESS_NEVER.
 template <class Rep, class Period>
 constexpr std::uint64_t to_ns(std::chrono::duration<Rep, Period> duration) {
     using nanoseconds = std::chrono::duration<long double, std::nano>;
-    if (duration <= duration.zero()) {
+    if (!(duration > duration.zero())) {
         return 0;
     }
     // 2^63 ns are 292 years.
@@ -70,7 +76,8 @@ public:
     when(std::chrono::duration<Rep, Period> delay) : when_{to_ns(delay), 0, 0} {}
 
     /// At a time of the steady clock, which is CLOCK_MONOTONIC on Linux.
-    when(std::chrono::steady_clock::time_point time)
+    template <class Duration>
+    when(std::chrono::time_point<std::chrono::steady_clock, Duration> time)
         : when_{to_ns(time.time_since_epoch()), 0, TICKLESS_AT} {}
 
     /// It may fire as much later, so that it can share a wake-up with others.

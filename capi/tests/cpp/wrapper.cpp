@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -38,6 +39,12 @@ static_assert(sizeof(tickless::scoped_timer) == sizeof(tickless_timer));
 static_assert(tickless::to_ns(-1h) == 0);
 static_assert(tickless::to_ns(std::chrono::duration<double, std::nano>(1.5)) == 2);
 static_assert(tickless::to_ns(std::chrono::hours::max()) == TICKLESS_NEVER);
+static_assert(tickless::to_ns(std::chrono::duration<double>(
+                  std::numeric_limits<double>::quiet_NaN())) == 0);
+static_assert(std::is_convertible_v<decltype(std::chrono::steady_clock::now() +
+                                             std::chrono::duration<double>(1.5)),
+                                    tickless::when>);
+static_assert(!std::is_convertible_v<std::chrono::system_clock::time_point, tickless::when>);
 
 static tickless::engine manual() {
     tickless::options options;
