@@ -1,15 +1,39 @@
 #!/usr/bin/env bash
-# Builds the library and installs it: capi/install.sh PREFIX [--dev]. DESTDIR is put before PREFIX,
-# for packages. With --dev it is not optimized: for tests.
+# Builds the library and installs it: capi/install.sh PREFIX [--dev | --uninstall]. DESTDIR is put
+# before PREFIX, for packages. With --dev it is not optimized: for tests. With --uninstall, what was
+# installed there is removed, whichever version it is.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-[ $# -ge 1 ] || {
-    echo "usage: capi/install.sh PREFIX [--dev]" >&2
+usage() {
+    echo "usage: capi/install.sh PREFIX [--dev | --uninstall]" >&2
     exit 2
 }
+[ $# -ge 1 ] && [ $# -le 2 ] || usage
+case $1 in
+'' | -*) usage ;;
+esac
+mode=${2:-}
+case $mode in
+'' | --dev | --uninstall) ;;
+*) usage ;;
+esac
+
 to=${DESTDIR:-}$1
-if [ "${2:-}" = --dev ]; then
+# A relative path is the caller's, and the build runs in the repository.
+case $to in
+/*) ;;
+*) to=$PWD/$to ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [ "$mode" = --uninstall ]; then
+    rm -f "$to/include/tickless.h" "$to/include/tickless.hpp" "$to/lib/pkgconfig/tickless.pc" \
+        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]*
+    echo "tickless is no longer in $to"
+    exit
+fi
+
+if [ "$mode" = --dev ]; then
     from=debug
     cargo build --quiet --locked --package tickless-c
 else
@@ -25,11 +49,13 @@ version=$(cargo metadata --locked --no-deps --format-version 1 |
     sed 's/.*"name":"tickless-c","version":"\([^"]*\)".*/\1/')
 abi=$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
 
-mkdir -p "$to/include" "$to/lib/pkgconfig"
+install -d -m 755 "$to/include" "$to/lib/pkgconfig"
 install -m 644 capi/include/tickless.h capi/include/tickless.hpp "$to/include"
 install -m 755 "$from/libtickless_c.so" "$to/lib/libtickless.so.$version"
 ln -sf "libtickless.so.$version" "$to/lib/libtickless.so.$abi"
 ln -sf "libtickless.so.$abi" "$to/lib/libtickless.so"
 install -m 644 "$from/libtickless_c.a" "$to/lib/libtickless.a"
-sed "s/@VERSION@/$version/" capi/tickless.pc.in >"$to/lib/pkgconfig/tickless.pc"
+pc=$to/lib/pkgconfig/tickless.pc
+sed "s/@VERSION@/$version/" capi/tickless.pc.in >"$pc"
+chmod 644 "$pc"
 echo "tickless $version is in $to"

@@ -22,9 +22,34 @@ cargo test --quiet --locked --package tickless-c
 
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
-capi/install.sh "$out/first" --dev
-# Moved, it still finds itself.
+installer=$PWD/capi/install.sh
+# A relative prefix is the caller's. Moved, it still finds itself. A second time changes nothing.
+(cd "$out" && "$installer" first --dev)
 mv "$out/first" "$out/prefix"
+files() {
+    (cd "$1" && find . ! -type d | LC_ALL=C sort)
+}
+before=$(files "$out/prefix")
+"$installer" "$out/prefix" --dev
+[ "$(files "$out/prefix")" = "$before" ] || fail "a second install made other files"
+DESTDIR=$out/package "$installer" /usr --dev
+[ "$(files "$out/package/usr")" = "$before" ] || fail "with DESTDIR, other files are installed"
+DESTDIR=$out/package "$installer" /usr --uninstall
+[ -z "$(files "$out/package")" ] || fail "an uninstall left $(files "$out/package")"
+for wrong in "" "--dev" "$out/prefix --release"; do
+    # shellcheck disable=SC2086
+    if "$installer" $wrong 2>/dev/null; then
+        fail "install.sh takes the arguments '$wrong'"
+    fi
+done
+# The library's name is that of its interface, and it exports nothing else.
+soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/include/tickless.h)
+LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
+    fail "the shared library is not named $soname"
+exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' | LC_ALL=C sort)
+declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+[ "$exported" = "$declared" ] ||
+    fail "exported and declared differ: $(diff <(echo "$exported") <(echo "$declared"))"
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
 read -ra flags < <(pkg-config --cflags tickless)
 read -ra libs < <(pkg-config --libs tickless)
@@ -62,6 +87,21 @@ for compiler in g++ clang++; do
         name=$(basename "$source" .cpp)
         "$compiler" "${cpp[@]}" "$source" "${libs[@]}" -o "$out/$name.$compiler"
         run "$name, $compiler" "$out/$name.$compiler"
+    done
+done
+
+# What a user's flags may be: later standards, no exceptions, hidden names, warnings of other kinds.
+for compiler in g++ clang++; do
+    for standard in c++17 c++20 c++2b; do
+        for more in -fexceptions "-fno-exceptions -fno-rtti"; do
+            # shellcheck disable=SC2086
+            "$compiler" "${cpp[@]}" -std=$standard $more -Wshadow -fvisibility=hidden \
+                -fsyntax-only -x c++ - <<<'#include <tickless.hpp>
+                int main() {
+                    tickless::engine engine;
+                    return engine.schedule(std::chrono::hours(1), [] {}).cancel() ? 0 : 1;
+                }'
+        done
     done
 done
 

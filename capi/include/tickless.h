@@ -6,7 +6,9 @@
  * into C.
  *
  * THREADS. Any thread may make any call, unless it is said here. A `tickless_engine` may be used by
- * many threads at a time. A `tickless_timer` may be used by one thread at a time.
+ * many threads at a time. A `tickless_timer` may be used by one thread at a time. No call may be made
+ * in a signal handler: write to a descriptor there, and call from the thread that reads it. Calls
+ * may change errno, also if they succeed.
  *
  * CALLBACKS run on a thread of the engine, or in tickless_turn and tickless_advance if the caller
  * drives the engine. They may make any call, unless it is said here. They must return: no longjmp,
