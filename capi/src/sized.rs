@@ -1,9 +1,9 @@
 //! Structs that begin with their size, as the caller's header knew it, so that they can grow.
 //!
-//! No header has a struct that is smaller than in the first version, so a smaller size is a mistake:
-//! for example that of a pointer to the struct. Fields of later versions that the caller's struct
-//! does not have are zero, which is the default of each field. What this library does not know must
-//! be zero in a struct that it reads, and becomes zero in one that it writes.
+//! No header has a struct that is smaller than in the first version. A smaller size is a mistake,
+//! for example that of a pointer to the struct, and is refused. Fields of later versions that the
+//! caller's struct does not have are zero, which is the default of each field. What this library
+//! does not know must be zero in a struct that it reads, and becomes zero in one that it writes.
 
 use std::ptr;
 
