@@ -64,9 +64,9 @@ Pass(w, a, h, q, o) ==
          /\ UNCHANGED phase
 
 \* The reaper begins late, in any way: it was held up in a task, or the machine was.
-Init == /\ where \in [Timers -> {"bucket", "out"}]
+Init == /\ where = [t \in Timers |-> "bucket"]
         /\ at \in [Timers -> 2 - Late .. 0]
-        /\ \A t \in Timers : where[t] = "out" => at[t] = 0
+        /\ \A t, u \in Timers : t < u => at[t] <= at[u]
         /\ heap = [x \in Times |-> IF \E t \in In("bucket") : at[t] = x THEN 1 ELSE 0]
         /\ phase = 0
         /\ queued \in [0 .. Slots - 1 -> Times \cup {None}]
@@ -96,16 +96,14 @@ File(t) == /\ where[t] = "out" /\ at[t] = 0
 \* The first due round opens: its bucket's entries are in hand, whatever their round, and those
 \* that were put aside for it.
 Open == /\ open = None /\ IsDue
-        /\ LET x == First IN
-           /\ open' = x
-           /\ heap' = IF heap[x] > 0 THEN [heap EXCEPT ![x] = heap[x] - 1] ELSE heap
-           /\ queued' = IF queued[SlotOf(x)] = x
-                        THEN [queued EXCEPT ![SlotOf(x)] = None] ELSE queued
-           /\ where' = [t \in Timers |->
-                IF \/ where[t] = "bucket" /\ heap[x] > 0 /\ SlotOf(at[t]) = SlotOf(x)
-                   \/ where[t] = "aside" /\ at[t] = x
-                THEN "hand" ELSE where[t]]
-        /\ UNCHANGED <<at, phase>>
+        /\ LET x == First
+               OfBucket(t) == where[t] = "bucket" /\ heap[x] > 0 /\ SlotOf(at[t]) = SlotOf(x)
+               OfRound(t) == where[t] = "aside" /\ at[t] = x
+           IN Pass([t \in Timers |-> IF OfBucket(t) \/ OfRound(t) THEN "hand" ELSE where[t]],
+                   at,
+                   IF heap[x] > 0 THEN [heap EXCEPT ![x] = heap[x] - 1] ELSE heap,
+                   IF queued[SlotOf(x)] = x THEN [queued EXCEPT ![SlotOf(x)] = None] ELSE queued,
+                   x)
 
 \* The reaper looks at one entry in hand, in any order; that takes a tick.
 Visit(t) ==
