@@ -219,7 +219,12 @@ AllFired == \A x \in Rounds : inbox[x] = 0 /\ aside[x] = 0
 \* Coverage, as the header of src/shard/mod.rs has it.
 Covered == \A x \in Rounds : inbox[x] > 0 =>
               \/ \E y \in heap \cup notices : y <= x
-              \/ \E p \in Producers : at[p] = x /\ pc[p] /= "idle"
+              \/ \E p \in Producers : at[p] = x /\ (pc[p] /= "idle" \/ nbuf[p])
+
+\* A reaper that sleeps, and that nobody is about to wake, sleeps no longer than until the first
+\* round that holds an entry.
+Punctual == rpc = "sleep" /\ ~bell /\ (\A p \in Producers : pc[p] = "idle" /\ ~nbuf[p]) =>
+               \A x \in Rounds : inbox[x] + aside[x] > 0 => next <= x
 
 \* Every entry that is filed fires.
 EveryEntryFires == \A x \in Rounds : (inbox[x] > 0) ~> (inbox[x] = 0)

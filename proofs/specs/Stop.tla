@@ -12,7 +12,8 @@ CONSTANTS Payloads, \* a set, e.g. {"a", "b"}
           Turners   \* a set of threads that run turns: "reaper", and a caller that waits
 
 VARIABLES
-    place,    \* of each payload: caller, filed, batch, hand, runs, fired, left, returned, refused
+    place,    \* of each payload: caller, filed, batch, hand, runs, fired,
+              \* left, returned, refused; or late: it began to run after the flag was raised
     closed,   \* the mark in the shard's lanes
     flag,     \* the stop flag
     lock,     \* who has the shard's lock
@@ -57,11 +58,15 @@ Goto(t, where) == pc' = [pc EXCEPT ![t] = where]
 
 \* The reaper sleeps until it is rung. A stop ends its loop.
 Begin(t) == /\ pc[t] = "idle"
-            /\ IF flag THEN Goto(t, "done") /\ UNCHANGED <<left, bell>>
-               ELSE IF t = "reaper" THEN bell /\ bell' = FALSE /\ Goto(t, "take") /\ UNCHANGED left
-               ELSE IF left[t] > 0
-                    THEN Goto(t, "take") /\ left' = [left EXCEPT ![t] = left[t] - 1] /\ UNCHANGED bell
-                    ELSE Goto(t, "done") /\ UNCHANGED <<left, bell>>
+            /\ \/ /\ t = "reaper" /\ bell
+                  /\ bell' = FALSE /\ Goto(t, IF flag THEN "done" ELSE "take")
+                  /\ UNCHANGED left
+               \/ /\ t /= "reaper" /\ left[t] > 0 /\ ~flag
+                  /\ left' = [left EXCEPT ![t] = left[t] - 1] /\ Goto(t, "take")
+                  /\ UNCHANGED bell
+               \/ /\ t /= "reaper" /\ (left[t] = 0 \/ flag)
+                  /\ Goto(t, "done")
+                  /\ UNCHANGED <<left, bell>>
             /\ UNCHANGED <<place, closed, flag, lock, role, holder, waits, wake, roles, handler, over, spc>>
 
 \* Role::take: the CAS, or the way into the wait. The reaper does not wait: it comes again.
@@ -109,7 +114,8 @@ Check(t) == /\ pc[t] = "next"
             /\ UNCHANGED <<place, closed, flag, lock, role, holder, left, waits, wake, bell, roles, handler, over, spc>>
 
 Claim(t) == /\ pc[t] = "claim"
-            /\ \E x \in At("hand") : place' = [place EXCEPT ![x] = "runs"]
+            /\ \E x \in At("hand") : 
+                 place' = [place EXCEPT ![x] = IF flag THEN "late" ELSE "runs"]
             /\ Goto(t, "run")
             /\ UNCHANGED <<closed, flag, lock, role, holder, left, waits, wake, bell, roles, handler, over, spc>>
 
@@ -218,12 +224,15 @@ TypeOK == /\ role \in {"free", "taken", "awaited", "ending", "ended"}
 HandlerThere == (\E t \in Turners : pc[t] \in {"lock", "fill", "next", "claim", "run", "back"})
                    => handler = "there"
 
+\* A stop does not run the backlog: the flag is read before each payload.
+AtMostOne == Cardinality(At("late")) <= 1
+
 \* Once a stopper is done, nothing is anywhere inside. Two stoppers share what comes back.
 AllOut == (\A s \in Stoppers : spc[s] = "done") =>
-             \A x \in Payloads : place[x] \in {"caller", "fired", "returned", "refused"}
+             \A x \in Payloads : place[x] \in {"caller", "fired", "late", "returned", "refused"}
 
 \* Filed is fired or returned; all that began to stop returns; nobody is left waiting.
-EachEnds == \A x \in Payloads : (place[x] = "filed") ~> (place[x] \in {"fired", "returned"})
+EachEnds == \A x \in Payloads : (place[x] = "filed") ~> (place[x] \in {"fired", "late", "returned"})
 StopEnds == \A s \in Stoppers : (spc[s] /= "idle") ~> (spc[s] = "done")
 TurnersEnd == flag ~> (\A t \in Turners : pc[t] = "done")
 =============================================================================

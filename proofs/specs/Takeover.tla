@@ -43,7 +43,7 @@ Init == /\ stuck \in Payloads \cup {None}
         /\ runs = [x \in Payloads |-> 0] /\ ended = {}
         /\ hpc = "begin" /\ word = Closed /\ wbuf = None /\ mine = 0
         /\ wanted = FALSE /\ tbuf = "" /\ lock = FALSE /\ taken = None
-        /\ looks = "never" /\ lbuf = "" /\ token = FALSE
+        /\ looks \in {"never", "soon"} /\ lbuf = "" /\ token = FALSE
         /\ pc = "look" /\ seen = None /\ rest = {}
 
 Begins(x) == runs' = [runs EXCEPT ![x] = runs[x] + 1]
@@ -115,7 +115,7 @@ Look == /\ pc = "look"
            \/ /\ Found /= None /\ Found /= seen
               /\ seen' = Found /\ lbuf' = "soon" /\ pc' = "fence"
               /\ UNCHANGED lock
-           \/ /\ Found /= None /\ Found = seen
+           \/ /\ Found /= None /\ Found = seen /\ ~lock
               /\ lock' = TRUE /\ pc' = "want"
               /\ UNCHANGED <<seen, lbuf>>
         /\ UNCHANGED <<stuck, runs, ended, holder, rest, tbuf, word, wanted, taken, looks, token>>
