@@ -191,8 +191,8 @@ MUTANTS = {
         "Lead", LEAD, "AllServed", [("IF told[t] < wakes THEN Unpark ELSE UNCHANGED token", "UNCHANGED token")]),
     "who serves beside the leader does not look once more": (
         "Lead", ONE_SHARD, "AllServed",
-        [("             /\\ Goto(t, \"pass\")\n             /\\ UNCHANGED <<work, asks, producer, lead, role, next, nbuf, wakes, wbuf, answers, told, leads>>",
-          "             /\\ Goto(t, \"spare\")\n             /\\ UNCHANGED <<work, asks, producer, lead, role, next, nbuf, wakes, wbuf, answers, told, leads>>")]),
+        [("             /\\ Goto(t, \"pass\")\n             /\\ UNCHANGED <<now, rest, work, asks, producer, lead, role, next, nbuf, wakes, wbuf, answers, told, leads>>",
+          "             /\\ Goto(t, \"spare\")\n             /\\ UNCHANGED <<now, rest, work, asks, producer, lead, role, next, nbuf, wakes, wbuf, answers, told, leads>>")]),
     "the leader does not look after it has published": (
         "Lead", LEAD, "AllServed", [("~(Earliest < wakes \\/ Called)\n                 /\\ Goto(t, \"sleep\")", "TRUE\n                 /\\ Goto(t, \"sleep\")")]),
     "the leader looks without a fence": (
