@@ -1,7 +1,7 @@
 -------------------------------- MODULE Lead --------------------------------
 (* A group of shards: one thread leads, and sleeps by the doorbell; another   *)
 (* one serves shards beside it. Each shard that asks for a turn gets one,     *)
-(* whoever serves it meanwhile, and nobody but the leader publishes or sleeps.*)
+(* also if it is served meanwhile. Only the leader publishes and sleeps.       *)
 (* A thread that is in a turn may be slow, and another may take its lead.     *)
 (*                                                                            *)
 (* Times are the present (1), Later and Never. Stores wait in store buffers, as in Arming. *)
@@ -63,7 +63,7 @@ Unpark == token' = [token EXCEPT ![answers] = TRUE]
 Post == /\ ppc = "idle" /\ posts > 0
         /\ \E s \in Shards, more \in BOOLEAN :
              /\ target' = s /\ work' = [work EXCEPT ![s] = TRUE]
-             /\ rest' = [rest EXCEPT ![s] = rest[s] \/ more /\ now = 1]
+             /\ rest' = [rest EXCEPT ![s] = rest[s] \/ (more /\ now = 1)]
         /\ posts' = posts - 1 /\ pbuf' = TRUE /\ ppc' = "fence"
         /\ UNCHANGED <<now, asks, token, threads>>
 
@@ -100,7 +100,7 @@ Answer(t) == /\ pc[t] = "answer"
              /\ Goto(t, "turn")
              /\ UNCHANGED <<now, rest, work, token, producer, lead, role, next, nbuf, wakes, wbuf, answers, at, told, leads>>
 
-\* The turn does what is due. Then the shard needs one more later, or none.
+\* The turn does the work of its time. Then the shard needs one more later, or none.
 Turn(t) == /\ pc[t] = "turn"
            /\ work' = [work EXCEPT ![at[t]] = FALSE]
            /\ rest' = [rest EXCEPT ![at[t]] = rest[at[t]] /\ now = 1]

@@ -94,7 +94,7 @@ Woken == /\ wake
          /\ waits' = {} /\ wake' = FALSE
          /\ UNCHANGED <<place, closed, flag, lock, role, holder, left, bell, roles, handler, over, spc>>
 
-\* Under the shard's lock: a closed shard has no turn; else what is due leaves its bucket.
+\* Under the shard's lock: a closed shard has no turn; else the due payloads leave their bucket.
 Collect(t) == /\ pc[t] = "lock" /\ lock = Nobody
               /\ \/ closed /\ Goto(t, "back") /\ UNCHANGED <<place, lock>>
                  \/ /\ ~closed

@@ -61,7 +61,7 @@ Fire(x) == /\ helps = 0 /\ state[x] = "living"
            /\ UNCHANGED <<at, unswept, asked, helps>>
 
 \* A sweep begins if it was asked for, or if there are too many that it has not seen.
-CanBegin == at = None /\ (asked \/ TooMany /\ unswept)
+CanBegin == at = None /\ (asked \/ (TooMany /\ unswept))
 Begin == /\ CanBegin
          /\ at' = 1 /\ asked' = FALSE /\ unswept' = FALSE
          /\ UNCHANGED <<state, helps>>

@@ -140,7 +140,7 @@ MUTANTS = {
         "Sweep", {"Help": 3}, "Swept|Bounded", [("         /\\ unswept' = TRUE\n         /\\ asked' = (asked \\/ 2 * (Dead + Group) > Max(Living, Least))",
                                "         /\\ UNCHANGED unswept\n         /\\ UNCHANGED asked")]),
     "a sweep that has seen all begins anew": (
-        "Sweep", {}, "HelpEnds", [("(asked \\/ TooMany /\\ unswept)", "TRUE"), ("helps' = IF helps > 0 THEN helps - 1 ELSE 0", "UNCHANGED helps")]),
+        "Sweep", {}, "HelpEnds", [("(asked \\/ (TooMany /\\ unswept))", "TRUE"), ("helps' = IF helps > 0 THEN helps - 1 ELSE 0", "UNCHANGED helps")]),
     # Stop
     "the flag is not read before each payload": (
         "Stop", {}, "AtMostOne", [('IF flag \\/ At("hand") = {}', 'IF At("hand") = {}')]),

@@ -101,7 +101,7 @@ check Rounds
 check Takeover"
 
 LARGE="check Arming
-check Lead
+check Lead 'Shards={1}'
 check Stop 'Stoppers={\"s1\",\"s2\"}'
 check Sweep Group=2 Help=16 Entries=7
 check Seats Last=4 Resets=2 Reuses=2 Versions=4
