@@ -65,7 +65,10 @@ pub fn record(scenario: &Scenario, fault: Option<Fault>) -> Vec<Operation<Call>>
     let is_done = AtomicBool::new(false);
     let barrier = Barrier::new(scenario.threads as usize);
     let mut operations = thread::scope(|threads| {
-        let driver = scenario.manual.is_some().then(|| threads.spawn(|| world.drive(&is_done)));
+        let driver = scenario
+            .manual
+            .is_some()
+            .then(|| threads.spawn(|| scenario.drive(&world.timeline, world.engine(), &is_done)));
         let work = |thread: u64| {
             let (world, barrier) = (&world, &barrier);
             threads.spawn(move || {
@@ -177,25 +180,14 @@ impl World {
         }
         let id = random.below(known.into()) as u32;
         if may_aim && random.once_in(2) {
-            self.aim(id, random);
+            // ORDER: Relaxed - a hint.
+            let due_at = self.slots[id as usize].due_at.load(Ordering::Relaxed);
+            self.timeline.wait_near(due_at, random);
         }
         match random.below(6) {
             0 | 1 => self.look(recorder, id, random),
             2 | 3 => self.reset(recorder, id, random),
             _ => self.end_handle(recorder, id, random),
-        }
-    }
-
-    /// Waits until about the time at which a timer is due, if that is soon.
-    fn aim(&self, id: u32, random: &mut Random) {
-        // ORDER: Relaxed - it does not matter when.
-        let due_at = self.slots[id as usize].due_at.load(Ordering::Relaxed);
-        let begin = self.timeline.at();
-        let target = due_at.saturating_add(random.below(150_000)).saturating_sub(20_000);
-        if !self.timeline.is_manual() && target < begin + 500_000 {
-            while self.timeline.at() < target {
-                std::hint::spin_loop();
-            }
         }
     }
 
@@ -314,21 +306,6 @@ impl World {
             recorder.push(id, before, after, Call::Close);
             let call = Call::Return { is_returned, gave_up: running > 0 };
             recorder.push(id, before, after, call);
-        }
-    }
-
-    /// Moves the clock and runs turns until `is_done`.
-    fn drive(&self, is_done: &AtomicBool) {
-        let random = &mut Random::of_thread(self.scenario.seed, u64::MAX);
-        // ORDER: Relaxed - the loop looks again and again.
-        while !is_done.load(Ordering::Relaxed) {
-            self.timeline.advance(self.scenario.tick * random.below(3) as u32);
-            for shard in 0..self.scenario.shards {
-                if self.timeline.turning(|| self.engine().turn(shard)).is_err() {
-                    return;
-                }
-            }
-            thread::yield_now();
         }
     }
 

@@ -10,17 +10,23 @@
 //!   waited for, and of a key of `keyed`. Each is written from the public docs.
 //! - `handles` (with `callbacks` and `scenario`), `waits` and `keys` drive the engine and record
 //!   histories. `faults` are the bugs that they can plant between the engine and the record.
-//! - `report` counts outcomes and overlaps; `random` makes the programs of the threads.
+//! - `driver` runs many histories, `report` counts outcomes and overlaps, `random` makes the
+//!   programs of the threads.
 //!
 //! *Tested by*: `proofs/histories/tests`, of which `planted.rs` shows that faults are found.
 
 pub mod callbacks;
 pub mod checker;
+pub mod driver;
 pub mod faults;
 pub mod handles;
 pub mod history;
+pub mod key;
+pub mod keys;
 pub mod random;
 pub mod report;
 pub mod scenario;
 pub mod timeline;
 pub mod timer;
+pub mod waited;
+pub mod waits;

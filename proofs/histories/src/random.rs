@@ -12,11 +12,11 @@ impl Random {
 
     /// The stream of one thread of a history.
     pub fn of_thread(seed: u64, thread: u64) -> Random {
-        Random(Random(seed ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03)).next())
+        Random(Random(seed ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03)).number())
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,7 +26,7 @@ impl Random {
 
     /// A number below `limit`, which is not zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.number() % limit
     }
 
     /// `true` once in `times` calls, on average.

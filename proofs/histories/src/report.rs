@@ -22,7 +22,7 @@ impl Report {
     /// Adds a history.
     pub fn add<M: Model>(&mut self, history: &[Operation<M::Call>]) {
         self.histories += 1;
-        let mut parts: BTreeMap<u32, Vec<(&Operation<M::Call>, &'static str)>> = BTreeMap::new();
+        let mut parts = BTreeMap::<u32, Vec<_>>::new();
         for operation in history {
             if let Some(label) = M::label(&operation.call) {
                 *self.outcomes.entry(label).or_default() += 1;

@@ -1,10 +1,13 @@
 //! What a seed makes of a history: the engine, the number of threads, what they do.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use tickless::{Builder, Clock, Driver, Engine, ManualClock};
 
 use crate::random::Random;
+use crate::timeline::Timeline;
 
 /// How long a recorder waits for timers that are due, before it says that they are lost.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -90,6 +93,22 @@ impl Scenario {
             1 => Duration::from_secs(3600),
             2 => Duration::from_nanos(random.below(20 * tick_ns)),
             _ => Duration::from_nanos(random.below(3 * tick_ns)),
+        }
+    }
+
+    /// Moves the manual clock and runs turns of all shards until `is_done`, or until the engine
+    /// stops.
+    pub fn drive<T: Send>(&self, timeline: &Timeline, engine: &Engine<T>, is_done: &AtomicBool) {
+        let random = &mut Random::of_thread(self.seed, u64::MAX);
+        // ORDER: Relaxed - the loop looks again and again.
+        while !is_done.load(Ordering::Relaxed) {
+            timeline.advance(self.tick * random.below(3) as u32);
+            for shard in 0..self.shards {
+                if timeline.turning(|| engine.turn(shard)).is_err() {
+                    return;
+                }
+            }
+            thread::yield_now();
         }
     }
 

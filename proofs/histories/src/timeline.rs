@@ -14,10 +14,13 @@
 //! *Owner*: any thread.
 
 use std::cell::Cell;
+use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use tickless::ManualClock;
+
+use crate::random::Random;
 
 thread_local! {
     /// When the turn began that this thread runs.
@@ -89,6 +92,17 @@ impl Timeline {
         // ORDER: SeqCst - before the clock moves. Threads that move it at the same time add up.
         manual.published_ns.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
         manual.clock.advance(by);
+    }
+
+    /// Waits until about `due_at` by the stamps, if that is soon and time moves by itself: that is
+    /// where a call meets the reaper.
+    pub fn wait_near(&self, due_at: u64, random: &mut Random) {
+        let target = due_at.saturating_add(random.below(150_000)).saturating_sub(20_000);
+        if self.manual.is_none() && target < self.at() + 500_000 {
+            while self.at() < target {
+                hint::spin_loop();
+            }
+        }
     }
 
     /// Runs `turn` as a turn of this thread: what it hands over was handed over during the turn.
