@@ -19,6 +19,9 @@ use crate::scenario::Scenario;
 use crate::timeline::{Stamp, Timeline};
 use crate::timer::{Call, Refusal, Seen};
 
+/// How many takeovers there were in all histories, so that a report can say that some occurred.
+pub static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
+
 /// What the threads of a history share.
 #[derive(Debug)]
 pub struct World {
@@ -89,6 +92,8 @@ pub fn record(scenario: &Scenario, fault: Option<Fault>) -> Vec<Operation<Call>>
     });
     world.check_len(&operations);
     operations.extend(world.end());
+    // ORDER: Relaxed - a count.
+    TAKEOVERS.fetch_add(world.engine().stats().takeovers, Ordering::Relaxed);
     operations.append(&mut world.log.lock().expect("a log"));
     let count = world.next.load(Ordering::Relaxed).min(scenario.timers);
     operations.retain(|operation| operation.id < count);
