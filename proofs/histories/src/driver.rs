@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fmt::Debug;
+use std::time::Instant;
 
 use crate::checker::check;
 use crate::history::{Model, Operation};
@@ -40,6 +41,7 @@ where
     let first = number("SEED", 0x5eed);
     let is_only = env::var_os("ONLY").is_some();
     let mut report = Report::default();
+    let begin = Instant::now();
     for n in 0..count {
         let seed = if is_only { first } else { first.wrapping_add(n) };
         let scenario = Scenario::of(seed);
@@ -50,8 +52,9 @@ where
         }
         look(&scenario, &history);
         report.add::<M>(&history);
-        if (n + 1) % 100_000 == 0 {
-            eprintln!("{name}: {} histories", n + 1);
+        if (n + 1) % 20_000 == 0 {
+            let seconds = begin.elapsed().as_secs();
+            eprintln!("{name}: {} of {count} histories, {seconds} s", n + 1);
         }
     }
     report
