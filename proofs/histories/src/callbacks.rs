@@ -10,17 +10,20 @@ use crate::random::Random;
 use crate::timeline::Stamp;
 use crate::timer::Call;
 
-/// Runs a payload, as the task of a timer.
+/// Runs a payload, which the handler began to take out of its batch at `before`, as the task of a
+/// timer.
 ///
 /// # Panics
 /// The scenario says so.
-pub fn run(token: Token) {
+pub fn run(token: Token, before: Stamp) {
     let after = token.world.timeline.after();
     let Token { id, ref world } = token;
     let recorder = &mut Recorder::new(&world.timeline, CALLBACK);
-    // Without a turn, the recorder works out the begin from the deadlines.
-    let began = world.timeline.turn_began().unwrap_or(0);
-    let before = Stamp { at: began, clock_ns: 0 };
+    // A turn that takes a shard over hands over what another one has collected. Where the begin is
+    // not known, the recorder works it out from the deadlines.
+    let turn = world.timeline.turn_began().filter(|_| world.scenario.takeover.is_none());
+    let collected = Stamp { at: turn.unwrap_or(0), clock_ns: 0 };
+    recorder.push(id, collected, after, Call::Collect);
     recorder.push(id, before, after, Call::Fire);
     if world.fault == Some(Fault::FireTwice) && is_unlucky(id) {
         let now = world.timeline.after();

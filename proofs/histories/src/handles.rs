@@ -28,7 +28,7 @@ pub struct World {
     /// The settings.
     pub scenario: Scenario,
     /// The stamps.
-    pub timeline: Timeline,
+    pub timeline: Arc<Timeline>,
     /// The planted fault.
     pub fault: Option<Fault>,
     /// What callbacks have recorded.
@@ -97,14 +97,14 @@ pub fn record(scenario: &Scenario, fault: Option<Fault>) -> Vec<Operation<Call>>
     operations.append(&mut world.log.lock().expect("a log"));
     let count = world.next.load(Ordering::Relaxed).min(scenario.timers);
     operations.retain(|operation| operation.id < count);
-    begin_fires(&mut operations, scenario.manual.is_some());
+    begin_collections(&mut operations, scenario.manual.is_some());
     assert_eq!(Arc::strong_count(&world), 1, "seed {:#x}: a payload leaks", scenario.seed);
     operations
 }
 
-/// Gives each fire the earliest time at which its timer was ever due as its begin, if it was
-/// recorded without one.
-fn begin_fires(operations: &mut [Operation<Call>], is_manual: bool) {
+/// Gives each collection that was recorded without a begin the earliest time at which its timer was
+/// ever due.
+fn begin_collections(operations: &mut [Operation<Call>], is_manual: bool) {
     let mut earliest = vec![(0, u64::MAX); operations.len()];
     for operation in operations.iter() {
         let (begin, due) = &mut earliest[operation.id as usize];
@@ -119,10 +119,10 @@ fn begin_fires(operations: &mut [Operation<Call>], is_manual: bool) {
             _ => {}
         }
     }
-    let fires = operations.iter_mut().filter(|it| it.call == Call::Fire && it.begin == 0);
-    for fire in fires {
-        let (begin, due) = earliest[fire.id as usize];
-        fire.begin = if is_manual { begin } else { begin.max(due) }.min(fire.end);
+    let collections = operations.iter_mut().filter(|it| it.call == Call::Collect && it.begin == 0);
+    for it in collections {
+        let (begin, due) = earliest[it.id as usize];
+        it.begin = if is_manual { begin } else { begin.max(due) }.min(it.end);
     }
 }
 
@@ -130,10 +130,18 @@ fn begin_fires(operations: &mut [Operation<Call>], is_manual: bool) {
 
 impl World {
     fn new(scenario: Scenario, fault: Option<Fault>) -> World {
-        let handler = |batch: Batch<'_, Token>| batch.for_each(callbacks::run);
+        let timeline = Arc::new(Timeline::new(scenario.manual.clone()));
+        let same = timeline.clone();
+        let handler = move |mut batch: Batch<'_, Token>| {
+            let mut before = same.before();
+            while let Some(token) = batch.next() {
+                callbacks::run(token, before);
+                before = same.before();
+            }
+        };
         let engine = scenario.builder().build_with_handler(handler).expect("an engine");
         World {
-            timeline: Timeline::new(scenario.manual.clone()),
+            timeline,
             fault,
             log: Mutex::default(),
             engine: engine.into(),
@@ -158,7 +166,7 @@ impl World {
                 let limit = random.once_in(2).then(|| Duration::from_micros(random.below(50)));
                 self.stop(recorder, limit);
             }
-            if self.scenario.manual.is_some() && random.once_in(4) {
+            if self.timeline.is_manual() && random.once_in(4) {
                 let shard = random.below(self.scenario.shards as u64) as usize;
                 // The engine may have stopped.
                 let _ = self.timeline.turning(|| match self.scenario.takeover {

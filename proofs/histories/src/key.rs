@@ -87,11 +87,14 @@ pub struct State {
     waiting: Option<u32>,
     deadline_ns: u64,
     is_closed: bool,
-    is_stopped: bool,
+    /// When the first stop returned, by the stamps.
+    stopped_at: Option<u64>,
 }
 
 /// The model of one key. A stop closes the engine at one moment if `IS_ATOMIC`. Otherwise, calls
-/// may still succeed after one was refused, until the stop returns.
+/// may still succeed after one was refused, until the stop returns. And a timer may be entered
+/// under its key after that, if it was scheduled by a call that began before: the engine had it
+/// first, and the stop has returned its task.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<const IS_ATOMIC: bool = false>;
 
@@ -100,8 +103,11 @@ impl<const IS_ATOMIC: bool> Model for Key<IS_ATOMIC> {
     type State = State;
 
     fn step(state: &State, operation: &Operation<Call>) -> Option<State> {
-        let &State { waiting, deadline_ns, is_closed, is_stopped } = state;
+        let &State { waiting, deadline_ns, is_closed, stopped_at } = state;
+        let is_stopped = stopped_at.is_some();
         let is_open = if IS_ATOMIC { !is_closed } else { !is_stopped };
+        let has_begun = stopped_at.is_some_and(|at| operation.begin <= at);
+        let may_enter = is_open || (!IS_ATOMIC && has_begun);
         let stay = |is_so: bool| is_so.then(|| state.clone());
         let deadline = |delay: u64| operation.from_ns.saturating_add(delay);
         let put = |task, delay, is_so: bool| {
@@ -112,17 +118,17 @@ impl<const IS_ATOMIC: bool> Model for Key<IS_ATOMIC> {
         // The task that the caller has in hand is the one that waited.
         let was = |task: Option<u32>| waiting.is_some() && (task.is_none() || task == waiting);
         match operation.call {
-            Call::Put(task, delay, Put::New) => put(task, delay, waiting.is_none() && is_open),
-            Call::Put(task, delay, Put::Replaced(old)) => put(task, delay, was(old) && is_open),
+            Call::Put(task, delay, Put::New) => put(task, delay, waiting.is_none() && may_enter),
+            Call::Put(task, delay, Put::Replaced(old)) => put(task, delay, was(old) && may_enter),
             Call::Put(_, _, Put::Stopped) => stay(is_closed),
             Call::PutIfAbsent(task, delay, PutIfAbsent::Ok) => {
-                put(task, delay, waiting.is_none() && is_open)
+                put(task, delay, waiting.is_none() && may_enter)
             }
             Call::PutIfAbsent(_, _, PutIfAbsent::Occupied) => stay(waiting.is_some()),
             Call::PutIfAbsent(_, _, PutIfAbsent::Stopped) => stay(is_closed),
             Call::Cancel { is_cancelled: true, task } => emptied(was(task)),
             Call::Cancel { .. } => stay(waiting.is_none()),
-            Call::Reset(delay, Reset::Ok) => (waiting.is_some() && is_open)
+            Call::Reset(delay, Reset::Ok) => (waiting.is_some() && may_enter)
                 .then(|| State { deadline_ns: deadline(delay), ..state.clone() }),
             Call::Reset(_, Reset::Absent) => stay(waiting.is_none()),
             Call::Reset(_, Reset::Stopped) => stay(waiting.is_some() && is_closed),
@@ -134,7 +140,9 @@ impl<const IS_ATOMIC: bool> Model for Key<IS_ATOMIC> {
             Call::Discard(task) if waiting == Some(task) => emptied(true),
             Call::Discard(_) => stay(true),
             Call::Close => Some(State { is_closed: true, ..state.clone() }),
-            Call::Stopped => Some(State { is_stopped: true, ..state.clone() }),
+            Call::Stopped => {
+                Some(State { stopped_at: stopped_at.or(Some(operation.end)), ..state.clone() })
+            }
             Call::Quiet => stay(waiting.is_none() || operation.to_ns < deadline_ns),
             Call::End => stay(waiting.is_none()),
         }

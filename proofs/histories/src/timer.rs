@@ -8,12 +8,13 @@
 //!    └ refused  └─ reset meets a stop ─► held ─► over
 //! ```
 //!
-//! *Firing* has two steps. A reaper *collects* a timer, from when on the handle is too late, and
-//! hands its payload over later; a stop between the two returns the payload. Nobody sees a timer
-//! being collected, so the model lets it happen where an operation first notices. Handing over is
-//! an operation: it begins with the reaper's turn where that is known (a manual clock), else at the
-//! earliest deadline that the timer ever had, and ends when the handler has the payload. The run of
-//! the task is not a part of it, because a plain handle tells nothing about that.
+//! *Firing* has two steps. A reaper *collects* a timer, from when on the handle is too late. Later
+//! the handler *takes* the payload out of its batch; a stop between the two returns the payload.
+//! Taking is an operation that begins before the handler asks for the payload, and ends when it has
+//! it. Nobody sees a timer being collected. It happens before the payload is taken, and not before
+//! the turn that hands the payload over or, where that is not known, not before the earliest
+//! deadline that the timer ever had. The run of the task is not a part of firing, because a plain
+//! handle tells nothing about it.
 //!
 //! A stop is two operations on each timer, both from the call to its return: it *closes* the
 //! engine, and *returns* the payload or not.
@@ -38,7 +39,9 @@ pub enum Call {
     Detach,
     /// `Handle::state`.
     State(Seen),
-    /// The handler gets the payload.
+    /// A reaper collects a payload that the handler gets later.
+    Collect,
+    /// The handler takes the payload out of its batch.
     Fire,
     /// `Engine::stop` or `stop_within`: from here on the engine is closed.
     Close,
@@ -158,6 +161,12 @@ impl Model for Timer {
             Call::State(Seen::Pending) => stay(place == Place::Pending),
             Call::State(Seen::Fired) => too_late(state, operation),
             Call::State(Seen::Stopped) => stopped(state),
+            // An operation that was too late may have shown it before.
+            Call::Collect => match place {
+                Place::Pending if deadline_ns <= operation.to_ns => to(Place::Collected),
+                Place::Collected => to(place),
+                _ => None,
+            },
             Call::Fire => {
                 let is_there = matches!(place, Place::Pending | Place::Collected);
                 let is_due = deadline_ns <= operation.to_ns;
@@ -202,6 +211,7 @@ impl Model for Timer {
             Call::State(Seen::Pending) => "state: pending",
             Call::State(Seen::Fired) => "state: fired",
             Call::State(Seen::Stopped) => "state: stopped",
+            Call::Collect => "collected",
             Call::Fire => "fire",
             Call::Return { is_returned: true, .. } => "stop: returned",
             Call::Return { is_returned: false, .. } => "stop: not returned",

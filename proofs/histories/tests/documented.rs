@@ -1,9 +1,12 @@
-//! What a handle says of a payload that a reaper has collected and a stop returns.
+//! What the engine permits although its docs do not say so, and the models permit for that reason.
 
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use tickless::keyed::{KeyedTimers, Scheduled};
 use tickless::sync::Mutex;
 use tickless::{Batch, Builder, ManualClock, ResetError, State};
 
@@ -36,4 +39,57 @@ fn the_handle_of_a_payload_that_a_stop_takes_from_a_batch_says_fired() {
     });
     assert!(begun.try_recv().is_err());
     handles.into_iter().for_each(|handle| assert!(!handle.cancel()));
+}
+
+thread_local! {
+    /// Stops this thread in its next comparison of keys.
+    static PAUSE: RefCell<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>> =
+        const { RefCell::new(None) };
+}
+
+/// The only key.
+struct Key;
+
+impl PartialEq for Key {
+    fn eq(&self, _: &Key) -> bool {
+        if let Some((reached, go_on)) = PAUSE.take() {
+            reached.send(()).expect("the test listens");
+            let _ = go_on.recv();
+        }
+        true
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(0);
+    }
+}
+
+#[test]
+fn a_timer_is_entered_under_its_key_after_the_stop_that_has_returned_its_task() {
+    let engine = tickless::Engine::builder().build().expect("an engine");
+    let timers = KeyedTimers::with_engine(&engine);
+    let hour = Duration::from_secs(3600);
+    timers.schedule_keyed(Key, hour, || ()).expect("it is open");
+    let (reached, wait) = mpsc::channel();
+    let (go_on, paused) = mpsc::channel::<()>();
+    thread::scope(|threads| {
+        let replacing = threads.spawn(|| {
+            PAUSE.set(Some((reached, paused)));
+            timers.schedule_keyed(Key, hour, || ())
+        });
+        wait.recv().expect("it comes there");
+        let returned = engine.stop().expect("from outside");
+        assert_eq!(returned.len(), 2, "the old task and the new one");
+        assert!(engine.schedule_detached(hour, || ()).is_err(), "it has stopped");
+        drop(go_on);
+        let replaced = replacing.join().expect("no panic");
+        assert_eq!(replaced.expect("it was scheduled in time"), Scheduled::Replaced);
+        assert_eq!(timers.len(), 1, "it waits until its task is dropped");
+        drop(returned);
+        assert_eq!(timers.len(), 0);
+    });
 }
