@@ -133,10 +133,10 @@ impl World {
         let timeline = Arc::new(Timeline::new(scenario.manual.clone()));
         let same = timeline.clone();
         let handler = move |mut batch: Batch<'_, Token>| {
-            let mut before = same.before();
-            while let Some(token) = batch.next() {
+            loop {
+                let before = same.before();
+                let Some(token) = batch.next() else { break };
                 callbacks::run(token, before);
-                before = same.before();
             }
         };
         let engine = scenario.builder().build_with_handler(handler).expect("an engine");
@@ -189,7 +189,10 @@ impl World {
         // ORDER: Relaxed - a number that is not there yet is not chosen.
         let known = self.next.load(Ordering::Relaxed).min(self.scenario.timers);
         if known == 0 || random.once_in(3) {
-            return self.schedule(recorder, random);
+            // Some are due together, so that a batch has several.
+            let count = if random.once_in(4) { 3 } else { 1 };
+            let delay = self.scenario.delay(random);
+            return (0..count).for_each(|_| self.schedule(recorder, delay, random));
         }
         let id = random.below(known.into()) as u32;
         if may_aim && random.once_in(2) {
@@ -204,11 +207,15 @@ impl World {
         }
     }
 
-    fn schedule(self: &Arc<World>, recorder: &mut Recorder<'_, Call>, random: &mut Random) {
+    fn schedule(
+        self: &Arc<World>,
+        recorder: &mut Recorder<'_, Call>,
+        delay: Duration,
+        random: &mut Random,
+    ) {
         // ORDER: Relaxed - the numbers differ.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(slot) = self.slots.get(id as usize) else { return };
-        let delay = self.scenario.delay(random);
         let when = self.when(id, delay, random);
         self.note_deadline(id, delay);
         let token = Token { id, world: self.clone() };

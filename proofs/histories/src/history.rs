@@ -40,6 +40,11 @@ pub trait Model {
     /// The call and its result as a report names them. `None`: reports leave it out.
     fn label(call: &Self::Call) -> Option<&'static str>;
 
+    /// Whether two operations are parts of one event. That they overlap says nothing.
+    fn are_one_event(_: &Self::Call, _: &Self::Call) -> bool {
+        false
+    }
+
     /// Whether the operation changes nothing: what is left of a history that the model accepts is
     /// accepted without it.
     fn is_observer(call: &Self::Call) -> bool;

@@ -34,7 +34,8 @@ impl Report {
             for (i, (operation, label)) in part.iter().enumerate() {
                 let mut has_overlap = false;
                 for (j, (other, other_label)) in part.iter().enumerate() {
-                    if i == j || !operation.overlaps(other) {
+                    let is_one = i == j || M::are_one_event(&operation.call, &other.call);
+                    if is_one || !operation.overlaps(other) {
                         continue;
                     }
                     has_overlap = true;

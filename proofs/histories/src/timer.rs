@@ -214,9 +214,14 @@ impl Model for Timer {
             Call::Collect => "collected",
             Call::Fire => "fire",
             Call::Return { is_returned: true, .. } => "stop: returned",
-            Call::Return { is_returned: false, .. } => "stop: not returned",
+            Call::Return { gave_up: true, .. } => "stop: not returned, a task still runs",
+            Call::Return { .. } => "stop: not returned",
             Call::Close | Call::Quiet | Call::End => return None,
         })
+    }
+
+    fn are_one_event(one: &Call, other: &Call) -> bool {
+        matches!((one, other), (Call::Collect, Call::Fire) | (Call::Fire, Call::Collect))
     }
 
     fn is_observer(call: &Call) -> bool {

@@ -180,6 +180,11 @@ impl Model for Waited {
         })
     }
 
+    fn are_one_event(one: &Call, other: &Call) -> bool {
+        let drops = |call: &Call| matches!(call, Call::Cancel(true) | Call::Settle(_));
+        (*one == Call::Drop && drops(other)) || (*other == Call::Drop && drops(one))
+    }
+
     fn is_observer(call: &Call) -> bool {
         match call {
             Call::Stage(_) | Call::TimedOut | Call::Over | Call::Quiet => true,
