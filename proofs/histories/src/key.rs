@@ -131,7 +131,8 @@ impl<const IS_ATOMIC: bool> Model for Key<IS_ATOMIC> {
             Call::Reset(delay, Reset::Ok) => (waiting.is_some() && may_enter)
                 .then(|| State { deadline_ns: deadline(delay), ..state.clone() }),
             Call::Reset(_, Reset::Absent) => stay(waiting.is_none()),
-            Call::Reset(_, Reset::Stopped) => stay(waiting.is_some() && is_closed),
+            // Another call may have ended the timer while the engine refused to schedule it anew.
+            Call::Reset(_, Reset::Stopped) => stay(is_closed && (waiting.is_some() || !IS_ATOMIC)),
             Call::Contains(is_there) => stay(waiting.is_some() == is_there),
             Call::Start { task, is_by_caller: false } => {
                 emptied(waiting == Some(task) && deadline_ns <= operation.to_ns && !is_stopped)
