@@ -7,7 +7,8 @@
 //! finished may take effect at any time after that, so only the wait bounds it.
 //!
 //! A stop closes the engine. The tasks that it returns have not begun: the caller drops or runs
-//! them, and until then the handle can cancel them.
+//! them, and until then the handle can cancel them. A task that is dropped unrun is *discarded*,
+//! which begins before the drop of its captures and ends after it.
 
 use tickless::wait::{Ended, Stage};
 
@@ -62,6 +63,8 @@ pub enum Phase {
     Running,
     /// It has run.
     Finished,
+    /// It is being dropped unrun, or was, and nobody has seen the end of that yet.
+    Discarding,
     /// It will never run.
     Cancelled,
 }
@@ -111,23 +114,27 @@ impl Model for Waited {
             },
             Call::Cancel(true) if phase == Phase::Pending => to(Phase::Cancelled),
             Call::Cancel(true) => None,
-            Call::Cancel(false) => stay(phase != Phase::Pending && phase != Phase::Unborn),
+            Call::Cancel(false) if phase == Phase::Pending => discarding(state),
+            Call::Cancel(false) => stay(phase != Phase::Unborn),
             Call::Settle(Ended::Cancelled) => match phase {
-                Phase::Pending | Phase::Cancelled => to(Phase::Cancelled),
+                Phase::Pending | Phase::Discarding | Phase::Cancelled => to(Phase::Cancelled),
                 _ => None,
             },
             Call::Settle(_) => stay(phase == Phase::Finished),
             Call::Over => stay(is_dropped && matches!(phase, Phase::Finished | Phase::Cancelled)),
-            Call::TimedOut => stay(phase == Phase::Running || !is_dropped),
+            Call::TimedOut => {
+                stay(matches!(phase, Phase::Running | Phase::Discarding) || !is_dropped)
+            }
             Call::Stage(stage) => match stage {
                 Stage::Pending => stay(phase == Phase::Pending && !is_due),
                 Stage::Due if phase == Phase::Pending => due(),
-                Stage::Running => {
-                    let is_being_dropped = phase == Phase::Cancelled && !is_dropped;
-                    stay(phase == Phase::Running || is_being_dropped)
-                }
+                Stage::Running if phase == Phase::Pending => discarding(state),
+                Stage::Running => stay(matches!(phase, Phase::Running | Phase::Discarding)),
                 Stage::Finished => stay(phase == Phase::Finished && is_dropped),
-                Stage::Cancelled => stay(phase == Phase::Cancelled && is_dropped),
+                Stage::Cancelled if is_dropped => match phase {
+                    Phase::Discarding | Phase::Cancelled => to(Phase::Cancelled),
+                    _ => None,
+                },
                 _ => None,
             },
             Call::Begin { is_by_caller } => {
@@ -141,7 +148,7 @@ impl Model for Waited {
             Call::Finish if phase == Phase::Running => to(Phase::Finished),
             Call::Finish => None,
             Call::Drop => {
-                let phase = if phase == Phase::Pending { Phase::Cancelled } else { phase };
+                let phase = if phase == Phase::Pending { Phase::Discarding } else { phase };
                 (!is_dropped && (is_closed || phase != Phase::Unborn)).then(|| State {
                     phase,
                     is_dropped: true,
@@ -193,4 +200,9 @@ impl Model for Waited {
             _ => false,
         }
     }
+}
+
+/// A task that has not begun is found being dropped, by the caller of a stop that has returned it.
+fn discarding(state: &State) -> Option<State> {
+    state.is_closed.then(|| State { phase: Phase::Discarding, ..state.clone() })
 }
