@@ -70,7 +70,10 @@ fn timers_fire_and_are_never_early_by_either_clock() {
     let (sender, receiver) = mpsc::channel();
     for n in 0..200 {
         let delay = Duration::from_micros(137) * n;
-        let (due, due_by_boottime) = (Instant::now() + delay, boottime() + delay);
+        // In this order: a thread may be held up between the two, and `due` decides for every other
+        // timer when it fires. By the other clock that moment is not before this one.
+        let due_by_boottime = boottime() + delay;
+        let due = Instant::now() + delay;
         let sender = sender.clone();
         let task = move || sender.send((Instant::now() >= due, boottime() >= due_by_boottime));
         if n % 2 == 0 {
