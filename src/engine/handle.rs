@@ -63,7 +63,8 @@ const _: () = assert!(size_of::<Option<Handle>>() == size_of::<usize>(), "a hand
 pub enum State {
     /// The timer waits for its deadline.
     Pending,
-    /// The payload was handed over, or is being handed over right now.
+    /// A reaper has collected the payload, which is too late for the handle. The payload was handed
+    /// over, or is about to be, unless a stop comes first and returns it.
     Fired,
     /// The engine stopped first. The stop returned the payload, or left it in the handle: see
     /// [`Handle::reset`].

@@ -167,7 +167,8 @@ pub enum TurnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// The timer has fired: its payload was handed over, or is being handed over right now.
+    /// The timer has fired: a reaper has collected its payload. The payload was handed over, or is
+    /// about to be, unless a stop comes first and returns it.
     TooLate,
     /// The engine has stopped. The stop returned the payload. Or, if the stop came while the timer
     /// was being moved, the payload is still in the handle: [`Handle::take`] then returns it, once.

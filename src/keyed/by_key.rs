@@ -71,7 +71,7 @@ where
     ///
     /// # Errors
     /// No timer waits under the key. Or the timer had to be scheduled anew, and the engine is full
-    /// or has stopped; the timer then waits as before.
+    /// or has stopped; the timer then waits as before, unless another call has ended it meanwhile.
     ///
     /// # Panics
     /// Propagates a panic of `Hash` or `Eq` of a key. Nothing has changed then.

@@ -74,7 +74,9 @@ where
     ///
     /// If the engine is stopped, waiting timers are among the tasks that [`Engine::stop`] returns.
     /// Such a timer still waits under its key and can be cancelled. Running the returned task runs
-    /// it, and dropping the returned task removes it.
+    /// it, and dropping the returned task removes it. A call that schedules while the engine stops
+    /// may succeed after the stop has returned its task: the engine has the timer first, the map
+    /// second.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the engine permits although its docs do not say so, and the models permit for that reason.
+//! What the docs permit and a reader may not expect: it does happen, so the models have to permit it.
 
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
