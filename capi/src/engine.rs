@@ -30,13 +30,17 @@ pub const TICKLESS_ABI_VERSION: u32 = 1;
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
 /// The version of the interface of the library that was loaded: compare it with
-/// TICKLESS_ABI_VERSION. In callbacks: yes.
+/// TICKLESS_ABI_VERSION.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_abi_version() -> u32 {
     TICKLESS_ABI_VERSION
 }
 
-/// The version of the library that was loaded: "0.1.0". In callbacks: yes.
+/// The version of the library that was loaded: "0.1.0".
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_version() -> *const c_char {
     VERSION.as_ptr().cast()
@@ -46,7 +50,9 @@ pub extern "C" fn tickless_version() -> *const c_char {
 /// it fails.
 ///
 /// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
-/// a thread or an eventfd could not be made. In callbacks: yes.
+/// a thread or an eventfd could not be made.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_new(
     options: *const TicklessOptions,
@@ -82,7 +88,9 @@ pub unsafe extern "C" fn tickless_engine_new(
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
 /// callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
 /// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
-/// with callbacks that wait for each other; TICKLESS_E_FORKED. In callbacks: of other engines only.
+/// with callbacks that wait for each other; TICKLESS_E_FORKED.
+///
+/// Threads: any, also several. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
     engine: *mut TicklessEngine,
@@ -120,7 +128,9 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// waits for.
 ///
 /// Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
-/// as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+/// as for tickless_engine_stop, and the engine is as before.
+///
+/// Threads: any, while no other uses the engine. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_int {
     enter(|| {
@@ -148,7 +158,9 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
 /// Stores the engine's time in `*now_ns`: nanoseconds of CLOCK_MONOTONIC, by the engine's clock. A
 /// clock that is moved by hand begins at the time at which its engine was made.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_now_ns(engine: *const TicklessEngine, now_ns: *mut u64) -> c_int {
     enter(|| {

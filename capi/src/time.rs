@@ -46,6 +46,14 @@ pub(crate) fn duration(ns: u64) -> Duration {
     if ns == TICKLESS_NEVER { Duration::MAX } else { Duration::from_nanos(ns) }
 }
 
+/// A delay from now on. The engine adds it to its time, which saturates at never; so
+/// [`TICKLESS_NEVER`] needs no look at it, and the division by which it becomes seconds is undone
+/// by the compiler.
+#[inline]
+pub(crate) fn delay(ns: u64) -> Duration {
+    Duration::from_nanos(ns)
+}
+
 /// In nanoseconds.
 pub(crate) fn saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
