@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library and installs it: capi/install.sh PREFIX [--dev | --uninstall]. DESTDIR is put
 # before PREFIX, for packages. With --dev it is not optimized: for tests. With --uninstall, what was
-# installed there is removed, whichever version it is.
+# installed there is removed, whichever version it is, and so is what reference.sh wrote.
 set -euo pipefail
 
 usage() {
@@ -28,7 +28,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$mode" = --uninstall ]; then
     rm -f "$to/include/tickless.h" "$to/include/tickless.hpp" "$to/lib/pkgconfig/tickless.pc" \
-        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]*
+        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]* \
+        "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
+    rm -rf "$to/share/doc/tickless"
     echo "tickless is no longer in $to"
     exit
 fi

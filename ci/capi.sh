@@ -14,6 +14,7 @@ need_command cc gcc
 need_command c++ g++
 need_command clang clang
 need_command pkg-config pkg-config
+need_command doxygen doxygen
 need_valgrind
 
 # As the tests build, whose dependencies are there.
@@ -32,10 +33,16 @@ files() {
 before=$(files "$out/prefix")
 "$installer" "$out/prefix" --dev
 [ "$(files "$out/prefix")" = "$before" ] || fail "a second install made other files"
-DESTDIR=$out/package "$installer" /usr --dev
-[ "$(files "$out/package/usr")" = "$before" ] || fail "with DESTDIR, other files are installed"
-DESTDIR=$out/package "$installer" /usr --uninstall
-[ -z "$(files "$out/package")" ] || fail "an uninstall left $(files "$out/package")"
+DESTDIR="$out/a package" "$installer" /usr --dev
+[ "$(files "$out/a package/usr")" = "$before" ] || fail "with DESTDIR, other files are installed"
+# The reference is made from the header, where everything has to be described.
+declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+DESTDIR="$out/a package" capi/reference.sh /usr
+for name in $declared; do
+    [ -s "$out/a package/usr/share/man/man3/$name.3" ] || fail "$name has no man page"
+done
+DESTDIR="$out/a package" "$installer" /usr --uninstall
+[ -z "$(files "$out/a package")" ] || fail "an uninstall left $(files "$out/a package")"
 for wrong in "" "--dev" "$out/prefix --release"; do
     # shellcheck disable=SC2086
     if "$installer" $wrong 2>/dev/null; then
@@ -47,7 +54,6 @@ soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/includ
 LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
     fail "the shared library is not named $soname"
 exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' | LC_ALL=C sort)
-declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
 [ "$exported" = "$declared" ] ||
     fail "exported and declared differ: $(diff <(echo "$exported") <(echo "$declared"))"
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
@@ -181,5 +187,16 @@ readme cpp >"$out/example.cpp"
 }
 run "the README's example" "$out/example"
 run "the README's example in C++" "$out/example++"
-cc "$out/example.c" "-I$out/prefix/include" "$out/prefix/lib/libtickless.a" -lm -o "$out/static"
-run "the same, linked statically" "$out/static"
+# Statically, from a copy without the shared library, in a folder whose name has a space (which
+# pkg-config escapes): with the C library as a shared one, and in a program that loads nothing.
+copy="$out/a copy"
+cp -r "$out/prefix" "$copy"
+rm "$copy"/lib/libtickless.so*
+for static in "" -static; do
+    for compiler in gcc clang; do
+        line=$(PKG_CONFIG_PATH="$copy/lib/pkgconfig" pkg-config --static --cflags --libs tickless)
+        eval "$compiler $static '$out/example.c' $line -o '$out/static'"
+        LC_ALL=C readelf -d "$out/static" | grep -qF 'libtickless' && fail "it is not static"
+        run "the same, linked statically ($compiler $static)" "$out/static"
+    done
+done
