@@ -115,7 +115,7 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process race; do
+for name in timers calls threads driven process misuse race; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "${RACES:-5000}"
 done
@@ -164,7 +164,7 @@ grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: 
 echo "finds it as a race, too"
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven; do
+for name in calls driven misuse; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "${RACES:-500}"

@@ -610,8 +610,8 @@ int tickless_engine_stop(struct tickless_engine *engine,
  * No other call may use the engine at the same time, except callbacks of the engine that this
  * waits for.
  *
- * Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
- * as for tickless_engine_stop, and the engine is as before.
+ * Errors: TICKLESS_E_HANDLE, it was freed before or another call frees it; TICKLESS_E_INSIDE_TASK
+ * and TICKLESS_E_CIRCULAR as for tickless_engine_stop, and the engine is as before.
  *
  * Threads: any, while no other uses the engine. In callbacks: of other engines only.
  */

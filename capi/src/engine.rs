@@ -127,8 +127,8 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// No other call may use the engine at the same time, except callbacks of the engine that this
 /// waits for.
 ///
-/// Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
-/// as for tickless_engine_stop, and the engine is as before.
+/// Errors: TICKLESS_E_HANDLE, it was freed before or another call frees it; TICKLESS_E_INSIDE_TASK
+/// and TICKLESS_E_CIRCULAR as for tickless_engine_stop, and the engine is as before.
 ///
 /// Threads: any, while no other uses the engine. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
@@ -138,7 +138,8 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
             return Ok(TICKLESS_OK);
         }
         // SAFETY: it is an engine, as the header asks.
-        let inner = unsafe { shell::inner(engine) }?;
+        let freeing = unsafe { shell::begin_to_free(engine) }?;
+        let inner = freeing.inner();
         // ORDER: Relaxed - as above.
         let gave_up = inner.gave_up.load(Ordering::Relaxed);
         let limit = duration(if gave_up { 0 } else { TICKLESS_NEVER });
@@ -150,7 +151,7 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
         };
         hand_back(payloads, None, std::ptr::null_mut());
         // SAFETY: nobody uses the engine any more, as the header asks.
-        drop(unsafe { shell::empty(engine) }?);
+        drop(unsafe { freeing.empty() });
         Ok(TICKLESS_OK)
     })
 }
