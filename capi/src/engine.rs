@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickless::{BuildError, StopError};
@@ -67,8 +68,14 @@ pub unsafe extern "C" fn tickless_engine_new(
         // SAFETY: they are options, as the header asks.
         let Settings { mut builder, clock, driven_shards } = unsafe { Settings::read(options) }?;
         let bells = driven_shards.map(bells).transpose()?;
-        if let Some(bells) = bells.clone() {
-            builder = builder.on_earlier(move |shard| bells[shard].ring());
+        if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
+            // Threads that have used an engine keep its hook for a while after it was freed. The
+            // descriptors have to be closed then, so the hook does not keep them.
+            builder = builder.on_earlier(move |shard| {
+                if let Some(bells) = bells.upgrade() {
+                    bells[shard].ring();
+                }
+            });
         }
         let built = builder.build_each(Payload::fire).map_err(build_failure)?;
         let inner = Inner { engine: built, bells, clock, gave_up: AtomicBool::new(false) };

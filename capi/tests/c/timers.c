@@ -290,13 +290,13 @@ static void again_at_once(void *n) {
 
 static void a_callback_that_schedules_itself_without_a_delay_lets_a_turn_end(void) {
     tickless_turn_info turn = {.size = sizeof turn};
-    int n = 0, turns;
+    int n = 0, turns = 0;
     OK(tickless_schedule(engine, 0, again_at_once, &n, NULL, NULL));
-    for (turns = 0; n < 1000; turns++) {
+    while (n < 1000) {
         int before = n;
         /* As many as are due: what becomes due meanwhile is for the next turn. */
         OK(tickless_turn(engine, 0, 0, &turn));
-        CHECK(turn.fired <= 1 && n - before == (int)turn.fired && turns < 10000);
+        CHECK(turn.fired <= 1 && n - before == (int)turn.fired && ++turns < 10000);
         CHECK(turn.sleep_ns == 0 || n == 1000);
     }
     CHECK(advance(engine, HOUR) == 0);
