@@ -57,6 +57,9 @@ install -m 755 "$from/libtickless_c.so" "$to/lib/libtickless.so.$version"
 ln -sf "libtickless.so.$version" "$to/lib/libtickless.so.$abi"
 ln -sf "libtickless.so.$abi" "$to/lib/libtickless.so"
 install -m 644 "$from/libtickless_c.a" "$to/lib/libtickless.a"
+# Rust's standard library also contains LLVM's bitcode. A clang with -flto takes that in place of the
+# machine code, and an older one does not understand it.
+objcopy --remove-section .llvmbc --remove-section .llvmcmd "$to/lib/libtickless.a"
 pc=$to/lib/pkgconfig/tickless.pc
 sed "s/@VERSION@/$version/" capi/tickless.pc.in >"$pc"
 chmod 644 "$pc"

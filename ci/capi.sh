@@ -174,29 +174,41 @@ for compiler in gcc clang; do
 done
 run "the echo server" "$out/echo.gcc"
 
-# The README's examples, compiled as it says.
+# The README's examples, compiled by its own lines with a compiler, pkg-config and what was installed:
+# without Rust, in another folder.
 readme() {
     sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" capi/README.md
 }
-readme c >"$out/example.c"
-readme cpp >"$out/example.cpp"
-# shellcheck disable=SC2046
-{
-    cc "$out/example.c" $(pkg-config --cflags --libs tickless) -o "$out/example"
-    c++ -std=c++17 -pthread "$out/example.cpp" $(pkg-config --cflags --libs tickless) -o "$out/example++"
-}
-run "the README's example" "$out/example"
-run "the README's example in C++" "$out/example++"
+mkdir "$out/bin" "$out/readme"
+readme c >"$out/readme/example.c"
+readme cpp >"$out/readme/example.cpp"
+for command in sh cc c++ as ld pkg-config; do
+    ln -s "$(command -v "$command")" "$out/bin/$command"
+done
+bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
+for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
+    line=$(readme text | grep -F "$compile\$(pkg-config")
+    run "the README's line: $line" env --chdir "$out/readme" "${bare[@]}" \
+        sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
+done
+
 # Statically, from a copy without the shared library, in a folder whose name has a space (which
-# pkg-config escapes): with the C library as a shared one, and in a program that loads nothing.
+# pkg-config escapes): with the C library as a shared one, in a program that loads nothing, and in one
+# that is optimized as a whole by a compiler which does not know Rust's bitcode.
 copy="$out/a copy"
 cp -r "$out/prefix" "$copy"
 rm "$copy"/lib/libtickless.so*
-for static in "" -static; do
-    for compiler in gcc clang; do
-        line=$(PKG_CONFIG_PATH="$copy/lib/pkgconfig" pkg-config --static --cflags --libs tickless)
-        eval "$compiler $static '$out/example.c' $line -o '$out/static'"
-        LC_ALL=C readelf -d "$out/static" | grep -qF 'libtickless' && fail "it is not static"
-        run "the same, linked statically ($compiler $static)" "$out/static"
+line=$(PKG_CONFIG_PATH="$copy/lib/pkgconfig" pkg-config --static --cflags --libs tickless)
+for compiler in gcc clang; do
+    for more in "" -flto -static; do
+        # Of the C library, Rust's also uses what needs shared libraries: the linker warns.
+        eval "$compiler $more '$out/readme/example.c' $line -o '$out/static'" 2>"$out/warnings" || {
+            cat "$out/warnings" >&2
+            fail "$compiler $more does not link the archive"
+        }
+        if readelf -d "$out/static" | grep -qF libtickless; then
+            fail "the shared library is linked"
+        fi
+        run "the README's example, linked statically ($compiler $more)" "$out/static"
     done
 done
