@@ -8,7 +8,8 @@
  * THREADS. Any thread may make any call, unless it is said at the call. A `tickless_engine` may be
  * used by many threads at a time. A `tickless_timer` may be used by one thread at a time. No call
  * may be made in a signal handler: write to a descriptor there, and call from the thread that reads
- * it. Calls may change errno, also if they succeed.
+ * it. No thread may be cancelled (pthread_cancel) inside a call. Calls may change errno, also if they
+ * succeed.
  *
  * CALLBACKS. They run on a thread of the engine, or in tickless_turn and tickless_advance if the
  * caller drives the engine. They may make any call, unless it is said at the call. They must
@@ -729,6 +730,9 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * the callback has returned and the user data was released, but no longer than `limit_ns`
  * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
  * nothing of the timer runs any more: what its callback uses can be freed.
+ *
+ * A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
+ * another limit, it has to be there when that is over.
  *
  * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
  * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the

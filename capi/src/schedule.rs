@@ -68,8 +68,8 @@ pub unsafe extern "C" fn tickless_schedule(
         if timer.is_null() {
             return detached(inner, after(delay_ns), task);
         }
-        // This is the one call with a duration: so the engine's code becomes a part of this function,
-        // without what a delay does not need.
+        // This is the one call with a duration: so the engine's code becomes a part of this
+        // function, without what a delay does not need.
         let scheduled = inner.engine.schedule(delay(delay_ns), Payload::Plain(task));
         // SAFETY: it is memory for a timer, as the header asks.
         unsafe { put(timer, scheduled.map_err(refusal)?) };

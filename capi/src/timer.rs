@@ -129,6 +129,9 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
 /// nothing of the timer runs any more: what its callback uses can be freed.
 ///
+/// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
+/// another limit, it has to be there when that is over.
+///
 /// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
 /// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent

@@ -1,4 +1,5 @@
-//! The header that is checked in is the one that the crate makes, and says what a caller has to know.
+//! The header that is checked in is the one that the crate makes, and it says what a caller has to
+//! know.
 
 use std::collections::BTreeSet;
 use std::path::Path;
