@@ -152,8 +152,10 @@ static void children_of_a_busy_process_have_engines_of_their_own(void) {
 int main(void) {
     RUN(a_child_lets_go_of_its_copies_and_has_engines_of_its_own);
     RUN(a_child_cannot_drive_the_engine_of_its_parent);
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
     /* Its allocator's locks stay locked in a child of several threads, unlike the system's. */
+    (void)children_of_a_busy_process_have_engines_of_their_own;
+#else
     RUN(children_of_a_busy_process_have_engines_of_their_own);
 #endif
     return 0;
