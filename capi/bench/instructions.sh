@@ -29,6 +29,7 @@ each() {
             "$(awk "BEGIN { print ($large - $small) / 220000 }")"
     done
 }
+export LD_LIBRARY_PATH=$out/prefix/lib
 each C "$out/bench" tickless
-each shared env LD_LIBRARY_PATH="$out/prefix/lib" "$out/bench-shared" tickless
+each shared "$out/bench-shared" tickless
 each Rust "$pair"
