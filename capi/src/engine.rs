@@ -85,11 +85,11 @@ pub unsafe extern "C" fn tickless_engine_new(
     })
 }
 
-/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the call
-/// is under way, some may still succeed: those timers do not run either). Waits until the callbacks
-/// that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each timer that
-/// was pending is passed to `returned`, if that is not NULL, on the calling thread, and then its user
-/// data is released. The engine still has to be freed.
+/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
+/// call is under way, some may still succeed: those timers do not run either). Waits until the
+/// callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit).
+/// Each timer that was pending is passed to `returned`, if that is not NULL, on the calling
+/// thread, and then its user data is released. The engine still has to be freed.
 ///
 /// Stopping an engine again waits again, and passes what has come back since.
 ///
