@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library and installs it: capi/install.sh PREFIX [--dev | --uninstall]. DESTDIR is put
 # before PREFIX, for packages. With --dev it is not optimized: for tests. With --uninstall, what was
-# installed there is removed, whichever version it is.
+# installed there is removed, whichever version it is, and so is what reference.sh wrote.
 set -euo pipefail
 
 usage() {
@@ -28,7 +28,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$mode" = --uninstall ]; then
     rm -f "$to/include/tickless.h" "$to/include/tickless.hpp" "$to/lib/pkgconfig/tickless.pc" \
-        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]*
+        "$to/lib/libtickless.a" "$to/lib/libtickless.so" "$to/lib/libtickless.so."[0-9]* \
+        "$to/share/man/man3/"{tickless,TICKLESS}[._]*.3
+    rm -rf "$to/share/doc/tickless"
     echo "tickless is no longer in $to"
     exit
 fi
@@ -55,6 +57,9 @@ install -m 755 "$from/libtickless_c.so" "$to/lib/libtickless.so.$version"
 ln -sf "libtickless.so.$version" "$to/lib/libtickless.so.$abi"
 ln -sf "libtickless.so.$abi" "$to/lib/libtickless.so"
 install -m 644 "$from/libtickless_c.a" "$to/lib/libtickless.a"
+# Rust's standard library also contains LLVM's bitcode. A clang with -flto takes that in place of the
+# machine code, and an older one does not understand it.
+objcopy --remove-section .llvmbc --remove-section .llvmcmd "$to/lib/libtickless.a"
 pc=$to/lib/pkgconfig/tickless.pc
 sed "s/@VERSION@/$version/" capi/tickless.pc.in >"$pc"
 chmod 644 "$pc"

@@ -14,6 +14,7 @@ need_command cc gcc
 need_command c++ g++
 need_command clang clang
 need_command pkg-config pkg-config
+need_command doxygen doxygen
 need_valgrind
 
 # As the tests build, whose dependencies are there.
@@ -32,10 +33,16 @@ files() {
 before=$(files "$out/prefix")
 "$installer" "$out/prefix" --dev
 [ "$(files "$out/prefix")" = "$before" ] || fail "a second install made other files"
-DESTDIR=$out/package "$installer" /usr --dev
-[ "$(files "$out/package/usr")" = "$before" ] || fail "with DESTDIR, other files are installed"
-DESTDIR=$out/package "$installer" /usr --uninstall
-[ -z "$(files "$out/package")" ] || fail "an uninstall left $(files "$out/package")"
+DESTDIR="$out/a package" "$installer" /usr --dev
+[ "$(files "$out/a package/usr")" = "$before" ] || fail "with DESTDIR, other files are installed"
+# The reference is made from the header, where everything has to be described.
+declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
+DESTDIR="$out/a package" capi/reference.sh /usr
+for name in $declared; do
+    [ -s "$out/a package/usr/share/man/man3/$name.3" ] || fail "$name has no man page"
+done
+DESTDIR="$out/a package" "$installer" /usr --uninstall
+[ -z "$(files "$out/a package")" ] || fail "an uninstall left $(files "$out/a package")"
 for wrong in "" "--dev" "$out/prefix --release"; do
     # shellcheck disable=SC2086
     if "$installer" $wrong 2>/dev/null; then
@@ -47,7 +54,6 @@ soname=libtickless.so.$(sed -n 's/^#define TICKLESS_ABI_VERSION //p' capi/includ
 LC_ALL=C readelf -d "$out/prefix/lib/libtickless.so" | grep -qF "soname: [$soname]" ||
     fail "the shared library is not named $soname"
 exported=$(nm -D --defined-only "$out/prefix/lib/libtickless.so" | awk '{ print $3 }' | LC_ALL=C sort)
-declared=$(grep -o '\btickless_[a-z_]*(' capi/include/tickless.h | tr -d '(' | LC_ALL=C sort -u)
 [ "$exported" = "$declared" ] ||
     fail "exported and declared differ: $(diff <(echo "$exported") <(echo "$declared"))"
 export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig LD_LIBRARY_PATH=$out/prefix/lib
@@ -109,7 +115,7 @@ done
 # (The library as such is tested with AddressSanitizer by ci/asan.sh.)
 asan=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 archive=("$out/prefix/lib/libtickless.a" -lm -ldl)
-for name in timers calls threads driven process race; do
+for name in timers calls threads driven process misuse race; do
     gcc "${c[@]}" "${asan[@]}" "capi/tests/c/$name.c" "${archive[@]}" -o "$out/$name.asan"
     run "$name, AddressSanitizer" "$out/$name.asan" "${RACES:-5000}"
 done
@@ -158,7 +164,7 @@ grep -q 'ThreadSanitizer: ' <<<"$report" || fail "it failed for another reason: 
 echo "finds it as a race, too"
 
 valgrind=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
-for name in calls driven; do
+for name in calls driven misuse; do
     run "$name, valgrind" "${valgrind[@]}" "$out/$name.gcc"
 done
 run "race, valgrind" "${valgrind[@]}" --fair-sched=yes "$out/race.gcc" "${RACES:-500}"
@@ -168,18 +174,41 @@ for compiler in gcc clang; do
 done
 run "the echo server" "$out/echo.gcc"
 
-# The README's examples, compiled as it says.
+# The README's examples, compiled by its own lines with a compiler, pkg-config and what was installed:
+# without Rust, in another folder.
 readme() {
     sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" capi/README.md
 }
-readme c >"$out/example.c"
-readme cpp >"$out/example.cpp"
-# shellcheck disable=SC2046
-{
-    cc "$out/example.c" $(pkg-config --cflags --libs tickless) -o "$out/example"
-    c++ -std=c++17 -pthread "$out/example.cpp" $(pkg-config --cflags --libs tickless) -o "$out/example++"
-}
-run "the README's example" "$out/example"
-run "the README's example in C++" "$out/example++"
-cc "$out/example.c" "-I$out/prefix/include" "$out/prefix/lib/libtickless.a" -lm -o "$out/static"
-run "the same, linked statically" "$out/static"
+mkdir "$out/bin" "$out/readme"
+readme c >"$out/readme/example.c"
+readme cpp >"$out/readme/example.cpp"
+for command in sh cc c++ as ld pkg-config; do
+    ln -s "$(command -v "$command")" "$out/bin/$command"
+done
+bare=(env -i "PATH=$out/bin" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
+for compile in "cc example.c " "c++ -std=c++17 example.cpp "; do
+    line=$(readme text | grep -F "$compile\$(pkg-config")
+    run "the README's line: $line" env --chdir "$out/readme" "${bare[@]}" \
+        sh -euc "if command -v cargo || command -v rustc; then exit 1; fi; $line; ./example"
+done
+
+# Statically, from a copy without the shared library, in a folder whose name has a space (which
+# pkg-config escapes): with the C library as a shared one, in a program that loads nothing, and in one
+# that is optimized as a whole by a compiler which does not know Rust's bitcode.
+copy="$out/a copy"
+cp -r "$out/prefix" "$copy"
+rm "$copy"/lib/libtickless.so*
+line=$(PKG_CONFIG_PATH="$copy/lib/pkgconfig" pkg-config --static --cflags --libs tickless)
+for compiler in gcc clang; do
+    for more in "" -flto -static; do
+        # Of the C library, Rust's also uses what needs shared libraries: the linker warns.
+        eval "$compiler $more '$out/readme/example.c' $line -o '$out/static'" 2>"$out/warnings" || {
+            cat "$out/warnings" >&2
+            fail "$compiler $more does not link the archive"
+        }
+        if readelf -d "$out/static" | grep -qF libtickless; then
+            fail "the shared library is linked"
+        fi
+        run "the README's example, linked statically ($compiler $more)" "$out/static"
+    done
+done

@@ -12,16 +12,8 @@ fi
 
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
-capi/install.sh "$out/prefix" >/dev/null
-cargo build --quiet --locked --release --package tickless-c --example pair \
-    --config 'profile.release.lto="fat"' --config 'profile.release.codegen-units=1' \
-    --config 'profile.release.debug=false'
-export PKG_CONFIG_PATH=$out/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-# shellcheck disable=SC2046
-g++ -std=c++17 -O2 -Wall -Wextra -Werror -pthread capi/bench/*.cpp \
-    $(pkg-config --cflags tickless libuv libevent_pthreads) "$out/prefix/lib/libtickless.a" \
-    $(pkg-config --libs libuv libevent libevent_pthreads) -lm -o "$out/bench"
-pair=${CARGO_TARGET_DIR:-target}/release/examples/pair
+# shellcheck source=build.sh
+source capi/bench/build.sh
 
 for _ in $(seq "$rounds"); do
     for threads in 1 2; do

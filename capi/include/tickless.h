@@ -5,17 +5,18 @@
  * tickless_last_error() has a text for the last failure on the calling thread. No call ever unwinds
  * into C.
  *
- * THREADS. Any thread may make any call, unless it is said here. A `tickless_engine` may be used by
- * many threads at a time. A `tickless_timer` may be used by one thread at a time. No call may be made
- * in a signal handler: write to a descriptor there, and call from the thread that reads it. Calls
- * may change errno, also if they succeed.
+ * THREADS. Any thread may make any call, unless it is said at the call. A `tickless_engine` may be
+ * used by many threads at a time. A `tickless_timer` may be used by one thread at a time. No call
+ * may be made in a signal handler: write to a descriptor there, and call from the thread that reads
+ * it. No thread may be cancelled (pthread_cancel) inside a call. Calls may change errno, also if they
+ * succeed.
  *
- * CALLBACKS run on a thread of the engine, or in tickless_turn and tickless_advance if the caller
- * drives the engine. They may make any call, unless it is said here. They must return: no longjmp,
- * no end of the thread. A C++ exception that leaves a callback ends the process. Callbacks of several
- * shards run at the same time. Those of one shard run one after another, so they should be short: if
- * one takes more than some milliseconds, another thread goes on with the others meanwhile (see
- * takeover_ns).
+ * CALLBACKS. They run on a thread of the engine, or in tickless_turn and tickless_advance if the
+ * caller drives the engine. They may make any call, unless it is said at the call. They must
+ * return: no longjmp, no end of the thread. A C++ exception that leaves a callback ends the process.
+ * Callbacks of several shards run at the same time. Those of one shard run one after another, so
+ * they should be short: if one takes more than some milliseconds, another thread goes on with the
+ * others meanwhile (see takeover_ns).
  *
  * USER DATA. With a call that schedules, `user_data` passes to the timer, whatever the call returns.
  * `drop_fn(user_data)` is called exactly once, when nothing uses it any more: after the callback,
@@ -476,7 +477,9 @@ extern "C" {
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
  * own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
- * In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
+ *
+ * Threads: any; those of one shard wait for each other. In callbacks: of other engines only (else
+ * TICKLESS_E_INSIDE_TASK).
  */
 int tickless_turn(struct tickless_engine *engine,
                   uint32_t shard,
@@ -490,8 +493,9 @@ int tickless_turn(struct tickless_engine *engine,
  * other descriptors. It belongs to the engine: do not read or close it. It is closed when the
  * engine is freed.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In
- * callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
 
@@ -503,7 +507,9 @@ int tickless_eventfd(const struct tickless_engine *engine, uint32_t shard);
  * overlapped. So this is never later than the next timer, but it may be earlier: a timer that was
  * cancelled still counts until a turn. TICKLESS_NEVER: nothing is scheduled.
  *
- * Errors: as tickless_eventfd. In callbacks: yes.
+ * Errors: as tickless_eventfd.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_next_deadline_ns(const struct tickless_engine *engine,
                               uint32_t shard,
@@ -511,7 +517,9 @@ int tickless_next_deadline_ns(const struct tickless_engine *engine,
 
 /**
  * Returns a time as poll and epoll_wait want it: in milliseconds, rounded up, -1 for
- * TICKLESS_NEVER. In callbacks: yes.
+ * TICKLESS_NEVER.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_timeout_ms(uint64_t sleep_ns);
 
@@ -520,7 +528,9 @@ int tickless_timeout_ms(uint64_t sleep_ns);
  * drive one shard.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
- * TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread. In callbacks: yes.
+ * TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread.
+ *
+ * Threads: any: the one that calls is bound. In callbacks: yes.
  */
 int tickless_bind_thread(struct tickless_engine *engine, uint32_t shard);
 
@@ -530,26 +540,33 @@ int tickless_bind_thread(struct tickless_engine *engine, uint32_t shard);
  * callback that schedules itself with no delay at all keeps this from returning.)
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
- * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines
- * only (else TICKLESS_E_INSIDE_TASK).
+ * has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED.
+ *
+ * Threads: any, one at a time. In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
  */
 int tickless_advance(struct tickless_engine *engine, uint64_t by_ns, uint64_t *fired);
 
 /**
  * Moves a manual clock forward and calls nothing back: that is left to tickless_turn.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_clock_advance(struct tickless_engine *engine, uint64_t by_ns);
 
 /**
  * The version of the interface of the library that was loaded: compare it with
- * TICKLESS_ABI_VERSION. In callbacks: yes.
+ * TICKLESS_ABI_VERSION.
+ *
+ * Threads: any. In callbacks: yes.
  */
 uint32_t tickless_abi_version(void);
 
 /**
- * The version of the library that was loaded: "0.1.0". In callbacks: yes.
+ * The version of the library that was loaded: "0.1.0".
+ *
+ * Threads: any. In callbacks: yes.
  */
 const char *tickless_version(void);
 
@@ -558,22 +575,27 @@ const char *tickless_version(void);
  * it fails.
  *
  * Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
- * a thread or an eventfd could not be made. In callbacks: yes.
+ * a thread or an eventfd could not be made.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_engine_new(const struct tickless_options *options, struct tickless_engine **engine);
 
 /**
- * Stops an engine: from the call on, scheduling is refused and no callback begins. Waits until the
- * callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each
- * timer that was pending is passed to `returned`, if that is not NULL, on the calling thread, and
- * then its user data is released. The engine still has to be freed.
+ * Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
+ * call is under way, some may still succeed: those timers do not run either). Waits until the
+ * callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit).
+ * Each timer that was pending is passed to `returned`, if that is not NULL, on the calling
+ * thread, and then its user data is released. The engine still has to be freed.
  *
  * Stopping an engine again waits again, and passes what has come back since.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
  * callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
  * call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
- * with callbacks that wait for each other; TICKLESS_E_FORKED. In callbacks: of other engines only.
+ * with callbacks that wait for each other; TICKLESS_E_FORKED.
+ *
+ * Threads: any, also several. In callbacks: of other engines only.
  */
 int tickless_engine_stop(struct tickless_engine *engine,
                          uint64_t limit_ns,
@@ -590,8 +612,10 @@ int tickless_engine_stop(struct tickless_engine *engine,
  * No other call may use the engine at the same time, except callbacks of the engine that this
  * waits for.
  *
- * Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
- * as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+ * Errors: TICKLESS_E_HANDLE, it was freed before or another call frees it; TICKLESS_E_INSIDE_TASK
+ * and TICKLESS_E_CIRCULAR as for tickless_engine_stop, and the engine is as before.
+ *
+ * Threads: any, while no other uses the engine. In callbacks: of other engines only.
  */
 int tickless_engine_free(struct tickless_engine *engine);
 
@@ -599,26 +623,33 @@ int tickless_engine_free(struct tickless_engine *engine);
  * Stores the engine's time in `*now_ns`: nanoseconds of CLOCK_MONOTONIC, by the engine's clock. A
  * clock that is moved by hand begins at the time at which its engine was made.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_now_ns(const struct tickless_engine *engine, uint64_t *now_ns);
 
 /**
- * A short text for a code: what it means, not what happened. Never NULL; it is static. In
- * callbacks: yes.
+ * A short text for a code: what it means, not what happened. Never NULL; it is static.
+ *
+ * Threads: any. In callbacks: yes.
  */
 const char *tickless_strerror(int code);
 
 /**
  * What happened when a call last failed on this thread; an empty text if none did. Never NULL. It
- * is valid until the next failure on this thread, or the thread's end. In callbacks: yes.
+ * is valid until the next failure on this thread, or the thread's end.
+ *
+ * Threads: any, and each has a message of its own. In callbacks: yes.
  */
 const char *tickless_last_error(void);
 
 /**
  * Stores in `*stats` what the engine has counted. Waits for no lock.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_stats(const struct tickless_engine *engine, struct tickless_stats_info *stats);
 
@@ -626,7 +657,9 @@ int tickless_stats(const struct tickless_engine *engine, struct tickless_stats_i
  * Stores in `*overdue` for how long timers have been due that were not handed over, and how many
  * callbacks are stuck. Any thread may call this, whatever state the engine is in.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_overdue(const struct tickless_engine *engine, struct tickless_overdue_info *overdue);
 
@@ -637,11 +670,13 @@ int tickless_overdue(const struct tickless_engine *engine, struct tickless_overd
  * which costs less.
  *
  * The timer is never early. It is late by less than a tick, plus what the system needs to wake the
- * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while
- * the engine has memory of earlier timers.
+ * engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
+ * engine has memory of earlier timers.
  *
  * Errors, after which `user_data` was released: TICKLESS_E_NULL (of engine and run),
- * TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED. In callbacks: yes.
+ * TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_schedule(const struct tickless_engine *engine,
                       uint64_t delay_ns,
@@ -655,7 +690,9 @@ int tickless_schedule(const struct tickless_engine *engine,
  * waited for (which needs a `timer`).
  *
  * Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
- * for TICKLESS_WAITABLE. In callbacks: yes.
+ * for TICKLESS_WAITABLE.
+ *
+ * Threads: any. In callbacks: yes.
  */
 int tickless_schedule_when(const struct tickless_engine *engine,
                            const struct tickless_when *when,
@@ -673,7 +710,9 @@ int tickless_schedule_when(const struct tickless_engine *engine,
  * A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
  * handed over.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_cancel(struct tickless_timer *timer);
 
@@ -681,7 +720,9 @@ int tickless_timer_cancel(struct tickless_timer *timer);
  * As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
  * releasing it. If it returns 0, stores NULL.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_take(struct tickless_timer *timer, void **user_data);
 
@@ -691,11 +732,16 @@ int tickless_timer_take(struct tickless_timer *timer, void **user_data);
  * (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
  * nothing of the timer runs any more: what its callback uses can be freed.
  *
+ * A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
+ * another limit, it has to be there when that is over.
+ *
  * Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
  * the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
  * callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
- * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE. In callbacks: yes, but
- * a callback cannot wait for itself.
+ * process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+ * itself.
  */
 int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
 
@@ -703,7 +749,9 @@ int tickless_timer_cancel_wait(struct tickless_timer *timer, uint64_t limit_ns);
  * Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
  * that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
  *
- * Errors: TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_HANDLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_detach(struct tickless_timer *timer);
 
@@ -712,7 +760,9 @@ int tickless_timer_detach(struct tickless_timer *timer);
  * at no other time.
  *
  * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
- * TICKLESS_E_STOPPED. In callbacks: yes.
+ * TICKLESS_E_STOPPED.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
 
@@ -720,14 +770,18 @@ int tickless_timer_reset(struct tickless_timer *timer, uint64_t delay_ns);
  * As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
  * TICKLESS_WAITABLE makes no difference.
  *
- * Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT. In callbacks: yes.
+ * Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_reset_when(struct tickless_timer *timer, const struct tickless_when *when);
 
 /**
  * Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_state(const struct tickless_timer *timer);
 
@@ -735,7 +789,9 @@ int tickless_timer_state(const struct tickless_timer *timer);
  * Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
  * the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
  *
- * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+ * Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+ *
+ * Threads: any, one at a time for a timer. In callbacks: yes.
  */
 int tickless_timer_deadline_ns(struct tickless_timer *timer, uint64_t *deadline_ns);
 

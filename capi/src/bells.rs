@@ -20,6 +20,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::process;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub(crate) type SharedBells = Arc<[Bell]>;
 /// The bell of a shard.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    eventfd: File,
+    /// Not closed by its own drop, which may abort if a program has closed it.
+    eventfd: ManuallyDrop<File>,
     is_rung: AtomicBool,
     /// When the last turn wanted the next, or a mark.
     next_ns: AtomicU64,
@@ -82,7 +84,7 @@ impl Bell {
         // SAFETY: it was just made, and is this value's alone.
         let eventfd = unsafe { File::from_raw_fd(fd) };
         Ok(Bell {
-            eventfd,
+            eventfd: ManuallyDrop::new(eventfd),
             is_rung: AtomicBool::new(false),
             next_ns: AtomicU64::new(0),
             marks: AtomicU64::new(0),
@@ -98,7 +100,7 @@ impl Bell {
     /// Makes the descriptor readable.
     pub(crate) fn ring(&self) {
         // It fails if the count is at its end, and then the descriptor is readable already.
-        let _ = (&self.eventfd).write(&1_u64.to_ne_bytes());
+        let _ = (&*self.eventfd).write(&1_u64.to_ne_bytes());
         // ORDER: Release - pairs with the Acquire in `clear`: the write comes before the read.
         self.is_rung.store(true, Ordering::Release);
     }
@@ -114,7 +116,7 @@ impl Bell {
         let was_rung = self.is_rung.swap(false, Ordering::AcqRel);
         if was_rung {
             // It fails if another turn was quicker.
-            let _ = (&self.eventfd).read(&mut [0; 8]);
+            let _ = (&*self.eventfd).read(&mut [0; 8]);
         }
         was_rung
     }
@@ -143,6 +145,14 @@ impl Bell {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         let is_mark = next_ns >= MARKS && next_ns != TICKLESS_NEVER;
         if is_rung || is_mark { 0 } else { next_ns }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        // SAFETY: it takes a number. The descriptor is this value's, which is being dropped; if a
+        // program has closed it against the rules, this fails.
+        unsafe { libc::close(self.fd()) };
     }
 }
 

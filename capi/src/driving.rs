@@ -46,7 +46,9 @@ unsafe impl HasSize for TicklessTurn {
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_DRIVEN, the engine has threads of its
 /// own; TICKLESS_E_NO_SHARD; TICKLESS_E_STOPPED; TICKLESS_E_FORKED; TICKLESS_E_ARGUMENT, the size.
-/// In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
+///
+/// Threads: any; those of one shard wait for each other. In callbacks: of other engines only (else
+/// TICKLESS_E_INSIDE_TASK).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_turn(
     engine: *mut TicklessEngine,
@@ -94,8 +96,9 @@ pub unsafe extern "C" fn tickless_turn(
 /// other descriptors. It belongs to the engine: do not read or close it. It is closed when the
 /// engine is freed.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD. In
-/// callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_DRIVEN, TICKLESS_E_NO_SHARD.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: u32) -> c_int {
     // SAFETY: it is an engine, as the header asks.
@@ -109,7 +112,9 @@ pub unsafe extern "C" fn tickless_eventfd(engine: *const TicklessEngine, shard: 
 /// overlapped. So this is never later than the next timer, but it may be earlier: a timer that was
 /// cancelled still counts until a turn. TICKLESS_NEVER: nothing is scheduled.
 ///
-/// Errors: as tickless_eventfd. In callbacks: yes.
+/// Errors: as tickless_eventfd.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_next_deadline_ns(
     engine: *const TicklessEngine,
@@ -129,7 +134,9 @@ pub unsafe extern "C" fn tickless_next_deadline_ns(
 }
 
 /// Returns a time as poll and epoll_wait want it: in milliseconds, rounded up, -1 for
-/// TICKLESS_NEVER. In callbacks: yes.
+/// TICKLESS_NEVER.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
     if sleep_ns == TICKLESS_NEVER {
@@ -142,7 +149,9 @@ pub extern "C" fn tickless_timeout_ms(sleep_ns: u64) -> c_int {
 /// drive one shard.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NO_SHARD, TICKLESS_E_FORKED;
-/// TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread. In callbacks: yes.
+/// TICKLESS_E_THREAD_ENDS, the call comes from the end of a thread.
+///
+/// Threads: any: the one that calls is bound. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard: u32) -> c_int {
     use tickless::BindError;
@@ -166,8 +175,9 @@ pub unsafe extern "C" fn tickless_bind_thread(engine: *mut TicklessEngine, shard
 /// callback that schedules itself with no delay at all keeps this from returning.)
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_NOT_MANUAL; TICKLESS_E_DRIVEN, the engine
-/// has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED. In callbacks: of other engines
-/// only (else TICKLESS_E_INSIDE_TASK).
+/// has threads of its own; TICKLESS_E_STOPPED; TICKLESS_E_FORKED.
+///
+/// Threads: any, one at a time. In callbacks: of other engines only (else TICKLESS_E_INSIDE_TASK).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_advance(
     engine: *mut TicklessEngine,
@@ -188,7 +198,9 @@ pub unsafe extern "C" fn tickless_advance(
 
 /// Moves a manual clock forward and calls nothing back: that is left to tickless_turn.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_MANUAL.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_clock_advance(engine: *mut TicklessEngine, by_ns: u64) -> c_int {
     enter(|| {

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickless::{BuildError, StopError};
@@ -30,13 +31,17 @@ pub const TICKLESS_ABI_VERSION: u32 = 1;
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
 /// The version of the interface of the library that was loaded: compare it with
-/// TICKLESS_ABI_VERSION. In callbacks: yes.
+/// TICKLESS_ABI_VERSION.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_abi_version() -> u32 {
     TICKLESS_ABI_VERSION
 }
 
-/// The version of the library that was loaded: "0.1.0". In callbacks: yes.
+/// The version of the library that was loaded: "0.1.0".
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_version() -> *const c_char {
     VERSION.as_ptr().cast()
@@ -46,7 +51,9 @@ pub extern "C" fn tickless_version() -> *const c_char {
 /// it fails.
 ///
 /// Errors: TICKLESS_E_NULL; TICKLESS_E_ARGUMENT, an option is out of its range; TICKLESS_E_SYSTEM,
-/// a thread or an eventfd could not be made. In callbacks: yes.
+/// a thread or an eventfd could not be made.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_new(
     options: *const TicklessOptions,
@@ -61,8 +68,14 @@ pub unsafe extern "C" fn tickless_engine_new(
         // SAFETY: they are options, as the header asks.
         let Settings { mut builder, clock, driven_shards } = unsafe { Settings::read(options) }?;
         let bells = driven_shards.map(bells).transpose()?;
-        if let Some(bells) = bells.clone() {
-            builder = builder.on_earlier(move |shard| bells[shard].ring());
+        if let Some(bells) = bells.as_ref().map(Arc::downgrade) {
+            // Threads that have used an engine keep its hook for a while after it was freed. The
+            // descriptors have to be closed then, so the hook does not keep them.
+            builder = builder.on_earlier(move |shard| {
+                if let Some(bells) = bells.upgrade() {
+                    bells[shard].ring();
+                }
+            });
         }
         let built = builder.build_each(Payload::fire).map_err(build_failure)?;
         let inner = Inner { engine: built, bells, clock, gave_up: AtomicBool::new(false) };
@@ -72,17 +85,20 @@ pub unsafe extern "C" fn tickless_engine_new(
     })
 }
 
-/// Stops an engine: from the call on, scheduling is refused and no callback begins. Waits until the
-/// callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit). Each
-/// timer that was pending is passed to `returned`, if that is not NULL, on the calling thread, and
-/// then its user data is released. The engine still has to be freed.
+/// Stops an engine: from the call on, no callback begins, and scheduling is refused (while the
+/// call is under way, some may still succeed: those timers do not run either). Waits until the
+/// callbacks that run have returned, but no longer than `limit_ns` (TICKLESS_NEVER: no limit).
+/// Each timer that was pending is passed to `returned`, if that is not NULL, on the calling
+/// thread, and then its user data is released. The engine still has to be freed.
 ///
 /// Stopping an engine again waits again, and passes what has come back since.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TIMED_OUT, the engine is stopped but a
 /// callback still runs, or a thread of the engine has not ended yet; TICKLESS_E_INSIDE_TASK, the
 /// call comes from a callback of the engine, which goes on as before; TICKLESS_E_CIRCULAR, the same
-/// with callbacks that wait for each other; TICKLESS_E_FORKED. In callbacks: of other engines only.
+/// with callbacks that wait for each other; TICKLESS_E_FORKED.
+///
+/// Threads: any, also several. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_stop(
     engine: *mut TicklessEngine,
@@ -119,8 +135,10 @@ pub unsafe extern "C" fn tickless_engine_stop(
 /// No other call may use the engine at the same time, except callbacks of the engine that this
 /// waits for.
 ///
-/// Errors: TICKLESS_E_HANDLE, it was freed before; TICKLESS_E_INSIDE_TASK and TICKLESS_E_CIRCULAR
-/// as for tickless_engine_stop, and the engine is as before. In callbacks: of other engines only.
+/// Errors: TICKLESS_E_HANDLE, it was freed before or another call frees it; TICKLESS_E_INSIDE_TASK
+/// and TICKLESS_E_CIRCULAR as for tickless_engine_stop, and the engine is as before.
+///
+/// Threads: any, while no other uses the engine. In callbacks: of other engines only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_int {
     enter(|| {
@@ -128,7 +146,8 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
             return Ok(TICKLESS_OK);
         }
         // SAFETY: it is an engine, as the header asks.
-        let inner = unsafe { shell::inner(engine) }?;
+        let freeing = unsafe { shell::begin_to_free(engine) }?;
+        let inner = freeing.inner();
         // ORDER: Relaxed - as above.
         let gave_up = inner.gave_up.load(Ordering::Relaxed);
         let limit = duration(if gave_up { 0 } else { TICKLESS_NEVER });
@@ -140,7 +159,7 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
         };
         hand_back(payloads, None, std::ptr::null_mut());
         // SAFETY: nobody uses the engine any more, as the header asks.
-        drop(unsafe { shell::empty(engine) }?);
+        drop(unsafe { freeing.empty() });
         Ok(TICKLESS_OK)
     })
 }
@@ -148,7 +167,9 @@ pub unsafe extern "C" fn tickless_engine_free(engine: *mut TicklessEngine) -> c_
 /// Stores the engine's time in `*now_ns`: nanoseconds of CLOCK_MONOTONIC, by the engine's clock. A
 /// clock that is moved by hand begins at the time at which its engine was made.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_now_ns(engine: *const TicklessEngine, now_ns: *mut u64) -> c_int {
     enter(|| {

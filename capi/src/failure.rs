@@ -68,8 +68,9 @@ thread_local! {
         const { Message(UnsafeCell::new(Text { bytes: [0; ROOM], len: 0 })) };
 }
 
-/// A short text for a code: what it means, not what happened. Never NULL; it is static. In
-/// callbacks: yes.
+/// A short text for a code: what it means, not what happened. Never NULL; it is static.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
     let text = match code {
@@ -97,7 +98,9 @@ pub extern "C" fn tickless_strerror(code: c_int) -> *const c_char {
 }
 
 /// What happened when a call last failed on this thread; an empty text if none did. Never NULL. It
-/// is valid until the next failure on this thread, or the thread's end. In callbacks: yes.
+/// is valid until the next failure on this thread, or the thread's end.
+///
+/// Threads: any, and each has a message of its own. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_last_error() -> *const c_char {
     MESSAGE.with(|message| message.0.get().cast::<c_char>().cast_const())

@@ -82,7 +82,9 @@ unsafe impl HasSize for TicklessOverdue {
 
 /// Stores in `*stats` what the engine has counted. Waits for no lock.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_stats(
     engine: *const TicklessEngine,
@@ -127,7 +129,9 @@ pub unsafe extern "C" fn tickless_stats(
 /// Stores in `*overdue` for how long timers have been due that were not handed over, and how many
 /// callbacks are stuck. Any thread may call this, whatever state the engine is in.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_ARGUMENT, the size.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_overdue(
     engine: *const TicklessEngine,

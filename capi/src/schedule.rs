@@ -7,11 +7,11 @@ use tickless::wait::pair;
 use tickless::{ScheduleError, When};
 
 use crate::failure::{
-    Failure, TICKLESS_E_ARGUMENT, TICKLESS_E_FULL, TICKLESS_E_STOPPED, TICKLESS_OK, enter,
+    Failure, Outcome, TICKLESS_E_ARGUMENT, TICKLESS_E_FULL, TICKLESS_E_STOPPED, TICKLESS_OK, enter,
 };
-use crate::shell::{self, TicklessEngine};
+use crate::shell::{self, Inner, TicklessEngine};
 use crate::task::{Payload, Task, TicklessFn, UserData};
-use crate::time::{duration, instant_at};
+use crate::time::{delay, duration, instant_at};
 use crate::timer::{TicklessTimer, put, put_waitable};
 
 /// For `flags`: `time_ns` is a time as tickless_now_ns counts, not a delay. A time that has passed
@@ -45,11 +45,13 @@ pub(crate) struct Timing {
 /// which costs less.
 ///
 /// The timer is never early. It is late by less than a tick, plus what the system needs to wake the
-/// engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while
-/// the engine has memory of earlier timers.
+/// engine's thread, and other callbacks of its shard take. Never waits. Allocates nothing while the
+/// engine has memory of earlier timers.
 ///
 /// Errors, after which `user_data` was released: TICKLESS_E_NULL (of engine and run),
-/// TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED. In callbacks: yes.
+/// TICKLESS_E_HANDLE, TICKLESS_E_FULL, TICKLESS_E_STOPPED.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule(
     engine: *const TicklessEngine,
@@ -61,8 +63,17 @@ pub unsafe extern "C" fn tickless_schedule(
 ) -> c_int {
     enter(|| {
         let task = task(run, user_data, drop_fn)?;
-        // SAFETY: they are an engine and memory for a timer, as the header asks.
-        unsafe { schedule(engine, after(delay_ns), Payload::Plain(task), timer) }
+        // SAFETY: it is an engine, as the header asks.
+        let inner = unsafe { shell::inner(engine) }?;
+        if timer.is_null() {
+            return detached(inner, after(delay_ns), task);
+        }
+        // This is the one call with a duration: so the engine's code becomes a part of this
+        // function, without what a delay does not need.
+        let scheduled = inner.engine.schedule(delay(delay_ns), Payload::Plain(task));
+        // SAFETY: it is memory for a timer, as the header asks.
+        unsafe { put(timer, scheduled.map_err(refusal)?) };
+        Ok(TICKLESS_OK)
     })
 }
 
@@ -70,7 +81,9 @@ pub unsafe extern "C" fn tickless_schedule(
 /// waited for (which needs a `timer`).
 ///
 /// Errors: as tickless_schedule, and TICKLESS_E_ARGUMENT, a flag is not known or `timer` is NULL
-/// for TICKLESS_WAITABLE. In callbacks: yes.
+/// for TICKLESS_WAITABLE.
+///
+/// Threads: any. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_schedule_when(
     engine: *const TicklessEngine,
@@ -84,44 +97,36 @@ pub unsafe extern "C" fn tickless_schedule_when(
         let task = task(run, user_data, drop_fn)?;
         // SAFETY: it points to a time, as the header asks.
         let Timing { when, is_waitable } = unsafe { when_of(when) }?;
-        if !is_waitable {
-            // SAFETY: they are an engine and memory for a timer, as the header asks.
-            return unsafe { schedule(engine, when, Payload::Plain(task), timer) };
-        }
-        if timer.is_null() {
+        if is_waitable && timer.is_null() {
             let why = format_args!("a timer that nobody keeps cannot be waited for");
             return Err(Failure::new(TICKLESS_E_ARGUMENT, why));
         }
         // SAFETY: it is an engine, as the header asks.
         let inner = unsafe { shell::inner(engine) }?;
-        let (guarded, waiter) = pair(task);
-        match inner.engine.schedule(when, Payload::Waitable(guarded)) {
+        if timer.is_null() {
+            return detached(inner, when, task);
+        }
+        let (payload, waiter) = if is_waitable {
+            let (guarded, waiter) = pair(task);
+            (Payload::Waitable(guarded), Some(waiter))
+        } else {
+            (Payload::Plain(task), None)
+        };
+        let handle = inner.engine.schedule(when, payload).map_err(refusal)?;
+        match waiter {
             // SAFETY: it is memory for a timer, as the header asks.
-            Ok(handle) => unsafe { put_waitable(timer, handle, waiter) },
-            Err(error) => return Err(refusal(error)),
+            Some(waiter) => unsafe { put_waitable(timer, handle, waiter) },
+            // SAFETY: as above.
+            None => unsafe { put(timer, handle) },
         }
         Ok(TICKLESS_OK)
     })
 }
 
-/// # Safety
-/// `engine` is NULL or an engine, `timer` is NULL or points to memory for a timer.
-#[inline]
-unsafe fn schedule(
-    engine: *const TicklessEngine,
-    when: When,
-    payload: Payload,
-    timer: *mut TicklessTimer,
-) -> Result<c_int, Failure> {
-    // SAFETY: as the caller promises.
-    let inner = unsafe { shell::inner(engine) }?;
-    if timer.is_null() {
-        inner.engine.schedule_detached(when, payload).map_err(refusal)?;
-        return Ok(TICKLESS_OK);
-    }
-    let handle = inner.engine.schedule(when, payload).map_err(refusal)?;
-    // SAFETY: as the caller promises.
-    unsafe { put(timer, handle) };
+/// Schedules a timer that nobody keeps.
+#[inline(never)]
+fn detached(inner: &Inner, when: When, task: Task) -> Outcome {
+    inner.engine.schedule_detached(when, Payload::Plain(task)).map_err(refusal)?;
     Ok(TICKLESS_OK)
 }
 
@@ -134,7 +139,7 @@ fn task(run: TicklessFn, user_data: *mut c_void, drop_fn: TicklessFn) -> Result<
 
 /// A delay as the engine's.
 #[inline]
-pub(crate) fn after(delay_ns: u64) -> When {
+fn after(delay_ns: u64) -> When {
     When::after(duration(delay_ns))
 }
 

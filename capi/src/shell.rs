@@ -9,10 +9,11 @@
 //!
 //! *Orderings*: the generation is stored with Release after the engine was put in, and loaded with
 //! Acquire. A caller that frees an engine while another thread uses it breaks the rules, and this
-//! notices it by chance only.
+//! notices it by chance only; but of several calls that free it, one goes on. For that, the shell
+//! has the generation that a call frees, or did: these numbers only grow.
 
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
 #[repr(align(64))]
 struct Shell {
     generation: AtomicU64,
+    /// The generation that a call frees or has freed, or one before it.
+    freed: AtomicU64,
     inner: UnsafeCell<MaybeUninit<Inner>>,
 }
 
@@ -60,6 +63,7 @@ pub(crate) fn fill(inner: Inner) -> *mut TicklessEngine {
         Some(address) => ptr::with_exposed_provenance_mut(address),
         None => Box::into_raw(Box::new(Shell {
             generation: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
             inner: UnsafeCell::new(MaybeUninit::uninit()),
         })),
     };
@@ -95,11 +99,19 @@ pub(crate) unsafe fn inner<'a>(engine: *const TicklessEngine) -> Result<&'a Inne
     Ok(unsafe { (*shell.inner.get()).assume_init_ref() })
 }
 
-/// Takes the engine out of its shell.
+/// A call that frees an engine: no other does. If it does not take the engine out, another call may
+/// free it.
+#[derive(Debug)]
+pub(crate) struct Freeing {
+    address: *const Shell,
+    generation: u64,
+}
+
+/// Begins to free the engine of a caller's pointer.
 ///
 /// # Safety
-/// As for [`inner`], and nobody uses the engine any more.
-pub(crate) unsafe fn empty(engine: *mut TicklessEngine) -> Result<Inner, Failure> {
+/// The pointer is NULL or came from [`fill`].
+pub(crate) unsafe fn begin_to_free(engine: *mut TicklessEngine) -> Result<Freeing, Failure> {
     let address = engine.map_addr(|address| address & !TAG).cast::<Shell>();
     if address.is_null() {
         return Err(Failure::null("engine"));
@@ -108,21 +120,53 @@ pub(crate) unsafe fn empty(engine: *mut TicklessEngine) -> Result<Inner, Failure
     let shell = unsafe { &*address };
     // ORDER: Acquire - as in `inner`.
     let generation = shell.generation.load(Ordering::Acquire);
-    let is_there = is_of(engine, generation)
-        // ORDER: AcqRel, Relaxed - of two calls that free it, one finds that it was freed.
-        && shell
-            .generation
-            .compare_exchange(generation, generation + 1, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-    if !is_there {
+    let (to, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    let claim = |freed| (freed < generation).then_some(generation);
+    // ORDER: AcqRel, Relaxed - of two calls that free an engine, one finds that it is being freed,
+    // also if it comes when the shell has another: the generations grow.
+    if !is_of(engine, generation) || shell.freed.fetch_update(to, failed, claim).is_err() {
         return Err(freed());
     }
-    // SAFETY: it was there, and nobody else finds it any more.
-    let inner = unsafe { (*shell.inner.get()).assume_init_read() };
-    if let Ok(mut empty) = EMPTY.try_lock() {
-        empty.push(address.expose_provenance());
+    Ok(Freeing { address, generation })
+}
+
+impl Freeing {
+    /// What is in the shell.
+    pub(crate) fn inner(&self) -> &Inner {
+        // SAFETY: shells are never freed.
+        let shell = unsafe { &*self.address };
+        // SAFETY: the engine was there when this call began to free it, and no other does.
+        unsafe { (*shell.inner.get()).assume_init_ref() }
     }
-    Ok(inner)
+
+    /// Takes the engine out of its shell.
+    ///
+    /// # Safety
+    /// Nobody uses the engine any more.
+    pub(crate) unsafe fn empty(self) -> Inner {
+        // It stays claimed.
+        let this = ManuallyDrop::new(self);
+        // SAFETY: shells are never freed.
+        let shell = unsafe { &*this.address };
+        // ORDER: Release - whoever finds it empty comes after what was done with the engine.
+        shell.generation.store(this.generation + 1, Ordering::Release);
+        // SAFETY: it was there, and nobody else takes it.
+        let inner = unsafe { (*shell.inner.get()).assume_init_read() };
+        if let Ok(mut empty) = EMPTY.try_lock() {
+            empty.push(this.address.expose_provenance());
+        }
+        inner
+    }
+}
+
+impl Drop for Freeing {
+    /// The engine stays, and may be freed later.
+    fn drop(&mut self) {
+        // SAFETY: shells are never freed.
+        let shell = unsafe { &*self.address };
+        // ORDER: Release - pairs with the AcqRel in `begin_to_free`.
+        shell.freed.store(self.generation - 1, Ordering::Release);
+    }
 }
 
 /// Whether a shell of that generation has the engine of the caller's pointer.
@@ -164,8 +208,10 @@ mod tests {
                 while ready.load(Ordering::Relaxed) < 2 {
                     std::hint::spin_loop();
                 }
-                // SAFETY: nobody uses the engine that was put in.
-                unsafe { empty(ptr::with_exposed_provenance_mut(address)) }.is_ok()
+                // SAFETY: the pointer is that of the engine that was put in.
+                let freeing = unsafe { begin_to_free(ptr::with_exposed_provenance_mut(address)) };
+                // SAFETY: nobody uses the engine.
+                freeing.map(|freeing| drop(unsafe { freeing.empty() })).is_ok()
             };
             let (first, second) = thread::scope(|threads| {
                 let (first, second) = (threads.spawn(take), threads.spawn(take));

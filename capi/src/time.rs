@@ -4,7 +4,8 @@
 //! one after the other, and everything is computed from there. The number is read first: an instant
 //! that is computed from a number is then late by the time between the readings, and never early.
 
-use std::sync::OnceLock;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 /// A time that never comes, or a limit that there is not.
@@ -46,22 +47,51 @@ pub(crate) fn duration(ns: u64) -> Duration {
     if ns == TICKLESS_NEVER { Duration::MAX } else { Duration::from_nanos(ns) }
 }
 
+/// A delay from now on. The engine adds it to its time, which saturates at never; so
+/// [`TICKLESS_NEVER`] needs no look at it, and the division by which it becomes seconds is undone
+/// by the compiler.
+#[inline]
+pub(crate) fn delay(ns: u64) -> Duration {
+    Duration::from_nanos(ns)
+}
+
 /// In nanoseconds.
 pub(crate) fn saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Nobody waits for another thread here: in a child process, that thread may not exist.
 fn anchor() -> Anchor {
-    static ANCHOR: OnceLock<Anchor> = OnceLock::new();
-    *ANCHOR.get_or_init(|| {
-        // The thread may be interrupted between the readings: the closest pair of a few.
+    static ANCHOR: AtomicPtr<Anchor> = AtomicPtr::new(ptr::null_mut());
+    // ORDER: Acquire - pairs with the AcqRel below: the readings are there.
+    let mut known = ANCHOR.load(Ordering::Acquire);
+    if known.is_null() {
+        let ours = Box::into_raw(Box::new(Anchor::read()));
+        // ORDER: AcqRel, Acquire - publishes the readings, or finds another thread's.
+        let (to, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        known = match ANCHOR.compare_exchange(ptr::null_mut(), ours, to, failed) {
+            Ok(_) => ours,
+            Err(theirs) => {
+                // SAFETY: it was made above, and nobody has seen it.
+                drop(unsafe { Box::from_raw(ours) });
+                theirs
+            }
+        };
+    }
+    // SAFETY: what was published is never freed nor changed.
+    unsafe { *known }
+}
+
+impl Anchor {
+    /// The thread may be interrupted between the readings: the closest pair of a few.
+    fn read() -> Anchor {
         let pairs = (0..8).map(|_| {
             let before = Instant::now();
             let pair = Anchor { ns: monotonic_ns(), instant: Instant::now() };
             (pair.instant - before, pair)
         });
         pairs.min_by_key(|(gap, _)| *gap).map(|(_, pair)| pair).expect("there are some")
-    })
+    }
 }
 
 fn monotonic_ns() -> u64 {

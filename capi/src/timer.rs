@@ -9,16 +9,16 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use tickless::wait::{Ended, Stage, WaitError, Waiter};
-use tickless::{Handle, ResetError, State};
+use tickless::{Handle, ResetError, State, When};
 
 use crate::failure::{
     Failure, Outcome, TICKLESS_E_CIRCULAR, TICKLESS_E_FORKED, TICKLESS_E_HANDLE,
     TICKLESS_E_INSIDE_TASK, TICKLESS_E_NOT_WAITABLE, TICKLESS_E_STOPPED, TICKLESS_E_TIMED_OUT,
     TICKLESS_E_TOO_LATE, TICKLESS_OK, enter,
 };
-use crate::schedule::{TicklessWhen, after, when_of};
+use crate::schedule::{TicklessWhen, when_of};
 use crate::task::{Payload, Task};
-use crate::time::{TICKLESS_NEVER, duration, ns_of};
+use crate::time::{TICKLESS_NEVER, delay, duration, ns_of};
 
 /// A state of a timer: it waits for its deadline.
 pub const TICKLESS_STATE_PENDING: c_int = 1;
@@ -81,18 +81,17 @@ enum Taken {
 /// A timer with TICKLESS_WAITABLE can be cancelled until its callback begins, others until they are
 /// handed over.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
         // SAFETY: it points to a timer, as the header asks.
         match unsafe { take(timer) }? {
+            // The one call of it: the engine's code becomes a part of this function.
             Taken::Plain(handle) => Ok(handle.cancel().into()),
-            Taken::Waitable(handle, mut waiter) => {
-                let task = waiter.take();
-                handle.cancel();
-                Ok(task.is_some().into())
-            }
+            Taken::Waitable(handle, waiter) => Ok(revoke(handle, waiter).is_some().into()),
         }
     })
 }
@@ -100,7 +99,9 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut TicklessTimer) -> c_i
 /// As tickless_timer_cancel, and if it returns 1, stores the user data in `*user_data` instead of
 /// releasing it. If it returns 0, stores NULL.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_take(
     timer: *mut TicklessTimer,
@@ -113,11 +114,7 @@ pub unsafe extern "C" fn tickless_timer_take(
         // SAFETY: it points to a timer, as the header asks.
         let task = match unsafe { take(timer) }? {
             Taken::Plain(handle) => handle.take().and_then(Payload::into_plain),
-            Taken::Waitable(handle, mut waiter) => {
-                let task = waiter.take();
-                handle.cancel();
-                task
-            }
+            Taken::Waitable(handle, waiter) => revoke(handle, waiter),
         };
         let is_taken = task.is_some();
         let address = task.map_or(std::ptr::null_mut(), Task::into_user_data);
@@ -132,11 +129,16 @@ pub unsafe extern "C" fn tickless_timer_take(
 /// (TICKLESS_NEVER: no limit). Returns 1 if it was cancelled, 0 if the callback has run. Then
 /// nothing of the timer runs any more: what its callback uses can be freed.
 ///
+/// A timer may lie in the memory that its `drop_fn` frees, if `limit_ns` is TICKLESS_NEVER: with
+/// another limit, it has to be there when that is over.
+///
 /// Errors, after which the timer is still there and can be waited for again: TICKLESS_E_TIMED_OUT,
 /// the callback still runs; TICKLESS_E_INSIDE_TASK, this is the callback; TICKLESS_E_CIRCULAR, the
 /// callback waits for one that makes this call; TICKLESS_E_FORKED, the callback runs in the parent
-/// process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE. In callbacks: yes, but
-/// a callback cannot wait for itself.
+/// process. And TICKLESS_E_NULL, TICKLESS_E_HANDLE, TICKLESS_E_NOT_WAITABLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes, but a callback cannot wait for
+/// itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel_wait(
     timer: *mut TicklessTimer,
@@ -156,7 +158,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
         let is_cancelled = task.is_some();
         // If it is not cancelled, its timer has fired, or will do nothing.
         if is_cancelled {
-            handle.cancel();
+            drop(handle.take());
             drop(task);
             return Ok(1);
         }
@@ -175,7 +177,9 @@ pub unsafe extern "C" fn tickless_timer_cancel_wait(
 /// Ends the caller's side of the timer and lets it run: it fires as if nobody had kept it. A timer
 /// that has fired needs this as well, or a cancel. NULL is no timer: returns 0.
 ///
-/// Errors: TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_HANDLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_int {
     enter(|| {
@@ -192,17 +196,21 @@ pub unsafe extern "C" fn tickless_timer_detach(timer: *mut TicklessTimer) -> c_i
 /// at no other time.
 ///
 /// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE; TICKLESS_E_TOO_LATE, it has fired;
-/// TICKLESS_E_STOPPED. In callbacks: yes.
+/// TICKLESS_E_STOPPED.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset(timer: *mut TicklessTimer, delay_ns: u64) -> c_int {
     // SAFETY: it points to a timer, as the header asks.
-    enter(|| reset(unsafe { handle_mut(timer) }?, after(delay_ns)))
+    enter(|| reset(unsafe { handle_mut(timer) }?, delay(delay_ns)))
 }
 
 /// As tickless_timer_reset, for a time that is a deadline or has a slack. The flag
 /// TICKLESS_WAITABLE makes no difference.
 ///
-/// Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT. In callbacks: yes.
+/// Errors: as tickless_timer_reset, and TICKLESS_E_ARGUMENT.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_reset_when(
     timer: *mut TicklessTimer,
@@ -217,7 +225,9 @@ pub unsafe extern "C" fn tickless_timer_reset_when(
 
 /// Returns the state of a timer, one of TICKLESS_STATE_*, which may change right after.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_int {
     enter(|| {
@@ -243,7 +253,9 @@ pub unsafe extern "C" fn tickless_timer_state(timer: *const TicklessTimer) -> c_
 /// Stores in `*deadline_ns` when the timer is or was due, as tickless_now_ns counts, rounded up to
 /// the tick. TICKLESS_NEVER: it never fires, or its engine was stopped.
 ///
-/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE. In callbacks: yes.
+/// Errors: TICKLESS_E_NULL, TICKLESS_E_HANDLE.
+///
+/// Threads: any, one at a time for a timer. In callbacks: yes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_deadline_ns(
     timer: *mut TicklessTimer,
@@ -351,8 +363,17 @@ fn armed(timer: *const TicklessTimer) -> *const Armed {
     timer.cast()
 }
 
+/// Ends a timer that can be waited for, and returns its task if that has not begun.
+#[inline(never)]
+fn revoke(handle: Handle<Payload>, mut waiter: Waiter<Task>) -> Option<Task> {
+    let task = waiter.take();
+    drop(handle.take());
+    task
+}
+
+/// Once for each kind of time, so that a delay is not treated as a time that may be anything.
 #[inline]
-fn reset(handle: &mut Handle<Payload>, when: tickless::When) -> Outcome {
+fn reset(handle: &mut Handle<Payload>, when: impl Into<When>) -> Outcome {
     match handle.reset(when) {
         Ok(()) => Ok(TICKLESS_OK),
         Err(error) => Err(reset_failure(error)),

@@ -1,5 +1,7 @@
-//! The header that is checked in is the one that the crate makes.
+//! The header that is checked in is the one that the crate makes, and it says what a caller has to
+//! know.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
@@ -23,4 +25,63 @@ fn the_header_is_up_to_date() {
         header.display(),
         differs.map(|line| line + 1)
     );
+}
+
+/// The comment before each function of the header, with its name.
+fn documented_functions(header: &str) -> Vec<(String, String)> {
+    let mut functions = Vec::new();
+    let mut comment = String::new();
+    for line in header.lines() {
+        if line.starts_with("/**") {
+            comment.clear();
+        }
+        if line.starts_with("/**") || line.starts_with(" *") {
+            comment.push_str(line.trim_start_matches([' ', '*', '/']));
+            comment.push(' ');
+        } else if let Some((before, _)) = line.split_once('(')
+            && let Some(at) = before.find("tickless_")
+            && !line.starts_with("typedef")
+        {
+            functions.push((before[at..].to_owned(), std::mem::take(&mut comment)));
+        }
+    }
+    functions
+}
+
+#[test]
+fn each_function_says_its_errors_which_threads_may_call_it_and_whether_a_callback_may() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/tickless.h");
+    let functions = documented_functions(&fs::read_to_string(header).unwrap());
+    assert!(functions.len() > 20, "{functions:?}");
+    // These cannot fail.
+    let sure = ["abi_version", "version", "strerror", "last_error", "timeout_ms"];
+    for (name, comment) in functions {
+        let is_sure = sure.iter().any(|sure| name == format!("tickless_{sure}"));
+        assert!(is_sure || comment.contains("Errors"), "{name} does not say its errors");
+        for what in ["Threads: ", "In callbacks: "] {
+            assert!(comment.contains(what), "{name} does not say \"{what}\"");
+        }
+    }
+}
+
+#[test]
+fn what_the_comments_name_is_declared() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/tickless.h");
+    let header = fs::read_to_string(header).unwrap();
+    let is_comment = |line: &&str| line.trim_start().starts_with(['*', '/']);
+    let (comments, code): (Vec<&str>, Vec<&str>) = header.lines().partition(is_comment);
+    let words = |lines: Vec<&str>| -> BTreeSet<String> {
+        let text = lines.join("\n");
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        words.map(str::to_owned).collect()
+    };
+    let (named, declared) = (words(comments), words(code));
+    let is_ours = |word: &&String| {
+        // TICKLESS_E_* names several.
+        word.to_lowercase().starts_with("tickless_") && !word.ends_with('_')
+    };
+    let named: BTreeSet<&String> = named.iter().filter(is_ours).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let unknown: Vec<_> = named.into_iter().filter(|name| !declared.contains(*name)).collect();
+    assert!(unknown.is_empty(), "not declared: {unknown:?}");
 }

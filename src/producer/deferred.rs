@@ -16,9 +16,12 @@ use crate::time::Place;
 
 /// Whether a call has deferred work. If so, the caller takes the producer's chores, gives the
 /// producer back, and runs them.
+///
+/// A whole word: beside a pointer, in a result whose error has the payload, a byte makes the
+/// compiler copy the payload in pieces that are no words, which it then waits for.
 #[must_use = "a hook waits to be called"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deferred(bool);
+pub struct Deferred(usize);
 
 /// Hooks to call and sweeps to ask for.
 #[must_use = "a hook waits to be called"]
@@ -34,18 +37,18 @@ pub struct Chores {
 
 impl Deferred {
     /// Nothing is left to do.
-    pub const NOTHING: Deferred = Deferred(false);
+    pub const NOTHING: Deferred = Deferred(0);
 
     /// Whether nothing is left to do.
     #[inline]
     pub fn is_nothing(self) -> bool {
-        !self.0
+        self.0 == 0
     }
 
     /// Combines two parts of a call.
     #[inline]
     pub(super) fn or(self, other: Deferred) -> Deferred {
-        Deferred(self.0 || other.0)
+        Deferred(self.0 | other.0)
     }
 }
 
@@ -57,14 +60,14 @@ impl Chores {
     #[cold]
     pub(super) fn call_hook(&mut self, shard: u32, place: Option<Place>) -> Deferred {
         self.hook = Some((shard, place));
-        Deferred(true)
+        Deferred(1)
     }
 
     /// Defers a request to the shards to sweep.
     #[cold]
     pub(super) fn sweep(&mut self) -> Deferred {
         self.sweep = true;
-        Deferred(true)
+        Deferred(1)
     }
 
     /// Runs the chores for an engine with these shards. Call it only where foreign code may run.

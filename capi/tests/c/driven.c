@@ -1,4 +1,5 @@
 /* An engine that its caller drives: turns, the eventfd, and several loops. */
+#include <fcntl.h>
 #include <poll.h>
 
 #include "check.h"
@@ -203,6 +204,22 @@ static void an_engine_with_threads_has_no_eventfd(void) {
     OK(tickless_engine_free(engine));
 }
 
+/* Also while threads remember the engine, as those do that have used it. */
+static void the_eventfds_are_closed_when_the_engine_is_freed(void) {
+    tickless_engine *engine = driven_engine(2, TICKLESS_CLOCK_SYSTEM);
+    int i, fds[2];
+    for (i = 0; i < 2; i++) {
+        OK(tickless_schedule(engine, 0, nothing, NULL, NULL, NULL));
+        turn(engine, (uint32_t)i);
+        fds[i] = tickless_eventfd(engine, (uint32_t)i);
+        CHECK(fcntl(fds[i], F_GETFD) >= 0);
+    }
+    OK(tickless_engine_free(engine));
+    for (i = 0; i < 2; i++) {
+        CHECK(fcntl(fds[i], F_GETFD) < 0);
+    }
+}
+
 static void a_time_to_sleep_is_rounded_up_for_poll(void) {
     CHECK(tickless_timeout_ms(0) == 0);
     CHECK(tickless_timeout_ms(1) == 1);
@@ -255,6 +272,7 @@ int main(void) {
     RUN(each_shard_has_an_eventfd_of_its_own);
     RUN(a_callback_cannot_drive_its_engine);
     RUN(an_engine_with_threads_has_no_eventfd);
+    RUN(the_eventfds_are_closed_when_the_engine_is_freed);
     RUN(a_time_to_sleep_is_rounded_up_for_poll);
     RUN(no_wake_up_is_lost_between_threads_that_schedule_and_a_loop_that_sleeps);
     return 0;

@@ -88,8 +88,75 @@ static void a_child_cannot_drive_the_engine_of_its_parent(void) {
     OK(tickless_engine_free(engine));
 }
 
+struct restless {
+    tickless_engine *shared;
+    struct count ended;
+};
+
+/* Makes all calls that take locks of the library's or the system's. */
+static void *never_rest(void *user_data) {
+    struct restless *restless = user_data;
+    while (count_now(&restless->ended) == 0) {
+        tickless_options options = {.size = sizeof options, .shards = 1};
+        tickless_engine *own;
+        tickless_timer timer;
+        uint64_t deadline;
+        options.clock = TICKLESS_CLOCK_MANUAL;
+        OK(tickless_engine_new(&options, &own));
+        OK(tickless_schedule(own, 0, nothing, NULL, NULL, NULL));
+        CHECK(advance(own, 0) == 1);
+        OK(tickless_schedule(restless->shared, HOUR, nothing, NULL, NULL, &timer));
+        OK(tickless_timer_deadline_ns(&timer, &deadline));
+        RETURNS(1, tickless_timer_cancel(&timer));
+        OK(tickless_schedule(restless->shared, 0, nothing, NULL, NULL, NULL));
+        (void)stats_of(restless->shared);
+        OK(tickless_engine_free(own));
+    }
+    return NULL;
+}
+
+static void use_own(tickless_engine *engine, tickless_timer *timer) {
+    struct count fired = COUNT_INIT;
+    tickless_engine *own;
+    uint64_t now;
+    (void)timer;
+    alarm(60);
+    RETURNS(TICKLESS_E_STOPPED, tickless_schedule(engine, 0, nothing, NULL, NULL, NULL));
+    OK(tickless_now_ns(engine, &now));
+    OK(tickless_engine_free(engine));
+    OK(tickless_engine_new(NULL, &own));
+    OK(tickless_schedule(own, 0, count_one, &fired, NULL, NULL));
+    count_wait(&fired, 1);
+    OK(tickless_engine_free(own));
+}
+
+/* What other threads have locked at that moment stays locked in the child. */
+static void children_of_a_busy_process_have_engines_of_their_own(void) {
+    struct restless restless = {NULL, COUNT_INIT};
+    pthread_t threads[3];
+    int i;
+    OK(tickless_engine_new(NULL, &restless.shared));
+    for (i = 0; i < 3; i++) {
+        CHECK(pthread_create(&threads[i], NULL, never_rest, &restless) == 0);
+    }
+    for (i = 0; i < 100; i++) {
+        in_a_child(use_own, restless.shared, NULL);
+    }
+    count_add(&restless.ended, 1);
+    for (i = 0; i < 3; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    OK(tickless_engine_free(restless.shared));
+}
+
 int main(void) {
     RUN(a_child_lets_go_of_its_copies_and_has_engines_of_its_own);
     RUN(a_child_cannot_drive_the_engine_of_its_parent);
+#ifdef __SANITIZE_ADDRESS__
+    /* Its allocator's locks stay locked in a child of several threads, unlike the system's. */
+    (void)children_of_a_busy_process_have_engines_of_their_own;
+#else
+    RUN(children_of_a_busy_process_have_engines_of_their_own);
+#endif
     return 0;
 }

@@ -1,5 +1,5 @@
 /* One thread and a clock that is moved by hand: what programs do with timers. The scenarios are those
- * of the tests of timers in libuv and libevent. */
+ * of the tests of timers in libuv and libevent, of which ../README.md has a list. */
 #include "check.h"
 
 static tickless_engine *engine;
@@ -234,6 +234,177 @@ static void thousands_with_one_timeout_fire_together(void) {
     }
 }
 
+/* Ten that fire once, one that repeats, and one that is stopped before its time. */
+static void once_often_and_never(void) {
+    struct repeating repeating = {5, 0, {{0}}};
+    tickless_timer once[10], stopped;
+    int i, fired = 0, never = 0;
+    for (i = 0; i < 10; i++) {
+        OK(tickless_schedule(engine, (uint64_t)i * 50 * MS, add_one, &fired, NULL, &once[i]));
+    }
+    OK(tickless_schedule(engine, 100 * MS, repeat, &repeating, NULL, &repeating.timer));
+    OK(tickless_schedule(engine, 100 * MS, add_one, &never, NULL, &stopped));
+    RETURNS(1, tickless_timer_cancel(&stopped));
+    CHECK(advance(engine, 500 * MS) == 15);
+    CHECK(fired == 10 && repeating.fired == 5 && never == 0);
+    for (i = 0; i < 10; i++) {
+        OK(tickless_timer_detach(&once[i]));
+    }
+}
+
+static void postpone(void *timer) {
+    OK(tickless_timer_reset(timer, 10 * MS));
+}
+
+static void a_callback_moves_another_timer(void) {
+    tickless_timer other;
+    int i, fired = 0;
+    OK(tickless_schedule(engine, 6 * MS, add_one, &fired, NULL, &other));
+    for (i = 1; i <= 10; i++) {
+        OK(tickless_schedule(engine, (uint64_t)i * 5 * MS, postpone, &other, NULL, NULL));
+    }
+    CHECK(advance(engine, 59 * MS) == 10 && fired == 0);
+    CHECK(advance(engine, 1 * MS) == 1 && fired == 1);
+    OK(tickless_timer_detach(&other));
+}
+
+static void a_timer_that_is_moved_to_never_waits_until_it_is_moved_again(void) {
+    tickless_timer timer;
+    uint64_t deadline;
+    int fired = 0;
+    OK(tickless_schedule(engine, 10 * MS, add_one, &fired, NULL, &timer));
+    OK(tickless_timer_reset(&timer, TICKLESS_NEVER));
+    OK(tickless_timer_deadline_ns(&timer, &deadline));
+    CHECK(deadline == TICKLESS_NEVER && advance(engine, 100 * HOUR) == 0);
+    RETURNS(TICKLESS_STATE_PENDING, tickless_timer_state(&timer));
+    OK(tickless_timer_reset(&timer, 10 * MS));
+    CHECK(advance(engine, 9 * MS) == 0 && advance(engine, 1 * MS) == 1 && fired == 1);
+    OK(tickless_timer_detach(&timer));
+}
+
+static void again_at_once(void *n) {
+    if (++*(int *)n < 1000) {
+        OK(tickless_schedule(engine, 0, again_at_once, n, NULL, NULL));
+    }
+}
+
+static void a_callback_that_schedules_itself_without_a_delay_lets_a_turn_end(void) {
+    tickless_turn_info turn = {.size = sizeof turn};
+    int n = 0, turns = 0;
+    OK(tickless_schedule(engine, 0, again_at_once, &n, NULL, NULL));
+    while (n < 1000) {
+        int before = n;
+        /* As many as are due: what becomes due meanwhile is for the next turn. */
+        OK(tickless_turn(engine, 0, 0, &turn));
+        CHECK(turn.fired <= 1 && n - before == (int)turn.fired && ++turns < 10000);
+        CHECK(turn.sleep_ns == 0 || n == 1000);
+    }
+    CHECK(advance(engine, HOUR) == 0);
+}
+
+struct seeing {
+    uint64_t asked, seen;
+};
+
+static void look(void *user_data) {
+    struct seeing *seeing = user_data;
+    OK(tickless_now_ns(engine, &seeing->seen));
+}
+
+static void a_callback_sees_the_time_at_which_it_is_due_however_far_time_moves(void) {
+    struct seeing seeing[50];
+    uint64_t now;
+    int i;
+    OK(tickless_now_ns(engine, &now));
+    for (i = 0; i < 50; i++) {
+        seeing[i].asked = now + (uint64_t)i * 37 * MS;
+        OK(tickless_schedule(engine, seeing[i].asked - now, look, &seeing[i], NULL, NULL));
+    }
+    CHECK(advance(engine, HOUR) == 50);
+    for (i = 0; i < 50; i++) {
+        CHECK(seeing[i].seen >= seeing[i].asked && seeing[i].seen < seeing[i].asked + MS);
+    }
+}
+
+/* Timers that end, move and start each other at random, and what should become of each. */
+enum { STORM = 200 };
+
+struct storm {
+    tickless_timer timer;
+    /* 0: it does not run. */
+    uint64_t due;
+    long fired;
+};
+
+static struct storm storm[STORM];
+static long storm_left;
+static uint32_t storm_state = 12345;
+
+static uint32_t storm_random(uint32_t below) {
+    storm_state ^= storm_state << 13;
+    storm_state ^= storm_state >> 17;
+    storm_state ^= storm_state << 5;
+    return storm_state % below;
+}
+
+static void storm_fire(void *user_data);
+
+static void storm_move_one(uint64_t now) {
+    struct storm *one = &storm[storm_random(STORM)];
+    /* From none to some minutes: all levels of the wheel. */
+    uint64_t delay = (uint64_t)storm_random(1000) << storm_random(9);
+    delay *= MS;
+    if (one->due == 0) {
+        OK(tickless_schedule(engine, delay, storm_fire, one, NULL, &one->timer));
+        one->due = now + delay;
+    } else if (storm_random(2) == 0) {
+        int code = tickless_timer_reset(&one->timer, delay);
+        /* One that was handed over in the same turn can no longer be moved. */
+        CHECK(code == TICKLESS_OK || (code == TICKLESS_E_TOO_LATE && one->due <= now));
+        one->due = code == TICKLESS_OK ? now + delay : one->due;
+    } else if (tickless_timer_cancel(&one->timer) == 1) {
+        one->due = 0;
+    } else {
+        /* It is about to fire, and is ended then, too. */
+        CHECK(one->due <= now);
+    }
+}
+
+static void storm_fire(void *user_data) {
+    struct storm *one = user_data;
+    uint64_t now;
+    int i, code;
+    OK(tickless_now_ns(engine, &now));
+    CHECK(one->due != 0 && now >= one->due && now < one->due + MS);
+    one->due = 0;
+    one->fired++;
+    code = tickless_timer_detach(&one->timer);
+    CHECK(code == TICKLESS_OK || code == TICKLESS_E_HANDLE);
+    for (i = 0; i < 3 && storm_left > 0; i++, storm_left--) {
+        storm_move_one(now);
+    }
+}
+
+static void a_storm_of_timers_that_start_and_move_and_end_each_other_fires_each_in_time(void) {
+    uint64_t now, before = stats_of(engine).fired;
+    long fired = 0;
+    int i;
+    OK(tickless_now_ns(engine, &now));
+    storm_left = 20000;
+    while (storm_left > 0) {
+        storm_move_one(now);
+        storm_left--;
+        OK(tickless_advance(engine, (uint64_t)storm_random(20) * MS, NULL));
+        OK(tickless_now_ns(engine, &now));
+    }
+    OK(tickless_advance(engine, 1000 * HOUR, NULL));
+    for (i = 0; i < STORM; i++) {
+        CHECK(storm[i].due == 0);
+        fired += storm[i].fired;
+    }
+    CHECK(fired > 1000 && stats_of(engine).fired - before == (uint64_t)fired);
+}
+
 static void the_numbers_add_up(void) {
     tickless_stats_info stats = stats_of(engine);
     tickless_overdue_info overdue = {sizeof overdue, 1, 1, 1};
@@ -263,6 +434,12 @@ int main(void) {
     RUN(a_deadline_is_a_time_of_the_engines_clock_and_one_that_has_passed_is_due);
     RUN(timers_with_a_slack_share_their_wake_ups);
     RUN(thousands_with_one_timeout_fire_together);
+    RUN(once_often_and_never);
+    RUN(a_callback_moves_another_timer);
+    RUN(a_timer_that_is_moved_to_never_waits_until_it_is_moved_again);
+    RUN(a_callback_that_schedules_itself_without_a_delay_lets_a_turn_end);
+    RUN(a_callback_sees_the_time_at_which_it_is_due_however_far_time_moves);
+    RUN(a_storm_of_timers_that_start_and_move_and_end_each_other_fires_each_in_time);
     RUN(the_numbers_add_up);
     OK(tickless_engine_free(engine));
     return 0;

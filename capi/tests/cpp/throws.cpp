@@ -1,5 +1,5 @@
-// An exception that leaves a callback ends the process: it never gets through the engine. The
-// argument says which callback throws: one of C++'s wrapper, of C, or a release.
+// An exception that leaves a callback ends the process: it never gets through the engine, whichever
+// callback throws, and on whichever thread.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,6 +18,10 @@ static void throws(void *) {
 
 static void nothing(void *) {}
 
+static void throws_when_returned(void *, tickless_fn, void *) {
+    throw std::runtime_error("this leaves a callback");
+}
+
 static void by(const char *which) {
     tickless::options options;
     options.clock = TICKLESS_CLOCK_MANUAL;
@@ -26,11 +30,25 @@ static void by(const char *which) {
         engine.schedule_detached(std::chrono::seconds(0), [] { throws(nullptr); });
     } else if (std::strcmp(which, "callback") == 0) {
         tickless_schedule(engine.get(), 0, throws, nullptr, nullptr, nullptr);
-    } else {
+    } else if (std::strcmp(which, "release") == 0) {
         tickless_schedule(engine.get(), 0, nothing, nullptr, throws, nullptr);
     }
     try {
+        tickless_timer timer;
         engine.advance(std::chrono::seconds(0));
+        if (std::strcmp(which, "release in a cancel") == 0) {
+            tickless_schedule(engine.get(), 1, nothing, nullptr, throws, &timer);
+            tickless_timer_cancel(&timer);
+        } else if (std::strcmp(which, "release in a refusal") == 0) {
+            tickless_schedule(engine.get(), 1, nullptr, nullptr, throws, &timer);
+        } else if (std::strcmp(which, "callback of a stop") == 0) {
+            tickless_schedule(engine.get(), 1, nothing, nullptr, nullptr, nullptr);
+            tickless_engine_stop(engine.get(), 0, throws_when_returned, nullptr);
+        } else if (std::strcmp(which, "callback on a thread") == 0) {
+            tickless::engine threads;
+            tickless_schedule(threads.get(), 0, throws, nullptr, nullptr, nullptr);
+            sleep(60);
+        }
     } catch (...) {
         std::puts("it came through");
     }
@@ -39,7 +57,9 @@ static void by(const char *which) {
 int main() {
     const rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    for (const char *which : {"lambda", "callback", "release"}) {
+    for (const char *which : {"lambda", "callback", "release", "release in a cancel",
+                              "release in a refusal", "callback of a stop",
+                              "callback on a thread"}) {
         pid_t child = fork();
         if (child == 0) {
             std::freopen("/dev/null", "w", stderr);
