@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 QUICK=(aarch64-apple-darwin x86_64-pc-windows-msvc x86_64-unknown-freebsd)
 MORE=(x86_64-apple-darwin armv7-unknown-linux-gnueabihf)
-LATER=(x86_64-unknown-freebsd aarch64-unknown-linux-gnu)
+LATER=(aarch64-apple-darwin x86_64-unknown-freebsd aarch64-unknown-linux-gnu)
 # With the package of the linker, and of the C library that it links.
 declare -A LINKERS=(
     [aarch64-unknown-linux-gnu]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
