@@ -1,4 +1,4 @@
-//! What only Linux has: exact wake-ups, fences on all processors, the clocks by which its alarms go.
+//! What only Linux has: exact wake-ups, fences on all processors, the clocks of its alarms.
 //!
 //! *Tested by*: the unit tests below, `tests/boottime.rs`.
 
