@@ -15,9 +15,9 @@ type Inline = [u64; 3];
 ///
 /// Closures that capture up to three words (24 bytes, on 32-bit systems too) are stored in the
 /// entry itself; larger closures (and those that need an alignment above a word's) are boxed.
-/// Dropping a task drops the closure's captures. The engine and its dispatchers catch a panic of the
-/// closure. A second panic, from a destructor while the first unwinds, aborts the process, as always
-/// in Rust.
+/// Dropping a task drops the closure's captures. The engine and its dispatchers catch a panic of
+/// the closure. A second panic, from a destructor while the first unwinds, aborts the process, as
+/// always in Rust.
 ///
 /// ```
 /// use std::time::Duration;
