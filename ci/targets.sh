@@ -31,7 +31,9 @@ export CARGO_PROFILE_DEV_DEBUG=false CARGO_TERM_QUIET=true
 export RUSTFLAGS="-D warnings"
 # For `-Z`; one value for all calls, or build scripts would run again.
 export RUSTC_BOOTSTRAP=1
-export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.1}"
+scale=0.1
+[ -z "${LONG:-}" ] || scale=1
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-$scale}"
 
 ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]')
 
