@@ -74,16 +74,16 @@ host() {
     rustc -vV | sed -n 's/^host: //p'
 }
 
-# need_command COMMAND PACKAGE: COMMAND is there, or is installed from Debian's PACKAGE.
+# need_command COMMAND PACKAGE..: COMMAND is there, or is installed from Debian's PACKAGEs.
 need_command() {
     command -v "$1" >/dev/null && return
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        fail "$1 is missing, and only root with apt-get could install $2 here"
+        fail "$1 is missing, and only root with apt-get could install ${*:2} here"
     fi
-    echo "installing $2 for $1"
+    echo "installing ${*:2} for $1"
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2"; } >/dev/null ||
-        fail "$1 is missing, and $2 could not be installed"
+    { apt-get update -qq && apt-get install -y -qq --no-remove --no-install-recommends "${@:2}"; } \
+        >/dev/null || fail "$1 is missing, and ${*:2} could not be installed"
 }
 
 # need_cargo_tool CRATE VERSION [OPTION..]: the cargo subcommand of that crate is there, in

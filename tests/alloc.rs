@@ -64,7 +64,7 @@ fn a_task_that_can_be_waited_for_costs_one_allocation_more() {
     let of = engine.clone();
     once("a small closure", 1, Box::new(move || of.schedule_waitable(HOUR, || ()).unwrap()));
     let large = move || {
-        let captured = [1_usize; 5];
+        let captured = [1_u64; 5];
         let task = move || _ = black_box(captured);
         engine.schedule_waitable(HOUR, task).unwrap()
     };
@@ -116,7 +116,7 @@ fn a_larger_closure_costs_one_allocation() {
     let _alone = alone();
     let engine = closures();
     (0..100).for_each(|_| assert!(engine.schedule(HOUR, || ()).unwrap().cancel()));
-    let captured = [1_usize; 4];
+    let captured = [1_u64; 4];
     let before = made_here();
     let task = move || {
         black_box(captured);

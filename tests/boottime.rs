@@ -4,7 +4,7 @@
 //! A suspension itself cannot be had in a test; what it does to the arithmetic is tested in
 //! `src/time/clock.rs`.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(elsewhere)))]
 
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};

@@ -337,7 +337,7 @@ fn what_tasks_hold_can_be_told_apart_in_a_log() {
 
 #[test]
 fn a_sleep_is_small() {
-    assert!(size_of::<Sleep>() <= 6 * size_of::<usize>(), "{}", size_of::<Sleep>());
+    assert!(size_of::<Sleep>() <= 6 * size_of::<u64>(), "{}", size_of::<Sleep>());
 }
 
 #[test]

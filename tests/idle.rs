@@ -68,7 +68,7 @@ fn assert_nothing_stirs(engine: &Engine, name: &str) {
 
 /// The thread that schedules sets the time at which the reaper wakes up, and does not wake it.
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 fn a_timer_that_is_alone_wakes_its_reaper_once() {
     let builder = Engine::builder().shards(1).thread_name("rpr-alone");
     // Under ThreadSanitizer a task may take long enough to lose its shard, and idle threads poll.

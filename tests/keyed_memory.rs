@@ -103,10 +103,10 @@ fn a_timer_takes_one_block_and_nothing_else_does() {
     assert_eq!(made(&|| drop(timers.schedule_keyed(7, late, || ()))), 1, "replaced");
     assert_eq!(made(&|| drop(timers.schedule_if_absent(8, late, || ()))), 1);
     assert_eq!(made(&|| drop(timers.schedule_if_absent(8, late, || ()))), 0, "refused");
-    let words = [1_usize; 3];
+    let words = [1_u64; 3];
     let task = move || assert_eq!(std::hint::black_box(words)[0], 1);
     assert_eq!(made(&|| drop(timers.schedule_keyed(9, late, task))), 1, "three words");
-    let words = [1_usize; 4];
+    let words = [1_u64; 4];
     let task = move || assert_eq!(std::hint::black_box(words)[0], 1);
     assert_eq!(made(&|| drop(timers.schedule_keyed(10, late, task))), 2, "more");
     assert_eq!(made(&|| assert_eq!(timers.reset(&7, 3 * HOUR), Ok(()))), 0);

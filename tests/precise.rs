@@ -82,7 +82,7 @@ fn a_precise_timer_is_never_early() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 fn a_precise_timer_by_the_clock_that_counts_suspended_time_is_never_early() {
     let clock = Clock::boottime().unwrap();
     nothing_is_early(Engine::builder().shards(1).clock(clock).precise(0.5), When::precise);

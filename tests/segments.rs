@@ -25,7 +25,7 @@ const SLOTS: u32 = 1 << 20;
 
 /// Buckets that are made at a time, and the bytes of one.
 const SEGMENT: u32 = 64;
-const BUCKET: i64 = 256;
+const BUCKET: i64 = if cfg!(target_pointer_width = "64") { 256 } else { 192 };
 
 fn engine(slots: u32) -> Engine<u64> {
     let drop_all = |batch: Batch<'_, u64>| batch.for_each(drop);

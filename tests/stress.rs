@@ -139,7 +139,7 @@ fn reapers_that_are_starved_by_busy_threads_lose_nothing() {
 }
 
 /// Reapers and producers on one CPU, which the producers never leave by themselves.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 #[test]
 fn a_reaper_that_is_pinned_to_the_cpu_of_busy_producers_loses_nothing() {
     let engine = engine(Builder::new().shards(1).pinned(true));
@@ -152,7 +152,7 @@ fn a_reaper_that_is_pinned_to_the_cpu_of_busy_producers_loses_nothing() {
     join(begin(1, keep_there));
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 fn keep_to_first_cpu() {
     // SAFETY: an all-zero set is an empty one; the calls read and write the sets alone, in their
     // size, and the index is below that.

@@ -1,6 +1,6 @@
 //! The reapers' threads, as the operating system sees them.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(elsewhere)))]
 
 use std::fs;
 use std::sync::mpsc;

@@ -64,6 +64,24 @@ fn what_a_full_engine_did_not_take_runs_when_there_is_room() {
     assert!(rig.engine.schedule(HOUR, || ()).unwrap().cancel());
 }
 
+/// The last time that the system can tell, which differs between systems.
+fn end_of_time() -> SystemTime {
+    let steps = (0..64).rev().map(|bit| Duration::from_secs(1 << bit));
+    let steps = steps.chain((0..30).rev().map(|bit| Duration::from_nanos(1 << bit)));
+    steps.fold(SystemTime::UNIX_EPOCH, |time, step| time.checked_add(step).unwrap_or(time))
+}
+
+#[test]
+fn a_full_engine_refuses_at_the_end_of_time_as_well() {
+    let builder = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(1);
+    let rig = Rig::on(builder.build().unwrap());
+    let room = rig.engine.schedule(HOUR, || ()).unwrap();
+    rig.at(MINUTE, 1);
+    assert_eq!(rig.timers.set_now(end_of_time()), 0);
+    assert!(room.cancel());
+    assert_eq!(rig.timers.set_now(end_of_time()), 1);
+}
+
 #[test]
 fn the_thread_looks_for_room_by_itself() {
     let engine = Engine::builder().shards(1).max_pending(1).build().unwrap();

@@ -25,8 +25,11 @@
 //! *Sizes.* A struct that may grow begins with its size as the caller knows it (`sized`).
 #![expect(clippy::missing_safety_doc, reason = "the docs are a header's, where nothing is safe")]
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("the C API is for Linux: a caller's loop is woken through an eventfd");
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!(
+    "the C API is for 64-bit Linux: a caller's loop is woken through an eventfd, and the structs \
+    have no padding there"
+);
 
 mod bells;
 mod driving;

@@ -7,15 +7,17 @@ use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
 use crate::sync::assert_outside;
 
-/// Words that a closure may capture without being boxed.
-const INLINE_WORDS: usize = 3;
+/// The memory for what a closure captures without being boxed: three words of 64 bits, also where
+/// pointers are shorter. An entry has room for them there, and what has a time in it needs them.
+type Inline = [u64; 3];
 
 /// A closure that runs once, when its timer is due.
 ///
-/// Closures that capture up to three words are stored in the entry itself; larger closures (and
-/// those that need an alignment above a word's) are boxed. Dropping a task drops the closure's
-/// captures. The engine and its dispatchers catch a panic of the closure. A second panic, from a
-/// destructor while the first unwinds, aborts the process, as always in Rust.
+/// Closures that capture up to three words (24 bytes, on 32-bit systems too) are stored in the
+/// entry itself; larger closures (and those that need an alignment above a word's) are boxed.
+/// Dropping a task drops the closure's captures. The engine and its dispatchers catch a panic of
+/// the closure. A second panic, from a destructor while the first unwinds, aborts the process, as
+/// always in Rust.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +31,7 @@ const INLINE_WORDS: usize = 3;
 /// ```
 pub struct Task {
     vtable: &'static VTable,
-    data: MaybeUninit<[usize; INLINE_WORDS]>,
+    data: MaybeUninit<Inline>,
     /// Turns off the automatic `Send` and `Sync`, which are implemented by hand below.
     neither: PhantomData<*mut ()>,
 }
@@ -63,8 +65,7 @@ unsafe impl Send for Task {}
 // prints a constant. Running takes the task by value, and dropping takes it exclusively.
 unsafe impl Sync for Task {}
 
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Task>() == 32, "a task fills the payload half of an entry");
+const _: () = assert!(size_of::<Task>() <= 32, "a task fills the payload half of an entry");
 
 // === impl Task ===
 
@@ -121,7 +122,7 @@ impl Task {
     #[inline]
     unsafe fn with<F: Send + 'static>(closure: F, vtable: &'static VTable) -> Task {
         debug_assert!(fits::<F>());
-        let mut data = MaybeUninit::<[usize; INLINE_WORDS]>::uninit();
+        let mut data = MaybeUninit::<Inline>::uninit();
         // SAFETY: the caller says that it fits: the data is large and aligned enough for an `F`.
         unsafe { data.as_mut_ptr().cast::<F>().write(closure) };
         Task { vtable, data, neither: PhantomData }
@@ -179,7 +180,7 @@ pub(crate) fn ordinary<T: 'static>(mut payload: T) -> T {
 
 /// Whether an `F` is stored inline.
 const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<[usize; INLINE_WORDS]>() && align_of::<F>() <= align_of::<usize>()
+    size_of::<F>() <= size_of::<Inline>() && align_of::<F>() <= align_of::<Inline>()
 }
 
 // === impl VTable ===

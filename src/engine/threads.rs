@@ -27,7 +27,7 @@ impl Builder {
 
     /// Sets whether each shard has a thread of its own, of which the *n*th is pinned to the *n*th
     /// CPU that the process may use. Default: no. If the system does not pin threads, `build`
-    /// returns an error ([which systems do](crate::docs::systems)). The thread for
+    /// returns [`BuildError::Thread`] ([which systems do](crate::docs::systems)). The thread for
     /// [precise](Builder::precise) timers is never pinned.
     pub fn pinned(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;

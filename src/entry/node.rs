@@ -53,7 +53,7 @@ const LEVEL_BITS: u32 = 6;
 const _: () = assert!(MAX_LEVELS < 1 << LEVEL_BITS, "a level fits its bits");
 const _: () = assert!(MAX_SHARDS <= 1 << u16::BITS, "a shard fits its field");
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Entry<[usize; 4]>>() == 64, "four words ride along in one line");
+const _: () = assert!(size_of::<Entry<[u64; 4]>>() == 64, "four words ride along in one line");
 
 // SAFETY: the payload is only touched by the thread that the state word makes its owner, and
 // moves between threads with a release/acquire pair on that word or on the list; every other

@@ -67,7 +67,8 @@ pub enum BuildError {
     Alarm(io::Error),
     /// All 2^32 - 1 engine numbers of this process were given out.
     TooManyEngines,
-    /// A reaper's thread could not be started or pinned.
+    /// A reaper's thread could not be started or pinned. Where the system pins no threads at all,
+    /// the kind of the error is `Unsupported`.
     Thread(io::Error),
 }
 

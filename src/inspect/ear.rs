@@ -2,11 +2,11 @@
 //!
 //! *Owner*: the thread has the ear, and the inspector the bell, whose drop ends the wait. On Unix
 //! the two are a pair of sockets, and the thread sleeps until it has something to do. Elsewhere the
-//! thread looks at its sockets every [`POLL`].
+//! thread looks at its sockets every [`POLL`]; with `--cfg elsewhere`, on Unix too.
 
-#[cfg(unix)]
+#[cfg(all(unix, not(elsewhere)))]
 pub(super) use self::with_poll::{Bell, Ear, pair};
-#[cfg(not(unix))]
+#[cfg(not(all(unix, not(elsewhere))))]
 pub(super) use self::without::{Bell, Ear, pair};
 
 /// What a connection or the listener waits for.
@@ -17,6 +17,7 @@ pub(super) trait Waits {
 }
 
 #[cfg(unix)]
+#[cfg_attr(elsewhere, expect(dead_code, reason = "the other one is tested then"))]
 mod with_poll {
     use std::io::{self, ErrorKind, Read};
     use std::net::Shutdown;
@@ -65,7 +66,7 @@ mod with_poll {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(not(all(unix, not(elsewhere))))]
 mod without {
     use std::io;
     use std::time::Duration;

@@ -14,174 +14,106 @@
 //!
 //! *Tested by*: the unit tests below, `tests/boottime.rs`, `tests/idle.rs`.
 
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::Alarm;
-#[cfg(target_os = "linux")]
-pub use linux::Alarm;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::io;
-    use std::os::fd::OwnedFd;
-    use std::time::Duration;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::{read, write};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
-    use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-    use rustix::io::{read, write};
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
+/// Wakes one thread, when it is rung or at a set time.
+#[derive(Debug)]
+pub struct Alarm {
+    /// Readable once the set time has come.
+    timer: OwnedFd,
+    /// Readable if the alarm was rung since this was read last.
+    rings: OwnedFd,
+}
 
-    /// Wakes one thread, when it is rung or at a set time.
-    #[derive(Debug)]
-    pub struct Alarm {
-        /// Readable once the set time has come.
-        timer: OwnedFd,
-        /// Readable if the alarm was rung since this was read last.
-        rings: OwnedFd,
+impl Alarm {
+    /// An alarm by the clock that counts suspended time. It is not set, and takes two file
+    /// descriptors.
+    ///
+    /// # Errors
+    /// The system refuses, for example because too many files are open.
+    pub fn boottime() -> io::Result<Alarm> {
+        Alarm::by(TimerfdClockId::Boottime)
     }
 
-    impl Alarm {
-        /// An alarm by the clock that counts suspended time. It is not set, and takes two file
-        /// descriptors.
-        ///
-        /// # Errors
-        /// The system refuses, for example because too many files are open.
-        pub fn boottime() -> io::Result<Alarm> {
-            Alarm::by(TimerfdClockId::Boottime)
-        }
+    /// The same by the monotonic clock.
+    ///
+    /// # Errors
+    /// As [`Alarm::boottime`].
+    pub fn monotonic() -> io::Result<Alarm> {
+        Alarm::by(TimerfdClockId::Monotonic)
+    }
 
-        /// The same by the monotonic clock.
-        ///
-        /// # Errors
-        /// As [`Alarm::boottime`].
-        pub fn monotonic() -> io::Result<Alarm> {
-            Alarm::by(TimerfdClockId::Monotonic)
-        }
+    /// The same by the wall clock: a sleep until a time ends when the clock is set to that time
+    /// or past it, and takes longer when it is set back.
+    ///
+    /// # Errors
+    /// As [`Alarm::boottime`].
+    pub fn realtime() -> io::Result<Alarm> {
+        Alarm::by(TimerfdClockId::Realtime)
+    }
 
-        /// The same by the wall clock: a sleep until a time ends when the clock is set to that time
-        /// or past it, and takes longer when it is set back.
-        ///
-        /// # Errors
-        /// As [`Alarm::boottime`].
-        pub fn realtime() -> io::Result<Alarm> {
-            Alarm::by(TimerfdClockId::Realtime)
-        }
+    fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(clock, flags)?;
+        let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Alarm { timer, rings })
+    }
 
-        fn by(clock: TimerfdClockId) -> io::Result<Alarm> {
-            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-            let timer = timerfd_create(clock, flags)?;
-            let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            Ok(Alarm { timer, rings })
-        }
+    /// Ends the sleep that is under way, or else the next one.
+    pub fn ring(&self) {
+        // This fails only if the counter is at its maximum, and then the sleep ends as well.
+        let _ = write(&self.rings, &1_u64.to_ne_bytes());
+    }
 
-        /// Ends the sleep that is under way, or else the next one.
-        pub fn ring(&self) {
-            // This fails only if the counter is at its maximum, and then the sleep ends as well.
-            let _ = write(&self.rings, &1_u64.to_ne_bytes());
+    /// Sleeps until rung, or until the alarm's clock shows `until` (`None`: until rung).
+    /// Returns at once if the system refuses. Only for an alarm that no other thread sets.
+    pub fn sleep(&self, until: Option<Duration>) {
+        if self.set(until).is_ok() {
+            self.wait(None);
         }
+    }
 
-        /// Sleeps until rung, or until the alarm's clock shows `until` (`None`: until rung).
-        /// Returns at once if the system refuses. Only for an alarm that no other thread sets.
-        pub fn sleep(&self, until: Option<Duration>) {
-            if self.set(until).is_ok() {
-                self.wait(None);
-            }
-        }
-
-        /// Sleeps until rung, until the time that was set, or until `timeout` has passed; returns
-        /// at once if one of the first two came before, or if the system refuses. Forgets both.
-        pub fn wait(&self, timeout: Option<Duration>) {
-            let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-            let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
-            // A signal ends the sleep early, which does no harm.
-            if poll(&mut files, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
-                for (file, it) in [&self.timer, &self.rings].into_iter().zip(&files) {
-                    if !it.revents().is_empty() {
-                        // It fails if the timer was set anew in this moment.
-                        let _ = read(file, &mut [0; 8]);
-                    }
+    /// Sleeps until rung, until the time that was set, or until `timeout` has passed; returns
+    /// at once if one of the first two came before, or if the system refuses. Forgets both.
+    pub fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut files = [&self.timer, &self.rings].map(|file| PollFd::new(file, PollFlags::IN));
+        // A signal ends the sleep early, which does no harm.
+        if poll(&mut files, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
+            for (file, it) in [&self.timer, &self.rings].into_iter().zip(&files) {
+                if !it.revents().is_empty() {
+                    // It fails if the timer was set anew in this moment.
+                    let _ = read(file, &mut [0; 8]);
                 }
             }
         }
+    }
 
-        /// Sets the timer: the sleep that is under way, or else the next one, ends when the alarm's
-        /// clock shows `until` (`None`: not because of the timer). Forgets an earlier setting.
-        ///
-        /// # Errors
-        /// The system refuses.
-        pub fn set(&self, until: Option<Duration>) -> io::Result<()> {
-            // A time of zero would disarm it.
-            let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
-            let it_value =
-                Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-            let once = Itimerspec { it_interval: Timespec::default(), it_value };
-            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
-            Ok(())
-        }
+    /// Sets the timer: the sleep that is under way, or else the next one, ends when the alarm's
+    /// clock shows `until` (`None`: not because of the timer). Forgets an earlier setting.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn set(&self, until: Option<Duration>) -> io::Result<()> {
+        // A time of zero would disarm it.
+        let at = until.map_or(Duration::ZERO, |until| until.max(Duration::from_nanos(1)));
+        let it_value = Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        Ok(())
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use std::io;
-    use std::time::Duration;
-
-    /// No alarm can be made on this system.
-    #[derive(Debug)]
-    pub enum Alarm {}
-
-    impl Alarm {
-        /// Not supported here.
-        ///
-        /// # Errors
-        /// Always.
-        pub fn boottime() -> io::Result<Alarm> {
-            Err(io::Error::from(io::ErrorKind::Unsupported))
-        }
-
-        /// Not supported here.
-        ///
-        /// # Errors
-        /// Always.
-        pub fn monotonic() -> io::Result<Alarm> {
-            Err(io::Error::from(io::ErrorKind::Unsupported))
-        }
-
-        /// Not supported here.
-        ///
-        /// # Errors
-        /// Always.
-        pub fn realtime() -> io::Result<Alarm> {
-            Err(io::Error::from(io::ErrorKind::Unsupported))
-        }
-
-        /// Never called.
-        pub fn ring(&self) {
-            match *self {}
-        }
-
-        /// Never called.
-        pub fn sleep(&self, _until: Option<Duration>) {
-            match *self {}
-        }
-
-        /// Never called.
-        pub fn wait(&self, _timeout: Option<Duration>) {
-            match *self {}
-        }
-
-        /// Never called.
-        ///
-        /// # Errors
-        /// None.
-        pub fn set(&self, _until: Option<Duration>) -> io::Result<()> {
-            match *self {}
-        }
-    }
-}
-
-#[cfg(all(test, target_os = "linux", not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::os::{self, boottime};

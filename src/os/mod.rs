@@ -4,6 +4,10 @@
 //! suspended time, and reports of forks. An `alarm` sleeps by that clock. Where the system does not
 //! support a request, the engine works without it.
 //!
+//! What only Linux has is in `linux`, and what other systems do about it in `elsewhere`. With
+//! `--cfg elsewhere`, Linux counts as one of the others: the tests then run as they would there, as
+//! far as this folder is concerned (`ci/targets.sh`).
+//!
 //! *Forks*: a child process has its parent's memory and, of the parent's threads, the one that
 //! forked. The C library reports the forks that it makes. Nothing reports a fork that bypasses it
 //! (a bare `clone`), and after `vfork` and `posix_spawn` none of our code runs.
@@ -11,41 +15,40 @@
 //! *Invariant*: no other folder of the crate names `libc`, `rustix` or `core_affinity`
 //! (`tests/tidy.rs` looks).
 //!
-//! *Tested by*: the unit tests below, `tests/fork.rs`, `tests/boottime.rs`.
+//! *Tested by*: the unit tests below and in `linux`, `tests/fork.rs`, `tests/elsewhere.rs`.
 
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 mod alarm;
+#[cfg(not(all(target_os = "linux", not(elsewhere))))]
+mod elsewhere;
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+mod linux;
 #[cfg(all(unix, feature = "inspect"))]
 mod sockets;
 
 use std::io;
-#[cfg(target_os = "linux")]
-use std::num::NonZeroU64;
-use std::time::Duration;
 
 use core_affinity::CoreId;
-#[cfg(target_os = "linux")]
-use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
-#[cfg(target_os = "linux")]
-use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
 
+#[cfg(all(target_os = "linux", not(elsewhere)))]
 pub use alarm::Alarm;
+#[cfg(not(all(target_os = "linux", not(elsewhere))))]
+pub use elsewhere::*;
+#[cfg(all(target_os = "linux", not(elsewhere)))]
+pub use linux::*;
 #[cfg(all(unix, feature = "inspect"))]
 pub use sockets::{Event, wait_for_sockets};
 
-/// Asks for wake-ups at the time they are due: Linux otherwise groups timers of a thread within
-/// 50 us of each other.
-pub fn ask_for_exact_wakeups() {
-    // An older system may refuse.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-}
+/// Whether the system pins threads. What macOS takes is a hint about threads that share memory, and
+/// on its Arm processors not even that.
+const PINS_THREADS: bool = !cfg!(any(target_vendor = "apple", elsewhere));
 
 /// The CPUs that a thread may run on.
 #[derive(Clone, Debug)]
 pub struct Cpus(Vec<CoreId>);
 
 impl Cpus {
-    /// Those that the calling thread may run on.
+    /// Those that the calling thread may run on; none if they are not known.
     pub fn allowed() -> Cpus {
         Cpus(core_affinity::get_core_ids().unwrap_or_default())
     }
@@ -53,10 +56,10 @@ impl Cpus {
     /// Pins the calling thread to one of them: number `index`, modulo their count.
     ///
     /// # Errors
-    /// The system refuses, or does not pin threads.
+    /// The system refuses; `Unsupported` where threads are not pinned.
     pub fn pin_to(&self, index: usize) -> io::Result<()> {
         let Cpus(cpus) = self;
-        if cpus.is_empty() {
+        if !PINS_THREADS || cpus.is_empty() {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         if core_affinity::set_for_current(cpus[index % cpus.len()]) {
@@ -65,68 +68,6 @@ impl Cpus {
             Err(io::Error::last_os_error())
         }
     }
-}
-
-/// Whether the system can fence on all processors that run a thread of this process.
-#[cfg(target_os = "linux")]
-pub fn can_fence_all() -> bool {
-    let commands =
-        [MembarrierCommand::PrivateExpedited, MembarrierCommand::RegisterPrivateExpedited];
-    let can = membarrier_query();
-    commands.into_iter().all(|command| can.contains_command(command))
-}
-
-/// This system cannot.
-#[cfg(not(target_os = "linux"))]
-pub fn can_fence_all() -> bool {
-    false
-}
-
-/// Fences on all processors that run a thread of this process. Returns `false` if the system
-/// refuses.
-#[cfg(target_os = "linux")]
-pub fn fence_all() -> bool {
-    let fence = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
-    // A process says once that it wants to.
-    fence() || membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() && fence()
-}
-
-/// This system cannot.
-#[cfg(not(target_os = "linux"))]
-pub fn fence_all() -> bool {
-    false
-}
-
-/// The time of the system's monotonic clock.
-#[cfg(target_os = "linux")]
-pub fn monotonic() -> Option<Duration> {
-    clock_gettime(ClockId::Monotonic).try_into().ok()
-}
-
-/// Not supported here.
-#[cfg(not(target_os = "linux"))]
-pub fn monotonic() -> Option<Duration> {
-    None
-}
-
-/// The time since the machine was started, including the time during which it was suspended.
-///
-/// # Errors
-/// The system refuses; `Unsupported` on systems other than Linux.
-#[cfg(target_os = "linux")]
-#[inline]
-pub fn boottime() -> io::Result<Duration> {
-    let time = clock_gettime_dynamic(DynamicClockId::Boottime)?;
-    Ok(time.try_into().expect("the clock begins at zero"))
-}
-
-/// Not supported here.
-///
-/// # Errors
-/// Always.
-#[cfg(not(target_os = "linux"))]
-pub fn boottime() -> io::Result<Duration> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Makes each child of this process call `handler` before `fork` returns there. The handler may do
@@ -143,52 +84,31 @@ pub fn tell_of_forks(_handler: extern "C" fn()) -> bool {
     true
 }
 
-#[cfg(all(test, target_os = "linux", not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::sync::thread;
-    use std::fs;
 
     #[test]
-    fn a_thread_is_kept_on_the_cpu_that_its_index_counts_round_to() {
+    fn a_thread_is_kept_on_the_cpu_that_its_index_counts_round_to_or_told_that_it_is_not() {
         let allowed = || core_affinity::get_core_ids().unwrap();
         let cpus = allowed();
         for index in 0..=cpus.len() {
             // Each on a thread of its own: a thread that is pinned may run nowhere else.
             let all = Cpus::allowed();
             let pinned = move || all.pin_to(index).map(|()| allowed());
-            let now = thread::spawn(pinned).join().unwrap().unwrap();
-            assert_eq!(now, [cpus[index % cpus.len()]], "index {index}");
+            let now = thread::spawn(pinned).join().unwrap();
+            if PINS_THREADS {
+                assert_eq!(now.unwrap(), [cpus[index % cpus.len()]], "index {index}");
+            } else {
+                assert_eq!(now.unwrap_err().kind(), io::ErrorKind::Unsupported);
+            }
         }
     }
 
     #[test]
-    fn wakeups_are_exact_once_they_were_asked_for() {
-        let slack_ns = || rustix::thread::current_timer_slack().unwrap();
-        let asked = move || {
-            ask_for_exact_wakeups();
-            slack_ns()
-        };
-        assert_eq!(thread::spawn(asked).join().unwrap(), 1);
-    }
-
-    #[test]
-    fn it_fences_on_all_processors_if_it_says_so() {
-        assert_eq!(fence_all(), can_fence_all());
-        assert_eq!(fence_all(), can_fence_all(), "also the second time");
-    }
-
-    #[test]
-    fn it_is_the_systems_uptime_and_does_not_go_back() {
-        let up = || {
-            let text = fs::read_to_string("/proc/uptime").unwrap();
-            let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
-            Duration::from_secs_f64(seconds)
-        };
-        // The file cuts off after hundredths.
-        let hundredth = Duration::from_millis(10);
-        let (before, now, again, after) = (up(), boottime().unwrap(), boottime().unwrap(), up());
-        assert!(before <= now && now <= again, "{before:?} {now:?} {again:?}");
-        assert!(again <= after + hundredth, "{again:?} {after:?}");
+    fn where_no_cpu_is_known_no_thread_is_pinned() {
+        let none = Cpus(Vec::new());
+        assert_eq!(none.pin_to(3).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }

@@ -5,7 +5,7 @@
 pub(super) use counter::{glance, keep_time, peek, read, still_keep_time};
 
 /// Linux on x86-64: the time stamp counter.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri))))]
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(elsewhere, loom, shuttle, miri))))]
 mod counter {
     use std::arch::x86_64::{__rdtscp, _rdtsc};
     use std::fs::File;
@@ -192,7 +192,11 @@ mod counter {
 }
 
 /// Other systems have no counter that we know of.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(loom, shuttle, miri)))))]
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(any(elsewhere, loom, shuttle, miri))
+)))]
 mod counter {
     /// Whether the system keeps time by the counter: never.
     pub(in super::super) fn keep_time() -> bool {

@@ -151,7 +151,9 @@ impl Keeper {
                     self.table().refuse(turn, !is_full);
                     drop(refused);
                     if is_full {
-                        return Look { handed_over, next: Some(now + RETRY), is_closed };
+                        // Some systems can tell no time after this one.
+                        let next = now.checked_add(RETRY).unwrap_or(now);
+                        return Look { handed_over, next: Some(next), is_closed };
                     }
                 }
             }

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# The crates on other systems. First it builds the libraries for each target that docs/systems.md
+# names, with all features and without a warning. (A check would not do: what depends on sizes is
+# asserted when code is generated.) Then it runs tests: with 32-bit words, on this processor; with
+# `--cfg elsewhere`, by which Linux does without all that only Linux has; for Arm, under qemu. (That
+# shows no reordering that this processor does not do itself; the models are for that.)
+#
+# A target's standard library comes by rustup. If it cannot be had there, Debian's compiler builds
+# it from its source: both are unpacked below target/ and not installed. What can be had in neither
+# way, or needs a linker that cannot be had, is left out, and the last lines say so.
+#
+# Arguments choose targets and `elsewhere`; none: all. Only LONG=1 builds for targets that differ
+# little from others (MORE), or whose standard library would have to be built as well (LATER); and
+# only then the C API is built for Arm, the tests of the engine and most of the wheel run on 64-bit
+# Arm, and the tests with several threads on 32 bits. COMPILER=debian: as if rustup had none.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+QUICK=(aarch64-apple-darwin x86_64-pc-windows-msvc x86_64-unknown-freebsd)
+MORE=(x86_64-apple-darwin armv7-unknown-linux-gnueabihf)
+LATER=(aarch64-apple-darwin x86_64-unknown-freebsd aarch64-unknown-linux-gnu)
+# With the package of the linker, and of the C library that it links.
+declare -A LINKERS=(
+    [aarch64-unknown-linux-gnu]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    [armv7-unknown-linux-gnueabihf]="gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
+    [i686-unknown-linux-gnu]="gcc-i686-linux-gnu libc6-dev-i386-cross libc6-i386"
+)
+# The wheel alone.
+WHEELS=(thumbv6m-none-eabi thumbv7em-none-eabi riscv32imac-unknown-none-elf wasm32-unknown-unknown)
+export CARGO_TARGET_DIR=$PWD/target/targets
+export CARGO_PROFILE_DEV_DEBUG=false CARGO_TERM_QUIET=true
+export RUSTFLAGS="-D warnings"
+# For `-Z`; one value for all calls, or build scripts would run again.
+export RUSTC_BOOTSTRAP=1
+scale=0.1
+[ -z "${LONG:-}" ] || scale=1
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-$scale}"
+
+ELSEWHERE=(-Zprofile-rustflags --config 'profile.dev.package.tickless.rustflags=["--cfg", "elsewhere"]')
+
+left_out=()
+leave_out() {
+    echo "left out: $*"
+    [[ " ${left_out[*]} " == *" $* "* ]] || left_out+=("$*")
+}
+
+# debian_compiler: Debian's compiler and the source of its standard library are there, in whatever
+# version Debian has, and DEBIAN is a program that calls it. It tries once to get them.
+debian_compiler() {
+    local into=$PWD/target/debian-rust library llvm
+    if [ -n "${DEBIAN:-}" ]; then
+        [ -e "$DEBIAN" ]
+        return
+    fi
+    DEBIAN=$into/rustc
+    [ ! -e "$DEBIAN" ] || return 0
+    [ "$(uname -m)" = x86_64 ] && command -v apt-get >/dev/null || return 1
+    echo "unpacking Debian's compiler"
+    [ "$(id -u)" != 0 ] || apt-get update -qq >/dev/null || return 1
+    depends() {
+        apt-cache depends "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)$/\1/p"
+    }
+    library=$(depends libstd-rust-web-dev 'libstd-rust-web-[0-9.]*')
+    llvm=$(depends "$library" 'libllvm[0-9]*')
+    rm -rf "$into"
+    mkdir -p "$into/packages"
+    (cd "$into/packages" && apt-get download -qq rustc-web rust-web-src libstd-rust-web-dev \
+        "$library" "$llvm" >/dev/null 2>&1) || return 1
+    for package in "$into"/packages/*.deb; do
+        dpkg -x "$package" "$into" || return 1
+    done
+    rm -r "$into/packages"
+    cat >"$DEBIAN.new" <<-EOF
+	#!/bin/sh
+	LD_LIBRARY_PATH=$into/usr/lib/x86_64-linux-gnu exec $into/usr/bin/rustc "\$@"
+	EOF
+    chmod +x "$DEBIAN.new"
+    "$DEBIAN.new" --version && mv "$DEBIAN.new" "$DEBIAN"
+}
+
+# can_build TARGET: its standard library is there, or TARGET is left out. Then `cargo_for TARGET`
+# calls cargo for it.
+declare -A standard=()
+can_build() {
+    [ -z "${standard[$1]:-}" ] || return 0
+    if [ "${COMPILER:-}" != debian ] || [ "$1" = "$(host)" ]; then
+        if command -v rustup >/dev/null; then
+            rustup target add "$1" >/dev/null 2>&1 || true
+        fi
+        if compgen -G "$(rustc --print target-libdir --target "$1")/libcore-*" >/dev/null; then
+            standard[$1]=ready
+            return 0
+        fi
+    fi
+    if [ -n "$IS_QUICK" ] && [[ " ${LATER[*]} " == *" $1 "* ]]; then
+        leave_out "$1, without LONG=1: its standard library would have to be built"
+    elif debian_compiler; then
+        standard[$1]=source
+    else
+        leave_out "$1: neither rustup nor Debian has its standard library here"
+    fi
+    [ -n "${standard[$1]:-}" ]
+}
+
+cargo_for() {
+    local target=$1 command=$2 parts=std,panic_abort
+    shift 2
+    if [ "${standard[$target]}" = ready ]; then
+        cargo "$command" --locked --target "$target" "$@"
+        return
+    fi
+    [[ " ${WHEELS[*]} " != *" $target "* ]] || parts=core,alloc
+    RUSTC=$DEBIAN cargo "$command" --locked --target "$target" "-Zbuild-std=$parts" "$@"
+}
+
+# can_run TARGET: programs for this Linux can be linked and run, or its tests are left out.
+can_run() {
+    local target=$1 packages name prefix
+    read -ra packages <<<"${LINKERS[$target]}"
+    name=$(tr 'a-z-' 'A-Z_' <<<"$target")
+    prefix=${packages[0]#gcc-}
+    if ! (need_command "$prefix-gcc" "${packages[@]}"); then
+        leave_out "the tests for $target: there is no linker"
+        return 1
+    fi
+    export "CARGO_TARGET_${name}_LINKER=$prefix-gcc"
+    case $target in
+        i686-*) [ "$(uname -m)" = x86_64 ] && return ;;
+        aarch64-*) (need_command qemu-aarch64 qemu-user) &&
+            export "CARGO_TARGET_${name}_RUNNER=qemu-aarch64 -L /usr/$prefix" && return ;;
+        armv7-*) (need_command qemu-arm qemu-user) &&
+            export "CARGO_TARGET_${name}_RUNNER=qemu-arm -L /usr/$prefix" && return ;;
+    esac
+    leave_out "the tests for $target: nothing here runs them"
+    return 1
+}
+
+# builds TARGET: the engine with all features, and the wheel.
+builds() {
+    can_build "$1" || return 0
+    local packages=(--package tickless --package tickless-wheel --all-features)
+    if [[ " ${WHEELS[*]} " == *" $1 "* ]]; then
+        packages=(--package tickless-wheel)
+    fi
+    cargo_for "$1" build --lib "${packages[@]}" || fail "it does not build for $1"
+    echo "builds for $1"
+}
+
+# tests TARGET WHAT ARGUMENT..: these tests pass there.
+tests() {
+    local target=$1 what=$2
+    shift 2
+    cargo_for "$target" test --all-features "$@" || fail "$what, for $target"
+    echo "passed for $target: $what"
+}
+
+# step TARGET: what the header says of it.
+step() {
+    local target=$1
+    case $target in
+        i686-unknown-linux-gnu)
+            can_build "$target" || return 0
+            can_run "$target" || { builds "$target" && return; }
+            tests "$target" "the wheel" --package tickless-wheel --tests
+            # All other tests of one thread run `elsewhere`.
+            local engine=(--lib --test boottime --test threads)
+            [ -z "${LONG:-}" ] || engine=(--tests)
+            tests "$target" "the engine" --package tickless "${engine[@]}"
+            ;;
+        elsewhere)
+            target=i686-unknown-linux-gnu
+            # Where that does not run, this machine's own.
+            can_build "$target" && can_run "$target" || target=$(host)
+            can_build "$target" || return 0
+            tests "$target" "the engine, elsewhere" "${ELSEWHERE[@]}" --package tickless --lib \
+                --test elsewhere --test idle --test suite ${LONG:+--test races}
+            ;;
+        aarch64-unknown-linux-gnu | armv7-unknown-linux-gnueabihf)
+            builds "$target"
+            [ -n "${standard[$target]:-}" ] && can_run "$target" || return 0
+            # Code runs some ten times as long there.
+            tests "$target" "the wheel" --package tickless-wheel --lib ${LONG:+--tests}
+            [ -n "${LONG:-}" ] || return 0
+            # 32 bits run much faster on this processor.
+            [[ $target == aarch64-* ]] || return 0
+            tests "$target" "the engine" --package tickless --lib
+            cargo_for "$target" build --package tickless-c || fail "the C API, for $target"
+            echo "builds for $target: the C API"
+            ;;
+        *)
+            rustc --print target-list | grep -qx "$target" || fail "there is no target $target"
+            builds "$target"
+            ;;
+    esac
+}
+
+steps=("$@")
+IS_QUICK=
+if [ $# = 0 ]; then
+    [ -n "${LONG:-}" ] || IS_QUICK=yes
+    steps=("${QUICK[@]}" "${WHEELS[@]}" aarch64-unknown-linux-gnu ${LONG:+"${MORE[@]}"}
+        i686-unknown-linux-gnu elsewhere)
+fi
+for step in "${steps[@]}"; do
+    step "$step"
+done
+[ "${#left_out[@]}" = 0 ] || printf 'left out: %s\n' "${left_out[@]}"

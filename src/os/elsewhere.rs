@@ -1,0 +1,85 @@
+//! What other systems do without. Each request is refused, and its caller has another way.
+//!
+//! *Tested by*: the crate's tests with `--cfg elsewhere` (`ci/targets.sh`).
+
+use std::io;
+use std::time::Duration;
+
+/// A system's wake-ups are as exact as they are.
+pub fn ask_for_exact_wakeups() {}
+
+/// This system cannot fence on all processors.
+pub fn can_fence_all() -> bool {
+    false
+}
+
+/// This system cannot.
+pub fn fence_all() -> bool {
+    false
+}
+
+/// Of use only to set alarms.
+pub fn monotonic() -> Option<Duration> {
+    None
+}
+
+/// Not supported here.
+///
+/// # Errors
+/// Always.
+pub fn boottime() -> io::Result<Duration> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// No alarm can be made on this system.
+#[derive(Debug)]
+pub enum Alarm {}
+
+impl Alarm {
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn boottime() -> io::Result<Alarm> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn monotonic() -> io::Result<Alarm> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Not supported here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn realtime() -> io::Result<Alarm> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Never called.
+    pub fn ring(&self) {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn sleep(&self, _until: Option<Duration>) {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn wait(&self, _timeout: Option<Duration>) {
+        match *self {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set(&self, _until: Option<Duration>) -> io::Result<()> {
+        match *self {}
+    }
+}

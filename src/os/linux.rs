@@ -1,0 +1,85 @@
+//! What only Linux has: exact wake-ups, fences on all processors, the clocks of its alarms.
+//!
+//! *Tested by*: the unit tests below, `tests/boottime.rs`.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+use rustix::time::{ClockId, DynamicClockId, clock_gettime, clock_gettime_dynamic};
+
+/// Asks for wake-ups at the time they are due: Linux otherwise groups timers of a thread within
+/// 50 us of each other.
+pub fn ask_for_exact_wakeups() {
+    // An older system may refuse.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Whether the system can fence on all processors that run a thread of this process.
+pub fn can_fence_all() -> bool {
+    let commands =
+        [MembarrierCommand::PrivateExpedited, MembarrierCommand::RegisterPrivateExpedited];
+    let can = membarrier_query();
+    commands.into_iter().all(|command| can.contains_command(command))
+}
+
+/// Fences on all processors that run a thread of this process. Returns `false` if the system
+/// refuses.
+pub fn fence_all() -> bool {
+    let fence = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    // A process says once that it wants to.
+    fence() || membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() && fence()
+}
+
+/// The time of the system's monotonic clock.
+pub fn monotonic() -> Option<Duration> {
+    clock_gettime(ClockId::Monotonic).try_into().ok()
+}
+
+/// The time since the machine was started, including the time during which it was suspended.
+///
+/// # Errors
+/// The system refuses.
+#[inline]
+pub fn boottime() -> io::Result<Duration> {
+    let time = clock_gettime_dynamic(DynamicClockId::Boottime)?;
+    Ok(time.try_into().expect("the clock begins at zero"))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+    use std::fs;
+
+    #[test]
+    fn wakeups_are_exact_once_they_were_asked_for() {
+        let slack_ns = || rustix::thread::current_timer_slack().unwrap();
+        let asked = move || {
+            ask_for_exact_wakeups();
+            slack_ns()
+        };
+        assert_eq!(thread::spawn(asked).join().unwrap(), 1);
+    }
+
+    #[test]
+    fn it_fences_on_all_processors_if_it_says_so() {
+        assert_eq!(fence_all(), can_fence_all());
+        assert_eq!(fence_all(), can_fence_all(), "also the second time");
+    }
+
+    #[test]
+    fn it_is_the_systems_uptime_and_does_not_go_back() {
+        let up = || {
+            let text = fs::read_to_string("/proc/uptime").unwrap();
+            let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+            Duration::from_secs_f64(seconds)
+        };
+        // The file cuts off after hundredths.
+        let hundredth = Duration::from_millis(10);
+        let (before, now, again, after) = (up(), boottime().unwrap(), boottime().unwrap(), up());
+        assert!(before <= now && now <= again, "{before:?} {now:?} {again:?}");
+        assert!(again <= after + hundredth, "{again:?} {after:?}");
+    }
+}
