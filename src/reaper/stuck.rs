@@ -49,7 +49,8 @@ pub struct StuckThreads {
     places: Box<[Counter]>,
 }
 
-const SHARD_BITS: u32 = 16;
+/// Bits of a shard's number, plus one.
+pub const SHARD_BITS: u32 = 16;
 
 const _: () = assert!(crate::time::MAX_SHARDS + 1 < 1 << SHARD_BITS, "it has room there");
 
