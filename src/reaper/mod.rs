@@ -24,7 +24,7 @@ mod watch;
 
 pub use ending::{Ending, Turns};
 pub use group::{Group, Part};
-pub use lateness::{Lateness, Latenesses, Seen};
+pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};

@@ -4,7 +4,7 @@ use tickless::doorbell::UNWATCHED;
 use tickless::entry::{DEADLINE_SHIFT, LEVEL_BITS, VERSION_BITS, VERSION_SHIFT};
 use tickless::memory::SEATS;
 use tickless::memory::balance::DEAD_AT_LEAST;
-use tickless::reaper::{spin, stuck};
+use tickless::reaper::{SUB_BITS, spin, stuck};
 use tickless::shard::{HELP, NEAR};
 use tickless::time::{MAX_LEVELS, MAX_SHARDS, MAX_SLOTS, Tick, thread_clock};
 use tickless::wheel::SEGMENT;
@@ -45,4 +45,5 @@ pub(crate) fn print(lines: &mut Lines) {
     lines.constant("HELP", HELP as u64);
     lines.constant("SEATS", SEATS as u64);
     lines.constant("STUCK_SHARD_BITS", stuck::SHARD_BITS);
+    lines.constant("SUB_BITS", SUB_BITS);
 }
