@@ -43,9 +43,12 @@ def scale(tick_ns, shift=None):
     if shift is None:
         return 0, 0, 0
     reciprocal = fits(div(2 ** (64 + shift), tick_ns) + 1)
+    return reciprocal, shift, limit_of(tick_ns)
+
+
+def limit_of(tick_ns):
     in_range_ns = sat_mul(LAST, tick_ns)
-    below_ns = min2(sat_sub(2**63 + 1, tick_ns), in_range_ns)
-    return reciprocal, shift, below_ns
+    return min2(sat_sub(2**63 + 1, tick_ns), in_range_ns)
 
 
 def quotient(ns, tick_ns, reciprocal, shift):
