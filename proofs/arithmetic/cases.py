@@ -4,7 +4,7 @@ import z3
 
 import terms
 
-LIMIT_MS = 60_000
+LIMIT_MS = 20_000
 
 
 class Refuted(Exception):
@@ -54,6 +54,16 @@ class Case:
         """Proves something, and uses it from there on."""
         self._refute(z3.Not(claim))
         self.assumed.append(claim)
+
+    def divides(self, number, by, quotient, rest):
+        """Proves what a quotient and its remainder are, and uses it: there is one such pair."""
+        self._refute(z3.Not(z3.And(number == quotient * by + rest, rest >= 0, rest < by)))
+        terms.know_quotient(number, by, quotient, rest)
+
+    def multiples(self, count, unit):
+        """Helps z3 with a product: it is as far from zero as its factors say."""
+        self.lemma(z3.Implies(count >= 1, count * unit >= unit))
+        self.lemma(z3.Implies(count <= -1, count * unit <= -unit))
 
     def prove(self, *claims):
         """Proves the claims, and that nothing overflows in the formulas that were used."""

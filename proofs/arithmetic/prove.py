@@ -52,7 +52,7 @@ class Report:
         self.counts, self.failures = {}, []
 
     def add(self, kind, name, begun, verdict, failure=None):
-        row(kind, name, time.monotonic() - begun, f"FAILED: {failure}" if failure else verdict)
+        row(kind, name, time.process_time() - begun, f"FAILED: {failure}" if failure else verdict)
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if failure:
             self.failures.append(name)
@@ -61,7 +61,7 @@ class Report:
 def compare_all(report, formulas, properties, calls):
     needed = {function for it in properties.values() for function in it.functions}
     for name in sorted(needed | set(calls)):
-        begun, failure = time.monotonic(), None
+        begun, failure = time.process_time(), None
         if name not in calls:
             failure = "the sources have printed no line of it"
         elif name not in needed:
@@ -82,7 +82,7 @@ def prove(it):
 
 def prove_all(report, properties):
     for it in properties.values():
-        begun, failure = time.monotonic(), None
+        begun, failure = time.process_time(), None
         try:
             failure = prove(it)
         except cases.Undecided as undecided:
@@ -94,7 +94,7 @@ def try_mutants(report, constants, calls, chosen):
     for title, (name, changed, old, new) in MUTANTS.items():
         if name not in chosen:
             continue
-        begun, failure = time.monotonic(), None
+        begun, failure = time.process_time(), None
         formulas, properties = load(constants, changed, old, new)
         try:
             found = prove(properties[name])

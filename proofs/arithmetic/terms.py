@@ -42,7 +42,7 @@ def divmod_of(a, b):
     """Quotient and remainder, for b > 0."""
     if not is_term(a, b):
         return divmod(a, b)
-    key = (z3.simplify(a).sexpr() if is_term(a) else a, b.sexpr() if is_term(b) else b)
+    key = key_of(a, b)
     if key not in scope.quotients:
         number = len(scope.quotients)
         quotient, rest = z3.Int(f"quotient{number}"), z3.Int(f"rest{number}")
@@ -52,6 +52,15 @@ def divmod_of(a, b):
     if is_term(b):
         oblige(b > 0)
     return scope.quotients[key]
+
+
+def key_of(a, b):
+    return tuple(z3.simplify(value).sexpr() if is_term(value) else value for value in (a, b))
+
+
+def know_quotient(a, b, quotient, rest):
+    """Those of a and b, which the caller has proved."""
+    scope.quotients[key_of(a, b)] = quotient, rest
 
 
 def div(a, b):

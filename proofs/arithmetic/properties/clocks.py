@@ -115,7 +115,9 @@ def _():
 def _():
     case = Case()
     share = case.int("share", 2**14, 0, F.WHOLE)
-    one, other = case.int("one_ns", 10**9, 0, LONG), case.int("other_ns", 10**6, 0, LONG)
+    one, other = case.int("one_ns", 10**9, 0, LONG - 1), case.int("other_ns", 10**6, 0, LONG)
+    for ns in (one, other, one + other):
+        case.lemma(ns * share <= ns * F.WHOLE)
     case.prove(F.part(one, share) + F.part(other, share) <= F.part(one + other, share), F.part(one, share) <= one)
 
 

@@ -6,7 +6,7 @@ What is proved about one level and its neighbour holds for all levels, one after
 import z3
 
 from cases import Case
-from terms import both, either, implies, mod
+from terms import both, div, either, implies, mod
 
 
 def shape(case):
@@ -46,6 +46,12 @@ def _():
     below, width = levels(case, reach)
     due, start = tick(case, "due", 9_999), tick(case, "start", 50)
     case.assume(due >= start, z3.Not(F.reaches(F.ahead_of(due, start, below), reach)))
+    there, here = F.bucket_of(due, below), F.bucket_of(start, below)
+    # The bucket above holds so many of the level, and no more.
+    above = div(there, reach)
+    case.lemma(above * reach >= here + 1)
+    case.lemma((above * reach) * below >= (here + 1) * below)
+    case.divides(due, width, above, mod(there, reach) * below + mod(due, below))
     case.prove(F.opening_of(F.bucket_of(due, width), width) > start)
     case = Case("from the later of a clock and the shard's")
     now, clock = tick(case, "now", 5), tick(case, "clock", 9)
@@ -95,15 +101,14 @@ def _():
 
 @holds("levels are bounded", "each level is at least twice as wide as the one below and its width is exact: there are no more levels than the tables have room for", "geometry")
 def _():
-    for level in range(1, F.MAX_LEVELS + 1):
-        case = Case(f"level {level}")
-        _, reach = shape(case)
-        width = case.int("width", 2 ** (level - 1), 1, F.NEVER)
-        case.assume(width >= 2 ** (level - 1))
-        wider = F.step_width(width, reach)
-        ends = wider > F.NEVER
-        is_exact = either(ends, wider == width * reach)
-        case.prove(is_exact, wider >= 2**level, ends if level == F.MAX_LEVELS else True)
+    case = Case()
+    _, reach = shape(case)
+    width = case.int("width", 1, 1, F.NEVER)
+    case.lemma(width * reach >= 2 * width)
+    wider = F.step_width(width, reach)
+    is_exact = both(wider == width * reach, wider >= 2 * width)
+    # Level 1 is a tick wide; so many doublings are beyond never.
+    case.prove(either(wider > F.NEVER, is_exact), z3.BoolVal(2**F.MAX_LEVELS > F.NEVER))
 
 
 @holds("slot in range", "a slot is one of the ring's; buckets less than a ring apart have different slots", "place place_on bucket")
@@ -112,6 +117,7 @@ def _():
     slots, _ = shape(case)
     one, other = case.int("one", 3, 0, F.NEVER), case.int("other", 66, 0, F.NEVER)
     slot = F.slot_of(one, slots)
+    case.multiples(div(other, slots) - div(one, slots), slots)
     differ = implies(both(one < other, other < one + slots), slot != F.slot_of(other, slots))
     case.prove(slot >= 0, slot < slots, differ)
 
@@ -124,6 +130,7 @@ def _():
     one, other = case.int("one", 131, 0, F.NEVER), case.int("other", 163, 0, F.NEVER)
     case.assume(here <= there, there <= here + slots - reach)
     case.assume(here <= one, F.reaches(one - here, reach), there <= other, F.reaches(other - there, reach))
+    case.multiples(div(other, slots) - div(one, slots), slots)
     case.prove(implies(one != other, F.slot_of(one, slots) != F.slot_of(other, slots)))
 
 
@@ -143,6 +150,9 @@ def _():
     here = F.bucket_of(at, width)
     case.assume(bucket >= here, bucket < here + slots, bucket * width <= F.NEVER)
     here_slot, slot = F.slot_of(here, slots), F.slot_of(bucket, slots)
+    rounds = div(bucket, slots) - div(here, slots)
+    case.multiples(rounds, slots)
+    case.multiples(rounds - 1, slots)
     case.lemma(F.buckets_to(slot, here_slot, slots) == bucket - here)
     case.prove(F.opens_next(at, slot, slots, width) == bucket * width)
 
@@ -153,12 +163,14 @@ def _():
     slots, _ = shape(case)
     next_, one, other = tick(case, "next", 10), tick(case, "one", 12), tick(case, "other", 12)
     case.assume(next_ <= one, one < next_ + slots, next_ <= other, other < next_ + slots)
+    case.multiples(div(other, slots) - div(one, slots), slots)
     case.prove(implies(F.slot_of(one, slots) == F.slot_of(other, slots), one == other))
     case = Case("rounds")
     slots, _ = shape(case)
     next_, deadline, back = tick(case, "next", 10), tick(case, "deadline", 1_000), case.int("back", 2)
     case.assume(deadline >= next_, deadline < F.NEVER)
     rounds = F.hashed_rounds(slots, next_, deadline)
+    case.multiples(div(F.sat_sub(deadline, next_), slots) - back, slots)
     is_visited = deadline - back * slots >= next_
     case.prove(rounds >= 0, is_visited == (back <= rounds))
 

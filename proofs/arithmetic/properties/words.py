@@ -11,7 +11,26 @@ def word(case):
     deadline = case.int("deadline", 77, 0, F.NEVER)
     version, phase = case.int("version", 63, 0, 2**F.VERSION_BITS - 1), case.int("phase", 1, 0, 3)
     held, listed = case.int("held", 1, 0, 1), case.int("listed", 1, 0, 1)
-    return F.packed(deadline, version, phase, held, listed), (deadline, version, phase, held, listed)
+    it = F.packed(deadline, version, phase, held, listed)
+    apart(case, it, deadline, version, phase, held, listed)
+    return it, (deadline, version, phase, held, listed)
+
+
+def apart(case, it, deadline, version, phase, held, listed):
+    """Proves what is to the left and to the right of each field's end."""
+    places = [(F.LIST, listed), (F.HELD, held), (F.PHASE, phase), (F.VERSION_SHIFT, version)]
+    ends = [shift for shift, _ in places[1:]] + [F.DEADLINE_SHIFT]
+    left = deadline * 2**F.DEADLINE_SHIFT + sum(value * 2**shift for shift, value in places)
+    right = 0
+    for (shift, value), end in zip(places, ends):
+        beyond = sum((other * 2 ** (at - end) for at, other in places if at >= end), deadline * 2 ** (F.DEADLINE_SHIFT - end))
+        case.divides(it, 2**end, beyond, right + value * 2**shift)
+        here = beyond * 2 ** (end - shift) + value
+        case.divides(here, 2 ** (end - shift), beyond, value)
+        right = right + value * 2**shift
+    case.divides(it, 1, it, 0)
+    case.divides(it - right + right, 2**F.DEADLINE_SHIFT, deadline, right)
+    case.divides(deadline, 2 ** (64 - F.DEADLINE_SHIFT), 0, deadline)
 
 
 def fields(word):
@@ -51,6 +70,7 @@ def _():
         phase_then = case.int("phase_then", 2, 0, 3)
         result = change(it, due, held_then, phase_then)
         wanted = expected(deadline, version, phase, held, listed, due, held_then, phase_then)
+        apart(case, result, *wanted)
         case.prove(same(fields(result), wanted), result >= 0, result <= U64)
 
 
@@ -125,7 +145,7 @@ def _():
 @holds("the dead are bounded", "a thread that lets go of seats visits enough entries that a sweep ends before the dead are more than there may be", "are_too_many")
 def _():
     case = Case()
-    living, dead, begun = case.int("living", 10_000, 0, 2**48), case.int("dead", 7_000, 0, 2**48), case.int("begun", 5_001, 0, 2**48)
+    living, dead, begun = case.int("living", 10_000, 0, 2**48), case.int("dead", 7_000, 0, 2**48), case.int("begun", 5_001, 1, 2**48)
     let_go, visits = case.int("let_go", 2_000, 0, 2**48), case.int("visits", 16_000, 0, 2**48)
     most = z3.If(living > F.DEAD_AT_LEAST, living, F.DEAD_AT_LEAST)
     # A sweep is under way, and has not visited all: at most the living and the dead, twice the most. It began when
