@@ -65,6 +65,21 @@ fn what_a_full_engine_did_not_take_runs_when_there_is_room() {
 }
 
 #[test]
+fn a_full_engine_refuses_timers_also_at_the_end_of_time() {
+    let engine = Engine::builder().manual_clock(&ManualClock::new()).shards(1).max_pending(1);
+    let engine = engine.build().unwrap();
+    let room = engine.schedule(HOUR, || ()).unwrap();
+    // The last whole second that there is, or a time that is as good where that is another.
+    let last = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(i64::MAX as u64));
+    let last = last.map(|last| last + Duration::from_nanos(999_999_999));
+    let timers = WallTimers::by_hand(&engine, SystemTime::UNIX_EPOCH);
+    timers.schedule(SystemTime::UNIX_EPOCH, || ()).unwrap();
+    assert_eq!(timers.set_now(last.unwrap_or_else(SystemTime::now)), 0);
+    assert!(room.cancel());
+    assert_eq!(timers.set_now(SystemTime::UNIX_EPOCH), 1);
+}
+
+#[test]
 fn the_thread_looks_for_room_by_itself() {
     let engine = Engine::builder().shards(1).max_pending(1).build().unwrap();
     let room = engine.schedule(HOUR, || ()).unwrap();
