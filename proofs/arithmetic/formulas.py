@@ -487,9 +487,10 @@ def upper_ns(ns, length=None):
 
 
 def stuck(shard, since_ns):
-    us = div_ceil(since_ns, 1_000)
-    place = fits(us * 2**STUCK_SHARD_BITS + shard + 1)
-    return mod(place, 2**STUCK_SHARD_BITS) - 1, sat_mul(div(place, 2**STUCK_SHARD_BITS), 1_000)
+    unit_ns = 2**STUCK_SHARD_BITS
+    since = min2(div_ceil(since_ns, unit_ns), U64 // unit_ns)
+    place = fits(since * 2**STUCK_SHARD_BITS + shard + 1)
+    return mod(place, 2**STUCK_SHARD_BITS) - 1, fits(div(place, 2**STUCK_SHARD_BITS) * unit_ns)
 
 
 # src/memory/balance.rs

@@ -6,6 +6,7 @@
 LINES is what the program of this folder has printed. Names choose properties.
 """
 
+import concurrent.futures
 import pathlib
 import sys
 import time
@@ -15,10 +16,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases
 import compare
+import terms
 from mutants import MUTANTS
 
 HERE = pathlib.Path(__file__).resolve().parent
 FORMULAS = "formulas.py"
+# So many lines of each function are enough to tell a changed formula.
+SOME = 400
 # Properties that need no formula of their own are about these alone.
 FILES = sorted(path.name for path in (HERE / "properties").glob("*.py"))
 
@@ -43,88 +47,96 @@ def load(constants, changed=None, old=None, new=None):
     return formulas, properties
 
 
-def row(kind, name, seconds, verdict):
-    print(f"{kind:10} {name:58} {seconds:7.2f} s  {verdict}", flush=True)
-
-
-class Report:
-    def __init__(self):
-        self.counts, self.failures = {}, []
-
-    def add(self, kind, name, begun, verdict, failure=None):
-        row(kind, name, time.process_time() - begun, f"FAILED: {failure}" if failure else verdict)
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        if failure:
-            self.failures.append(name)
-
-
-def compare_all(report, formulas, properties, calls):
-    needed = {function for it in properties.values() for function in it.functions}
-    for name in sorted(needed | set(calls)):
-        begun, failure = time.process_time(), None
-        if name not in calls:
-            failure = "the sources have printed no line of it"
-        elif name not in needed:
-            failure = "no property is about it"
-        else:
-            failure = compare.difference(formulas, name, calls[name])
-        report.add("compared", name, begun, f"{len(calls.get(name, []))} lines", failure)
-
-
 def prove(it):
     """None, or why the property does not hold. Raises `Undecided`."""
     try:
         it.prove()
     except cases.Refuted as refuted:
         return str(refuted)
+    except terms.Overflow:
+        return "constants do not fit"
     return None
 
 
-def prove_all(report, properties):
-    for it in properties.values():
-        begun, failure = time.process_time(), None
-        try:
-            failure = prove(it)
-        except cases.Undecided as undecided:
-            failure = str(undecided)
-        report.add("proved", it.name, begun, "holds for all", failure)
+class Bench:
+    """What a process needs for any of the checks. Each check returns what it has found, and what is wrong with it."""
+
+    def __init__(self, lines):
+        self.constants, self.calls = compare.read(pathlib.Path(lines).read_text())
+        self.formulas, self.properties = load(self.constants)
+
+    def compared(self, name):
+        lines = len(self.calls.get(name, []))
+        if not lines:
+            return "", "the sources have printed no line of it"
+        if not any(name in it.functions for it in self.properties.values()):
+            return "", "no property is about it"
+        return f"{lines} lines", compare.difference(self.formulas, name, self.calls[name])
+
+    def proved(self, name):
+        return "holds", prove(self.properties[name])
+
+    def mutant(self, title):
+        name, changed, old, new = MUTANTS[title]
+        formulas, properties = load(self.constants, changed, old, new)
+        found = prove(properties[name])
+        if found is None:
+            return "", "nothing refutes it"
+        # A formula that is changed does not agree with the sources either.
+        functions = [*properties[name].functions, *self.calls]
+        if changed == FORMULAS and not any(
+            compare.difference(formulas, function, self.calls[function][:SOME]) for function in functions
+        ):
+            return "", "the sources agree with it"
+        return f"refuted by {found}", None
 
 
-def try_mutants(report, constants, calls, chosen):
-    for title, (name, changed, old, new) in MUTANTS.items():
-        if name not in chosen:
-            continue
-        begun, failure = time.process_time(), None
-        formulas, properties = load(constants, changed, old, new)
-        try:
-            found = prove(properties[name])
-            failure = None if found else "nothing refutes it"
-        except cases.Undecided as undecided:
-            failure, found = str(undecided), None
-        # A formula that is changed no longer agrees with the sources either.
-        if changed == FORMULAS and not failure:
-            differ = any(compare.difference(formulas, it, calls[it]) for it in calls)
-            failure = None if differ else "the sources agree with it"
-        report.add("mutant", title, begun, f"refuted: {found}"[:150], failure)
+def begin(lines):
+    global bench
+    bench = Bench(lines)
+
+
+def check(job):
+    kind, name = job
+    begun = time.process_time()
+    try:
+        verdict, failure = getattr(bench, kind)(name)
+    except cases.Undecided as undecided:
+        verdict, failure = "", str(undecided)
+    return kind, name, time.process_time() - begun, verdict, failure
+
+
+def jobs(words):
+    """What is to be checked, and what cannot be."""
+    names = [name for name in bench.properties if not words or any(word in name for word in words)]
+    mutants = [title for title, (name, *_) in MUTANTS.items() if name in names]
+    needed = {function for it in bench.properties.values() for function in it.functions} | set(bench.calls)
+    compared = [] if words else sorted(needed)
+    bare = set(names) - {MUTANTS[title][0] for title in mutants}
+    kinds = {"compared": compared, "proved": names, "mutant": mutants}
+    return [(kind, name) for kind in kinds for name in kinds[kind]], sorted(bare)
 
 
 def main():
-    constants, calls = compare.read(pathlib.Path(sys.argv[1]).read_text())
-    words = sys.argv[2:]
-    formulas, properties = load(constants)
-    chosen = {name: it for name, it in properties.items() if not words or any(word in name for word in words)}
-    report = Report()
-    if not words:
-        compare_all(report, formulas, properties, calls)
-        bare = set(properties) - {name for name, *_ in MUTANTS.values()}
-        report.failures += [f"{name} has no mutant" for name in sorted(bare)]
-    prove_all(report, chosen)
-    try_mutants(report, constants, calls, chosen)
-    counts = ", ".join(f"{count} {kind}" for kind, count in report.counts.items())
-    lines = sum(map(len, calls.values()))
-    print("\n".join(f"FAILED: {name}" for name in report.failures))
-    print(f"{lines} lines; {counts} ({len(MUTANTS)} mutants in all); {len(report.failures)} failed")
-    return 1 if report.failures else 0
+    lines, *words = sys.argv[1:]
+    begun = time.monotonic()
+    begin(lines)
+    todo, bare = jobs(words)
+    counts, failures = {}, [f"{name}: no mutant" for name in bare]
+    print(f"{'':9} {'property, function or mutant':60} CPU time  verdict")
+    with concurrent.futures.ProcessPoolExecutor(initializer=begin, initargs=(lines,)) as pool:
+        for kind, name, seconds, verdict, failure in pool.map(check, todo):
+            print(f"{kind:9} {name:60} {seconds:6.2f} s  {f'FAILED: {failure}' if failure else verdict:.110}", flush=True)
+            counts[kind] = counts.get(kind, 0) + 1
+            failures += [f"{kind} {name}: {failure}"] if failure else []
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    total = sum(map(len, bench.calls.values()))
+    print(
+        f"{counts.get('compared', 0)} functions compared on {total} lines, {counts.get('proved', 0)} properties proved, "
+        f"{counts.get('mutant', 0)} mutants refuted, {len(failures)} failed, in {time.monotonic() - begun:.0f} s"
+    )
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -60,21 +60,22 @@ def _():
 
 @holds("search begins low enough", "the level at which the search begins is not above the lowest one that reaches so far", "place")
 def _():
-    for bit in range(z3.BitVecVal(F.NEVER, 64).as_long().bit_length()):
-        case = Case(f"bit {bit}")
-        _, reach = shape(case)
-        below, width = case.int("below", 1, 1, F.NEVER), case.int("width", 2**bit, 1, F.NEVER)
-        due, start = tick(case, "due", 2**bit), tick(case, "start", 0)
-        case.examples[:] = [below == max(2**bit // 2, 1), reach == 2] if bit else []
-        case.assume(width == below * reach, due >= start)
-        odd = due - start + 1 - mod(due - start, 2)
-        case.assume(odd >= 2**bit, odd < 2 ** (bit + 1), F.is_floor(width, 2**bit))
-        claim = z3.Not(F.reaches(F.ahead_of(due, start, below), reach))
-        if bit:
-            case.prove(claim)
-        else:
-            # No bucket above level 1 is that narrow: the assumptions contradict each other.
-            case.lemma(False)
+    case = Case("a distance from 1 to 2")
+    width = case.int("width", 1, 1, F.NEVER)
+    case.assume(F.is_floor(width, 1))
+    case.prove(width == 1)
+    case = Case("from a higher power of two to twice that")
+    _, reach = shape(case)
+    below, width = levels(case, reach)
+    half = case.int("half", 512, 1, F.NEVER)
+    due, start = tick(case, "due", 1_500), tick(case, "start", 0)
+    odd = due - start + 1 - mod(due - start, 2)
+    case.assume(due >= start, odd >= 2 * half, odd < 4 * half, F.is_floor(width, 2 * half))
+    case.lemma(due - start >= width)
+    there, here = F.bucket_of(due, below), F.bucket_of(start, below)
+    case.lemma((there - here + 1) * below > reach * below)
+    case.multiples(there - here + 1 - reach, below)
+    case.prove(z3.Not(F.reaches(F.ahead_of(due, start, below), reach)))
 
 
 @holds("cascades descend", "filed again from its bucket's start, a timer in the bucket's span goes down at least a level", "place wheel")

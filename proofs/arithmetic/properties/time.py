@@ -32,22 +32,18 @@ def any_tick(case):
     "scale floor ceil",
 )
 def _():
+    case = Case("below the limit")
+    tick_ns, ns = case.int("tick_ns", 1_000_000, 2), case.int("ns", 10**18)
+    case.assume(ns < F.limit_of(tick_ns))
+    case.prove(ns + (tick_ns - 1) < 2**63)
     for shift in SHIFTS:
-        for add in (0, 1):
-            case = Case(f"shift {shift}")
-            tick_ns = tick_of(case, shift)
-            reciprocal, _, below_ns = F.scale(tick_ns, shift)
-            ns = case.int("ns", 0)
-            case.assume(ns < below_ns if shift < 63 else below_ns == 0)
-            at = ns + add * (tick_ns - 1)
-            # The reciprocal is too large by less than 2 * tick / 2^64 of a quotient.
-            excess = reciprocal * tick_ns - 2 ** (64 + shift)
-            whole, rest = div(at, tick_ns), mod(at, tick_ns)
-            case.lemma(both(excess >= 1, excess <= tick_ns))
-            if shift == 63:
-                case.prove(below_ns == 0)
-                continue
-            case.prove(F.quotient(at, tick_ns, reciprocal, shift) == whole)
+        case = Case(f"shift {shift}")
+        tick_ns, at = tick_of(case, shift), case.int("at", 10**18, 0, 2**63 - 1)
+        reciprocal, _, _ = F.scale(tick_ns, shift)
+        # The reciprocal is too large by less than 2 * tick / 2^64 of a quotient.
+        excess = reciprocal * tick_ns - 2 ** (64 + shift)
+        case.lemma(both(excess >= 1, excess <= tick_ns))
+        case.prove(F.quotient(at, tick_ns, reciprocal, shift) == div(at, tick_ns))
 
 
 @holds("clock rounds down", "the tick that a clock shows has begun, and the next one has not, up to the last", "floor")

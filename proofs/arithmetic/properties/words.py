@@ -82,10 +82,13 @@ def _():
         version = case.int("version", 63, 0, 2**F.VERSION_BITS - 1)
         case.prove(mod(version + count, 2**F.VERSION_BITS) != version)
     case = Case("one re-filing adds one")
-    it, (_, version, *_) = word(case)
-    case.prove(F.field(F.refiled(it), F.VERSION_SHIFT, F.VERSION_BITS) == mod(version + 1, 2**F.VERSION_BITS))
+    it, (deadline, version, *rest) = word(case)
+    next_ = mod(version + 1, 2**F.VERSION_BITS)
+    apart(case, F.refiled(it), deadline, next_, *rest)
+    case.prove(F.field(F.refiled(it), F.VERSION_SHIFT, F.VERSION_BITS) == next_)
     case = Case("a reuse with the same deadline")
     it, (deadline, *_) = word(case)
+    case.divides(deadline * 2 + 1, 2, deadline, 1)
     case.prove(F.pending(it, deadline * 2 + 1) != it)
 
 
@@ -116,12 +119,13 @@ def _():
         case.prove(upper >= ns, (upper - ns) * 16 <= ns, implies(ns <= later, upper <= F.upper_ns(later, length)), upper <= high)
 
 
-@holds("who is stuck, since when", "the time since when a thread is stuck is not before it was seen and less than a microsecond after, and the shard's number comes back", "stuck")
+@holds("who is stuck, since when", "the time since when a thread is stuck is not before it was seen and less than two microseconds and a half after, up to the last of a clock's time, and the shard's number comes back", "stuck")
 def _():
     case = Case()
     shard, since = case.int("shard", 7, 0, F.MAX_SHARDS), case.int("since_ns", 1_001)
     shard_back, since_back = F.stuck(shard, since)
-    case.prove(shard_back == shard, since_back >= since, since_back < since + 1_000)
+    is_last = since > U64 - 2**F.STUCK_SHARD_BITS
+    case.prove(shard_back == shard, either(since_back >= since, is_last), since_back < since + 2_500)
 
 
 @holds("too many dead", "a sweep is due if the dead are more than half of the living and of the least number, and no number overflows", "are_too_many")

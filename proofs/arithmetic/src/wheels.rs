@@ -82,7 +82,7 @@ fn best_within(lines: &mut Lines, draw: &mut Draw, geometry: &Geometry) {
 
 /// A few timers in a wheel, a leap of the clock, and when the next bucket expires.
 fn hierarchical(lines: &mut Lines, draw: &mut Draw) {
-    let geometry = geometry(draw, 256);
+    let geometry = geometry(draw, 1 << 12);
     let start = tick(draw).min(Tick::LAST);
     let mut wheel = Wheel::with_start(geometry, start);
     let deadlines: Vec<Tick> = (0..3).map(|_| deadline(draw, &geometry, start)).collect();
