@@ -181,12 +181,17 @@ def plan(margin_ns, share, credit_ns, earned_ns, now_ns, due_ns):
     return waits, until_ns, earned
 
 
-def plans(share, before_ns, now1, due1, now2, due2):
+def spend(credit_ns, spent_ns):
+    return sat_sub(credit_ns, spent_ns)
+
+
+def plans(share, before_ns, now1, due1, spent, now2, due2):
     credit = part(WINDOW_NS, share)
     margin = min2(before_ns, credit)
     if margin == 0:
         return 0, due1, 0, due2
     waits1, until1, credit = plan(margin, share, credit, 0, now1, due1)
+    credit = spend(credit, spent)
     waits2, until2, credit = plan(margin, share, credit, now1, now2, due2)
     return waits1, until1, waits2, until2
 

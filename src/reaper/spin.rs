@@ -142,7 +142,7 @@ impl Spin {
     /// Waits in user space from `begin_ns` until the clock shows `due_ns`, or until the reaper is
     /// called: there is something else to do.
     #[cold]
-    pub(super) fn wait(
+    pub fn wait(
         &mut self,
         clock: &Clock,
         begin_ns: u64,

@@ -9,7 +9,7 @@ from terms import U64, both, div, either, implies, mod
 def word(case):
     """Any state word, by its fields."""
     deadline = case.int("deadline", 77, 0, F.NEVER)
-    version, phase = case.int("version", 63, 0, 2**F.VERSION_BITS - 1), case.int("phase", 1, 0, 3)
+    version, phase = case.int("version", 5, 0, 2**F.VERSION_BITS - 1), case.int("phase", 1, 0, 3)
     held, listed = case.int("held", 1, 0, 1), case.int("listed", 1, 0, 1)
     it = F.packed(deadline, version, phase, held, listed)
     apart(case, it, deadline, version, phase, held, listed)
@@ -79,7 +79,7 @@ def _():
     # Each re-filing of one deadline but the first goes down a level: `cascades descend`.
     for count in range(1, F.MAX_LEVELS + 1):
         case = Case(f"{count} re-filings")
-        version = case.int("version", 63, 0, 2**F.VERSION_BITS - 1)
+        version = case.int("version", 5, 0, 2**F.VERSION_BITS - 1)
         case.prove(mod(version + count, 2**F.VERSION_BITS) != version)
     case = Case("one re-filing adds one")
     it, (deadline, version, *rest) = word(case)

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tickless::protocol::pulse::{Pulse, Verdict};
 use tickless::reaper::Spin;
-use tickless::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, Wait};
-use tickless::time::ThreadClock;
+use tickless::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
 use tickless::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
+use tickless::time::{Clock, ManualClock, ThreadClock};
 
 use crate::draw::Draw;
 use crate::lines::{Lines, NONE, numbers, or_none};
@@ -35,7 +35,8 @@ fn thread_clock(lines: &mut Lines, draw: &mut Draw) {
     let takes = draw.within(0, 2 * READ_CYCLES);
     let start = draw.any();
     let before_cycles = start.wrapping_add(cycles);
-    let reading = Reading { before_cycles, now_ns, after_cycles: before_cycles.wrapping_add(takes) };
+    let reading =
+        Reading { before_cycles, now_ns, after_cycles: before_cycles.wrapping_add(takes) };
     let mut watch = ThreadClock::default();
     watch.learn(start, &reading);
     // Debug shows the fields, which nobody else needs.
@@ -58,33 +59,43 @@ fn thread_clock(lines: &mut Lines, draw: &mut Draw) {
     let carried = (u128::from(passed) * rate as u128) >> 32;
     let beside = u64::try_from(carried).unwrap_or(u64::MAX).saturating_add(draw.below(4));
     // No system's clock runs for 2^63 ns.
-    let later_ns = if draw.one_in(4) { draw.any() } else { now_ns.saturating_add(beside) } >> 1;
+    let later_ns = if draw.one_in(4) { draw.any() } else { now_ns.saturating_add(beside) };
+    let later_ns = later_ns.min(1 << 63);
     let after_cycles = before_cycles.wrapping_add(passed);
     watch.hold_against(&Reading { before_cycles: after_cycles, now_ns: later_ns, after_cycles });
     let is_over = watch.shown(after_cycles).is_none();
     lines.call("went_slow", numbers![now_ns, rate, passed, later_ns], numbers![is_over]);
 }
 
-/// Two plans of a reaper that waits, one after the other.
+/// Two plans of a reaper, with a wait in user space in between.
 fn plans(lines: &mut Lines, draw: &mut Draw) {
     let share = draw.within(0, WHOLE);
     let before_ns = draw.any();
     let mut spin = Spin::before(Duration::from_nanos(before_ns), share as f64 / WHOLE as f64);
+    let plan = |now_ns, due_ns, spin: &mut Spin| match spin.plan(now_ns, due_ns) {
+        Wait::Spin(until_ns) => [1, i128::from(until_ns)],
+        Wait::Sleep(until_ns) => [0, i128::from(until_ns)],
+    };
     let first_ns = draw.any();
-    let mut inputs = vec![share.into(), before_ns.into()];
-    let mut outputs = Vec::new();
-    for now_ns in [first_ns, first_ns.saturating_add(draw.any())] {
-        let due_ns = match draw.one_in(2) {
-            true => now_ns.saturating_add(draw.any() >> 32),
-            false => draw.any(),
-        };
-        inputs.extend_from_slice(numbers![now_ns, due_ns]);
-        outputs.extend(match spin.plan(now_ns, due_ns) {
-            Wait::Spin(until_ns) => [1, i128::from(until_ns)],
-            Wait::Sleep(until_ns) => [0, i128::from(until_ns)],
-        });
-    }
-    lines.call("plans", &inputs, &outputs);
+    let first_due_ns = draw.any();
+    let first = plan(first_ns, first_due_ns, &mut spin);
+    // All that it has, or a part of it.
+    let credit_ns = WINDOW_NS * share / WHOLE;
+    let spent_ns = draw.within(0, credit_ns + 1);
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_nanos(spent_ns));
+    spin.wait(&Clock::manual(&clock), 0, spent_ns, || false);
+    let then_ns = first_ns.saturating_add(if draw.one_in(2) { draw.below(2) } else { draw.any() });
+    // What is left, or a nanosecond more or less.
+    let left_ns = credit_ns.saturating_sub(spent_ns).saturating_add(1);
+    let then_due_ns = match draw.below(3) {
+        0 => draw.any(),
+        1 => then_ns.saturating_add(draw.any() >> 32),
+        _ => then_ns.saturating_add(left_ns.saturating_sub(draw.below(3))),
+    };
+    let then = plan(then_ns, then_due_ns, &mut spin);
+    let inputs = numbers![share, before_ns, first_ns, first_due_ns, spent_ns, then_ns, then_due_ns];
+    lines.call("plans", inputs, &[first, then].concat());
 }
 
 /// A margin that adapts to one more wake-up.

@@ -93,7 +93,8 @@ fn ring(lines: &mut Lines, draw: &mut Draw, doorbell: &Doorbell) {
 /// Whether there are too many dead entries, and a shard's share of them.
 fn dead(lines: &mut Lines, draw: &mut Draw) {
     let dead = draw.any() >> 1;
-    let living = if draw.one_in(2) { draw.any() } else { (2 * dead).saturating_sub(1) };
+    let living =
+        if draw.one_in(2) { draw.any() } else { (2 * dead + 1) - draw.below(3).min(2 * dead) };
     lines.call("are_too_many", numbers![dead, living], numbers![are_too_many(dead, living)]);
     let (dead, shards) = (draw.any() >> 16, draw.within(1, MAX_SHARDS as u64));
     let near = dead / shards + draw.below(2);
