@@ -63,7 +63,7 @@ const MOVABLE: u64 = 1 << 61;
 
 /// In the same word: the reaper is awake, and hands over the only timer of its group. Nobody
 /// watches it.
-const UNWATCHED: u64 = 1 << 60;
+pub const UNWATCHED: u64 = 1 << 60;
 
 const _: () = assert!(Tick::NEVER.get() < UNWATCHED, "a time leaves room for the marks");
 

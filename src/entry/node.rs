@@ -49,7 +49,8 @@ pub struct Filed {
     pub expiration: Tick,
 }
 
-const LEVEL_BITS: u32 = 6;
+/// Bits of a packed level.
+pub const LEVEL_BITS: u32 = 6;
 const _: () = assert!(MAX_LEVELS < 1 << LEVEL_BITS, "a level fits its bits");
 const _: () = assert!(MAX_SHARDS <= 1 << u16::BITS, "a shard fits its field");
 #[cfg(not(any(loom, shuttle)))]
@@ -265,13 +266,15 @@ impl Filed {
         Filed { level: place.level, expiration: place.expiration }
     }
 
+    /// Both in one number.
     #[inline]
-    fn pack(self) -> u64 {
+    pub fn pack(self) -> u64 {
         self.expiration.get() << LEVEL_BITS | u64::from(self.level)
     }
 
+    /// The reverse of [`Filed::pack`].
     #[inline]
-    fn unpack(bits: u64) -> Filed {
+    pub fn unpack(bits: u64) -> Filed {
         Filed {
             level: (bits & ((1 << LEVEL_BITS) - 1)) as u8,
             expiration: Tick::new(bits >> LEVEL_BITS),

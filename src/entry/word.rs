@@ -27,10 +27,13 @@ const LIST: u64 = 0b01;
 const HELD: u64 = 0b10;
 const PHASE_SHIFT: u32 = 2;
 const PHASE: u64 = 0b11 << PHASE_SHIFT;
-const VERSION_SHIFT: u32 = 4;
-const VERSION_BITS: u32 = 6;
+/// Where the version begins.
+pub const VERSION_SHIFT: u32 = 4;
+/// Bits of the version.
+pub const VERSION_BITS: u32 = 6;
 const VERSION: u64 = ((1 << VERSION_BITS) - 1) << VERSION_SHIFT;
-const DEADLINE_SHIFT: u32 = VERSION_SHIFT + VERSION_BITS;
+/// Where the deadline begins.
+pub const DEADLINE_SHIFT: u32 = VERSION_SHIFT + VERSION_BITS;
 
 const _: () = assert!(DEADLINE_SHIFT + TICK_BITS == 64, "the word is full");
 const _: () = assert!(MAX_LEVELS < 1 << VERSION_BITS, "a version outlasts a cascade of all levels");
@@ -57,6 +60,11 @@ pub enum Phase {
 impl Word {
     /// Fresh memory: no timer, no holder.
     pub const FREE: Word = Word(Phase::Vacant.bits());
+
+    /// The word as a number.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
 
     /// A pending timer in its list.
     #[inline]

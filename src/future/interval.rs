@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use crate::engine::{Engine, When};
+use crate::time::left_of_period;
 
 use super::{Sleep, SleepError, sleep, sleep_until};
 
@@ -314,12 +315,7 @@ impl MissedTickBehavior {
             MissedTickBehavior::Burst => due.checked_add(period),
             MissedTickBehavior::Delay => now.checked_add(period),
             MissedTickBehavior::Skip => {
-                let late_ns = now.saturating_duration_since(due).as_nanos();
-                // Less than the period, which may be longer than a `u64` of nanoseconds.
-                let over_ns = late_ns % period.as_nanos();
-                let secs = (over_ns / 1_000_000_000) as u64;
-                let over = Duration::new(secs, (over_ns % 1_000_000_000) as u32);
-                now.checked_add(period - over)
+                now.checked_add(left_of_period(period, now.saturating_duration_since(due)))
             }
         }
     }

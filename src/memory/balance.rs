@@ -38,7 +38,7 @@ use super::counters::Counters;
 
 /// There may be as many dead entries as living ones, and always this many: so few are not worth a
 /// walk. Sweeping begins at half of the maximum.
-const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
+pub const DEAD_AT_LEAST: u64 = if IS_CHECKED { 1 } else { 4096 };
 
 /// The numbers of living timers and dead entries. All figures wrap: a figure is below zero for a
 /// moment if a burial is published before the dead entries are, and then reads as zero.
@@ -133,14 +133,14 @@ impl<T> Shared<T> {
     /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
     /// of living timers, and more than 2048. The header tells how stale this may be.
     pub fn has_too_many_dead(&self) -> bool {
-        2 * read(&self.balance.engine.dead) > self.living().max(DEAD_AT_LEAST)
+        are_too_many(read(&self.balance.engine.dead), self.living())
     }
 
     /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
     /// left there since its last sweep began.
     pub fn is_littered(&self, shard: u32) -> bool {
         self.has_too_many_dead()
-            && self.dead_in(shard) * self.shards() as u64 >= read(&self.balance.engine.dead)
+            && are_a_share(self.dead_in(shard), self.shards(), read(&self.balance.engine.dead))
             && self.has_unswept(shard)
     }
 
@@ -163,6 +163,19 @@ impl<T> Shared<T> {
         let published = self.balance.engine.living.load(Ordering::Relaxed);
         published.wrapping_add(self.all_counters.untold_living())
     }
+}
+
+/// Whether so many dead entries are worth a sweep.
+#[inline]
+pub const fn are_too_many(dead: u64, living: u64) -> bool {
+    let least = if living > DEAD_AT_LEAST { living } else { DEAD_AT_LEAST };
+    2 * dead > least
+}
+
+/// Whether so many of the dead are at least the share of one of so many shards.
+#[inline]
+pub const fn are_a_share(dead_in_shard: u64, shards: usize, dead: u64) -> bool {
+    dead_in_shard * shards as u64 >= dead
 }
 
 fn read(counter: &Counter) -> u64 {

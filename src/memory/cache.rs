@@ -26,7 +26,7 @@ use super::free_list::FreeList;
 use super::shared::Shared;
 
 /// Seats in a cache, and in a magazine of seats.
-pub(crate) const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
+pub const SEATS: usize = if IS_CHECKED { 2 } else { 32 };
 
 /// Timers for which an empty depot is not asked again: at first, and at most.
 const LEAST_PATIENCE: usize = 8;

@@ -9,7 +9,7 @@
 //! - [`Shared`] has all of this for one engine. Here, a shard is only a number.
 
 mod all_counters;
-mod balance;
+pub mod balance;
 mod blocks;
 mod cache;
 mod counters;
@@ -23,7 +23,8 @@ mod slots;
 pub(crate) use all_counters::visits;
 pub use all_counters::{AllCounters, Sums};
 pub use blocks::Blocks;
-pub(crate) use cache::{Cache, SEATS, Seat};
+pub use cache::SEATS;
+pub(crate) use cache::{Cache, Seat};
 pub use counters::{Count, Counters};
 pub(crate) use free_list::{FreeList, MAGAZINE};
 #[cfg(all(test, not(any(loom, shuttle))))]

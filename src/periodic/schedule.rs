@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineRef, When};
 use crate::error::Refused;
-use crate::time::{Clock, saturating_ns};
+use crate::time::{Clock, next_on_grid, saturating_ns};
 
 use super::armed::Armed;
 use super::handle::PeriodicBody;
@@ -276,15 +276,12 @@ impl Plan {
     pub(super) fn next(&mut self, last_ns: u64, clock: &Clock) -> Option<(u64, u64)> {
         match self {
             Plan::Rate { period_ns, skips } => {
-                let next_ns = last_ns.saturating_add(*period_ns);
                 let skipped_before_ns = match skips {
                     Skips::Nothing => 0,
                     Skips::Past => clock.now_ns(),
                     Skips::PastAndPresent => clock.now_ns().saturating_add(1),
                 };
-                // Times of the grid before that.
-                let missed = skipped_before_ns.saturating_sub(next_ns).div_ceil(*period_ns);
-                Some((next_ns.saturating_add(missed.saturating_mul(*period_ns)), missed))
+                Some(next_on_grid(last_ns, *period_ns, skipped_before_ns))
             }
             Plan::Delay { delay_ns } => Some((clock.now_ns().saturating_add(*delay_ns), 0)),
             Plan::From(next) => {

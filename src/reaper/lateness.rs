@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::sync::{Counter, Ordering};
 
 /// The resolution of the histogram is one part in 2^SUB_BITS.
-const SUB_BITS: u32 = 4;
+pub const SUB_BITS: u32 = 4;
 const SUBS: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
 

@@ -16,15 +16,15 @@ mod lead;
 mod observer;
 mod panics;
 mod role;
-mod spin;
-mod stuck;
+pub mod spin;
+pub mod stuck;
 mod thread;
 mod turn;
 mod watch;
 
 pub use ending::{Ending, Turns};
 pub use group::{Group, Part};
-pub use lateness::{Lateness, Latenesses, Seen};
+pub use lateness::{Lateness, Latenesses, SUB_BITS, Seen};
 pub use lead::Lead;
 pub use observer::{Observation, Observer};
 pub use panics::{OnPanic, TaskPanic};

@@ -25,22 +25,25 @@ use crate::time::{Clock, saturating_ns};
 
 /// The time whose share a reaper may use up at once.
 const WINDOW: Duration = Duration::from_millis(100);
-const WINDOW_NS: u64 = WINDOW.as_nanos() as u64;
+/// The same in nanoseconds.
+pub const WINDOW_NS: u64 = WINDOW.as_nanos() as u64;
 
 /// Pauses between two looks at the clock. A pause takes from some ten to some hundred cycles.
 const PAUSES: u32 = if crate::sync::IS_CHECKED { 1 } else { 4 };
 
 /// Shares are kept in this fraction.
-const WHOLE: u64 = 1 << 16;
+pub const WHOLE: u64 = 1 << 16;
 
 /// An adapting margin grows by an eighth when a wake-up was later than it, and shrinks by so much
 /// less when a wake-up was not that one of 256 wake-ups is later than it.
-const GROWTH: u64 = 8;
-const PER_MISS: u64 = 256;
+pub const GROWTH: u64 = 8;
+/// See [`GROWTH`].
+pub const PER_MISS: u64 = 256;
 
 /// The bounds of an adapting margin, and its start.
-const LEAST_NS: u64 = 4_000;
-const MOST_NS: u64 = 400_000;
+pub const LEAST_NS: u64 = 4_000;
+/// See [`LEAST_NS`].
+pub const MOST_NS: u64 = 400_000;
 const FIRST_NS: u64 = 100_000;
 
 const _: () = assert!(LEAST_NS > GROWTH * PER_MISS, "the least margin can still shrink and grow");
@@ -62,7 +65,7 @@ pub struct Spin {
 
 /// How to wait for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub enum Wait {
     /// In user space, until then.
     Spin(u64),
     /// Asleep, until then or until rung.
@@ -102,7 +105,7 @@ impl Spin {
 
     /// How to wait at `now_ns` for `due_ns`.
     #[inline]
-    pub(super) fn plan(&mut self, now_ns: u64, due_ns: u64) -> Wait {
+    pub fn plan(&mut self, now_ns: u64, due_ns: u64) -> Wait {
         if self.margin_ns == 0 {
             return Wait::Sleep(due_ns);
         }
@@ -130,7 +133,7 @@ impl Spin {
     /// cut short, and tells nothing. Nor does one that was over so late that no margin covers it:
     /// on a busy machine, a thread may wait for milliseconds until it runs.
     #[inline]
-    pub(super) fn woke(&mut self, ends_ns: u64, now_ns: u64) {
+    pub fn woke(&mut self, ends_ns: u64, now_ns: u64) {
         if self.adapts && now_ns >= ends_ns && now_ns - ends_ns <= MOST_NS {
             self.adapt(now_ns - ends_ns);
         }
@@ -139,7 +142,7 @@ impl Spin {
     /// Waits in user space from `begin_ns` until the clock shows `due_ns`, or until the reaper is
     /// called: there is something else to do.
     #[cold]
-    pub(super) fn wait(
+    pub fn wait(
         &mut self,
         clock: &Clock,
         begin_ns: u64,

@@ -45,11 +45,15 @@ pub type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 /// The threads of an engine that are stuck: they have lost their shard, and have not come back.
 pub struct StuckThreads {
     /// For each thread zero, or the shard's number plus one, and in the higher bits since when, in
-    /// microseconds by the engine's clock.
+    /// units of [`UNIT_NS`] by the engine's clock.
     places: Box<[Counter]>,
 }
 
-const SHARD_BITS: u32 = 16;
+/// Bits of a shard's number, plus one.
+pub const SHARD_BITS: u32 = 11;
+
+/// In these units, every time fits the other bits.
+const UNIT_NS: u64 = 1 << SHARD_BITS;
 
 const _: () = assert!(crate::time::MAX_SHARDS + 1 < 1 << SHARD_BITS, "it has room there");
 
@@ -63,8 +67,9 @@ impl StuckThreads {
 
     /// Thread `number` has lost `shard`, in a task that has run since `since_ns` at the latest.
     pub fn begin(&self, number: usize, shard: usize, since_ns: u64) {
-        let since_us = since_ns.div_ceil(1_000);
-        let place = (since_us << SHARD_BITS) | (shard as u64 + 1);
+        // (The last unit of all, 584 years after the start, begins where it should end.)
+        let since = since_ns.div_ceil(UNIT_NS).min(u64::MAX / UNIT_NS);
+        let place = (since << SHARD_BITS) | (shard as u64 + 1);
         // ORDER: Relaxed - a number for those who look on.
         self.places[number].store(place, Ordering::Relaxed);
     }
@@ -82,7 +87,7 @@ impl StuckThreads {
             // ORDER: Relaxed - as in `begin`.
             let place = place.load(Ordering::Relaxed);
             let shard = (place & ((1 << SHARD_BITS) - 1)).checked_sub(1)?;
-            Some((number, shard as usize, (place >> SHARD_BITS).saturating_mul(1_000)))
+            Some((number, shard as usize, (place >> SHARD_BITS) * UNIT_NS))
         })
     }
 }
@@ -99,11 +104,14 @@ mod tests {
         let all = || threads.iter().collect::<Vec<_>>();
         assert_eq!(all(), []);
         threads.begin(2, 0, 0);
-        threads.begin(0, crate::time::MAX_SHARDS, u64::from(u32::MAX) * 1_000_000);
+        threads.begin(0, crate::time::MAX_SHARDS, u64::from(u32::MAX) << 20);
         // Rounded up: not earlier than it was seen.
-        threads.begin(1, 7, 1_001);
-        let first = (0, crate::time::MAX_SHARDS, u64::from(u32::MAX) * 1_000_000);
-        assert_eq!(all(), [first, (1, 7, 2_000), (2, 0, 0)]);
+        threads.begin(1, 7, UNIT_NS + 1);
+        let first = (0, crate::time::MAX_SHARDS, u64::from(u32::MAX) << 20);
+        assert_eq!(all(), [first, (1, 7, 2 * UNIT_NS), (2, 0, 0)]);
+        // For as long as a clock runs, which is longer than 2^48 microseconds.
+        threads.begin(1, 3, 1 << 60);
+        assert_eq!(all()[1], (1, 3, 1 << 60));
         threads.end(1);
         threads.end(0);
         assert_eq!(all(), [(2, 0, 0)]);

@@ -41,6 +41,7 @@ pub use flush::BATCH;
 pub use notice::Notice;
 pub use owner::Owner;
 pub use scan::Pending;
+pub use sweep::HELP;
 
 use std::ptr::NonNull;
 
@@ -57,7 +58,7 @@ use hands::Hands;
 /// The highest level whose timers are filed for their own deadlines if they are few. A timer that
 /// is further away passes the levels above it first: that happens rarely, and it does not hold a
 /// bucket of level 1 for hours.
-const NEAR: u8 = 3;
+pub const NEAR: u8 = 3;
 
 /// A wheel and everything around it that one reaper serves.
 pub struct Shard<T> {

@@ -33,7 +33,7 @@ use super::{Bucket, Owner, Shard};
 const LOOKS: usize = 4;
 
 /// Entries that a thread visits each time that it lets go of seats while too many are dead.
-pub(super) const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
+pub const HELP: usize = if IS_CHECKED { 2 } else { 16 * SEATS };
 
 /// A sweep under way.
 pub(super) struct Sweep<T> {

@@ -2,10 +2,12 @@
 
 mod clock;
 mod cycles;
+mod grid;
 mod scale;
-mod thread_clock;
+pub mod thread_clock;
 
 pub use clock::{Clock, ManualClock};
+pub use grid::{left_of_period, next_on_grid};
 /// The most shards that an engine may have.
 pub const MAX_SHARDS: usize = 1024;
 pub use scale::{Scale, saturating_ns};

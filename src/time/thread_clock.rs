@@ -29,26 +29,26 @@ use std::ops::RangeInclusive;
 use super::{Clock, cycles};
 
 /// How long a setting lasts.
-const LASTS_NS: u64 = 1 << 15;
+pub const LASTS_NS: u64 = 1 << 15;
 
 /// Rates are in nanoseconds per cycle, times 2^32.
-const RATE_BITS: u32 = 32;
+pub const RATE_BITS: u32 = 32;
 
 /// No processor counts slower or faster than this: 32 ns to 1/32 ns per cycle.
-const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
+pub const RATES: RangeInclusive<u64> = 1 << (RATE_BITS - 5)..=1 << (RATE_BITS + 5);
 
 /// The least number of cycles over which the rate is measured.
-const MEASURE_CYCLES: u64 = 1 << 21;
+pub const MEASURE_CYCLES: u64 = 1 << 21;
 
 /// Reading a clock takes fewer cycles than this, unless the thread was interrupted.
-pub(super) const READ_CYCLES: u64 = 1 << 12;
+pub const READ_CYCLES: u64 = 1 << 12;
 
 /// The slowest and the fastest rate of a system's clock while it is slewed, in parts of 10,000:
 /// Linux permits a tenth by the length of its own tick, and 500 ppm by the frequency.
-const SLEW: (u64, u64) = (10_000 - 1_005, 10_000 + 1_005);
+pub const SLEW: (u64, u64) = (10_000 - 1_005, 10_000 + 1_005);
 
 /// A measured rate is raised by one part in this many.
-const MARGIN: u64 = 4;
+pub const MARGIN: u64 = 4;
 
 const _: () = assert!(SLEW.0 * (MARGIN + 1) > SLEW.1 * MARGIN, "slewed both ways, and not behind");
 
@@ -71,10 +71,14 @@ pub struct ThreadClock {
 }
 
 /// A reading of the clock between two readings of the counter.
-struct Reading {
-    before_cycles: u64,
-    now_ns: u64,
-    after_cycles: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// The count before.
+    pub before_cycles: u64,
+    /// The time by the clock.
+    pub now_ns: u64,
+    /// The count after it.
+    pub after_cycles: u64,
 }
 
 // === impl Moment ===
@@ -122,7 +126,7 @@ impl ThreadClock {
 
     /// The time at that count, if the thread clock need not be set.
     #[inline]
-    fn shown(&self, cycles: u64) -> Option<u64> {
+    pub fn shown(&self, cycles: u64) -> Option<u64> {
         let passed_cycles = cycles.wrapping_sub(self.set_cycles);
         (passed_cycles < self.lasts_cycles).then(|| {
             // Less than LASTS_NS << RATE_BITS, so that it fits.
@@ -146,7 +150,7 @@ impl ThreadClock {
     }
 
     /// Sets the thread clock, and ends its use if it went slow since the last time.
-    fn hold_against(&mut self, reading: &Reading) {
+    pub fn hold_against(&mut self, reading: &Reading) {
         // The clock was read before this count: the thread clock shows too much, if anything.
         let passed_cycles = reading.after_cycles.wrapping_sub(self.set_cycles);
         let passed_ns = (u128::from(passed_cycles) * u128::from(self.rate)) >> RATE_BITS;
@@ -181,7 +185,7 @@ impl ThreadClock {
 
     /// Takes the rate from a reading of a clock that was started at `start_cycles`, or a little
     /// before, if the reading is good enough.
-    fn learn(&mut self, start_cycles: u64, reading: &Reading) {
+    pub fn learn(&mut self, start_cycles: u64, reading: &Reading) {
         // The clock was started before its cycles were read, and is read now after them: the
         // cycles are too few for the time, if anything.
         let &Reading { before_cycles, now_ns, after_cycles } = reading;

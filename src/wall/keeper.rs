@@ -151,9 +151,8 @@ impl Keeper {
                     self.table().refuse(turn, !is_full);
                     drop(refused);
                     if is_full {
-                        // Some systems can tell no time after this one.
-                        let next = now.checked_add(RETRY).unwrap_or(now);
-                        return Look { handed_over, next: Some(next), is_closed };
+                        // A clock by hand may stand at the end of time, and then nobody sleeps.
+                        return Look { handed_over, next: now.checked_add(RETRY), is_closed };
                     }
                 }
             }

@@ -257,7 +257,9 @@ impl<T> Rings<T> {
     /// When the bucket that comes so many after `here` on its level expires.
     #[inline]
     fn ahead_by(&self, here: Place, buckets: u32) -> Tick {
-        here.expiration.saturating_add(u64::from(buckets) * self.geometry().width(here.level))
+        // Only where there is nothing may the product not fit.
+        let ticks = u64::from(buckets).saturating_mul(self.geometry().width(here.level));
+        here.expiration.saturating_add(ticks)
     }
 
     /// Makes the levels up to `level`.
@@ -299,6 +301,14 @@ mod tests {
         push(&mut rings, place(4, 7));
         assert_eq!(rings.levels, 4);
         rings.check(Tick::ZERO);
+    }
+
+    #[test]
+    fn a_round_of_the_top_level_may_end_after_the_end_of_time() {
+        let mut rings = Rings::<()>::new(Geometry::new(1 << 12, 2).unwrap());
+        let at = rings.geometry().place(Tick::LAST, Tick::ZERO);
+        push(&mut rings, at);
+        assert_eq!(rings.check(Tick::ZERO), at.expiration);
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! Clocks that threads carry on, waits in user space, and heartbeats.
+
+use std::time::Duration;
+
+use tickless::protocol::pulse::{Pulse, Verdict};
+use tickless::reaper::Spin;
+use tickless::reaper::spin::{LEAST_NS, MOST_NS, WHOLE, WINDOW_NS, Wait};
+use tickless::time::thread_clock::{MEASURE_CYCLES, READ_CYCLES, Reading};
+use tickless::time::{Clock, ManualClock, ThreadClock};
+
+use crate::draw::Draw;
+use crate::lines::{Lines, NONE, numbers, or_none};
+
+/// Prints them all.
+pub(crate) fn print(lines: &mut Lines, draw: &mut Draw, count: usize) {
+    let spin = &mut Spin::adapting(1.0);
+    for _ in 0..count {
+        thread_clock(lines, draw);
+        plans(lines, draw);
+        adapt(lines, draw, spin);
+        pulse(lines, draw);
+    }
+}
+
+/// A thread clock that learns a rate, is read, and is set again.
+fn thread_clock(lines: &mut Lines, draw: &mut Draw) {
+    // As many cycles as are passed in about that time, or any number.
+    let now_ns = draw.any() >> 1;
+    let speed = draw.within(1, 40);
+    let cycles = match draw.below(3) {
+        0 => draw.any(),
+        1 => (now_ns / speed).max(MEASURE_CYCLES),
+        _ => now_ns.saturating_mul(speed).max(MEASURE_CYCLES),
+    };
+    let takes = draw.within(0, 2 * READ_CYCLES);
+    let start = draw.any();
+    let before_cycles = start.wrapping_add(cycles);
+    let reading =
+        Reading { before_cycles, now_ns, after_cycles: before_cycles.wrapping_add(takes) };
+    let mut watch = ThreadClock::default();
+    watch.learn(start, &reading);
+    // Debug shows the fields, which nobody else needs.
+    let text = format!("{watch:?}");
+    let field = |name: &str| -> i128 {
+        let (_, rest) = text.split_once(name).expect("a thread clock has that field");
+        let digits: String = rest.chars().skip(2).take_while(char::is_ascii_digit).collect();
+        digits.parse().expect("the field is a number")
+    };
+    let (rate, lasts) = (field("rate"), field("lasts_cycles"));
+    lines.call("learn", numbers![now_ns, cycles, takes], &[rate, lasts]);
+    if lasts == 0 {
+        return;
+    }
+    let lasts = lasts as u64;
+    let passed = draw.within(0, lasts).saturating_add(draw.below(2));
+    let shown = watch.shown(before_cycles.wrapping_add(passed));
+    lines.call("shown", numbers![now_ns, rate, lasts, passed], &[or_none(shown)]);
+    let passed = draw.any();
+    let carried = (u128::from(passed) * rate as u128) >> 32;
+    let beside = u64::try_from(carried).unwrap_or(u64::MAX).saturating_add(draw.below(4));
+    // No system's clock runs for 2^63 ns.
+    let later_ns = if draw.one_in(4) { draw.any() } else { now_ns.saturating_add(beside) };
+    let later_ns = later_ns.min(1 << 63);
+    let after_cycles = before_cycles.wrapping_add(passed);
+    watch.hold_against(&Reading { before_cycles: after_cycles, now_ns: later_ns, after_cycles });
+    let is_over = watch.shown(after_cycles).is_none();
+    lines.call("went_slow", numbers![now_ns, rate, passed, later_ns], numbers![is_over]);
+}
+
+/// Two plans of a reaper, with a wait in user space in between.
+fn plans(lines: &mut Lines, draw: &mut Draw) {
+    let share = draw.within(0, WHOLE);
+    let before_ns = draw.any();
+    let mut spin = Spin::before(Duration::from_nanos(before_ns), share as f64 / WHOLE as f64);
+    let plan = |now_ns, due_ns, spin: &mut Spin| match spin.plan(now_ns, due_ns) {
+        Wait::Spin(until_ns) => [1, i128::from(until_ns)],
+        Wait::Sleep(until_ns) => [0, i128::from(until_ns)],
+    };
+    let first_ns = draw.any();
+    let first_due_ns = draw.any();
+    let first = plan(first_ns, first_due_ns, &mut spin);
+    // All that it has, or a part of it.
+    let credit_ns = WINDOW_NS * share / WHOLE;
+    let spent_ns = draw.within(0, credit_ns + 1);
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_nanos(spent_ns));
+    spin.wait(&Clock::manual(&clock), 0, spent_ns, || false);
+    let then_ns = first_ns.saturating_add(if draw.one_in(2) { draw.below(2) } else { draw.any() });
+    // What is left, or a nanosecond more or less.
+    let left_ns = credit_ns.saturating_sub(spent_ns).saturating_add(1);
+    let then_due_ns = match draw.below(3) {
+        0 => draw.any(),
+        1 => then_ns.saturating_add(draw.any() >> 32),
+        _ => then_ns.saturating_add(left_ns.saturating_sub(draw.below(3))),
+    };
+    let then = plan(then_ns, then_due_ns, &mut spin);
+    let inputs = numbers![share, before_ns, first_ns, first_due_ns, spent_ns, then_ns, then_due_ns];
+    lines.call("plans", inputs, &[first, then].concat());
+}
+
+/// A margin that adapts to one more wake-up.
+fn adapt(lines: &mut Lines, draw: &mut Draw, spin: &mut Spin) {
+    let margin_ns = |spin: &Spin| spin.margin().as_nanos() as i128;
+    let before_ns = margin_ns(spin);
+    let late_ns = match draw.below(4) {
+        0 => draw.any(),
+        1 => (before_ns as u64 + 1).saturating_sub(draw.below(3)),
+        2 => draw.within(0, LEAST_NS),
+        _ => draw.within(0, MOST_NS + 1),
+    };
+    spin.woke(0, late_ns);
+    lines.call("adapt", &[before_ns, late_ns.into()], &[margin_ns(spin)]);
+}
+
+/// A pulse with one more beat, and what its timer finds.
+fn pulse(lines: &mut Lines, draw: &mut Draw) {
+    let (first_ns, timeout_ns) = (draw.any(), draw.any());
+    let beat_ns = if draw.one_in(2) { draw.any() } else { first_ns.saturating_add(1) };
+    let now_ns = match draw.one_in(2) {
+        true => draw.any(),
+        false => beat_ns.saturating_add(timeout_ns).saturating_sub(draw.below(2)),
+    };
+    let pulse = Pulse::new(first_ns);
+    pulse.beat(beat_ns);
+    let until = match pulse.expire(now_ns, timeout_ns) {
+        Verdict::Until(ns) => i128::from(ns),
+        Verdict::Silent => NONE,
+        Verdict::Over => NONE - 1,
+    };
+    lines.call("expire", numbers![first_ns, beat_ns, now_ns, timeout_ns], &[until]);
+}
