@@ -4,8 +4,9 @@ import z3
 
 import terms
 
-# Steps of the solver, not a time: what is decided does not depend on how busy the machine is.
-LIMIT = 200_000_000
+# Steps of the solver, not a time: what is decided does not depend on how busy the machine is. Whether
+# it finds numbers soon is luck, so it begins anew with other seeds before it may take long.
+ATTEMPTS = [(seed, 10_000_000) for seed in range(6)] + [(0, 200_000_000)]
 
 
 class Refuted(Exception):
@@ -71,26 +72,26 @@ class Case:
         self._satisfy_examples()
         self._refute(z3.Not(z3.And(*claims, *self.scope.obligations)))
 
-    def _solver(self):
-        solver = z3.Solver()
-        solver.set("rlimit", LIMIT)
-        solver.add(*self.assumed, *self.scope.definitions)
-        return solver
+    def _check(self, *claims):
+        """Whether the claims can hold, and the solver that knows."""
+        for seed, limit in ATTEMPTS:
+            solver = z3.Solver()
+            solver.set("random_seed", seed)
+            solver.set("rlimit", limit)
+            solver.add(*self.assumed, *self.scope.definitions, *claims)
+            verdict = solver.check()
+            if verdict != z3.unknown:
+                return verdict, solver
+        raise Undecided(f"{self.label}: z3 says {solver.reason_unknown()}")
 
     def _satisfy_examples(self):
-        solver = self._solver()
-        solver.add(*self.examples)
-        if solver.check() != z3.sat:
+        if self._check(*self.examples)[0] != z3.sat:
             raise Undecided(f"{self.label}: the examples do not satisfy the assumptions")
 
     def _refute(self, negation):
-        solver = self._solver()
-        solver.add(negation)
-        verdict = solver.check()
+        verdict, solver = self._check(negation)
         if verdict == z3.sat:
             raise Refuted(self.describe(solver.model()))
-        if verdict != z3.unsat:
-            raise Undecided(f"{self.label}: z3 says {solver.reason_unknown()}")
 
     def describe(self, model):
         numbers = sorted((str(unknown), model[unknown]) for unknown in model.decls())
