@@ -41,11 +41,13 @@ pub fn observe(observer: &'static dyn Observer) {
 /// The content of `value` is about to be read, or else to be written.
 #[inline]
 #[track_caller]
-pub fn touch<T: ?Sized>(value: *const T, writes: bool) {
+pub fn touch<T>(value: *const T, writes: bool) {
+    touch_at(value, writes, Location::caller());
+}
+
+fn touch_at<T>(value: *const T, writes: bool, site: &'static Location<'static>) {
     if let Some(observer) = OBSERVER.get() {
-        // SAFETY: the callers below have a reference, or the pointer of a cell that is there.
-        let bytes = size_of_val(unsafe { &*value });
-        observer.access(value.cast::<u8>().addr(), bytes, writes, Location::caller());
+        observer.access(value.addr(), size_of::<T>(), writes, site);
     }
 }
 
@@ -173,6 +175,8 @@ pub struct MutexGuard<'a, T> {
     /// `None` once it is given up.
     guard: Option<std::sync::MutexGuard<'a, T>>,
     lock: &'a Mutex<T>,
+    /// Where the lock was taken.
+    site: &'static Location<'static>,
 }
 
 /// The standard condition variable. No observed thread waits for one.
@@ -240,11 +244,13 @@ impl<T> Mutex<T> {
         ptr::from_ref(self).cast()
     }
 
+    #[track_caller]
     fn guarded<'a>(
         &'a self,
         guard: LockResult<std::sync::MutexGuard<'a, T>>,
     ) -> LockResult<MutexGuard<'a, T>> {
-        let ours = |guard| MutexGuard { guard: Some(guard), lock: self };
+        let site = Location::caller();
+        let ours = |guard| MutexGuard { guard: Some(guard), lock: self, site };
         match guard {
             Ok(guard) => Ok(ours(guard)),
             Err(poisoned) => Err(PoisonError::new(ours(poisoned.into_inner()))),
@@ -277,7 +283,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         let Some(guard) = self.guard.take() else { return };
-        touch(self.lock.word(), true);
+        touch_at(self.lock.word(), true, self.site);
         drop(guard);
         OBSERVER.get().inspect(|observer| observer.release(self.lock.word().addr()));
     }
@@ -291,6 +297,7 @@ impl Condvar {
         Self(std::sync::Condvar::new())
     }
 
+    #[track_caller]
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let inner = guard.guard.take().expect("it is there until it is given up");
         guard.lock.guarded(self.0.wait(inner))
@@ -301,12 +308,14 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         limit: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        let (inner, lock) = (guard.guard.take().expect("it is there"), guard.lock);
+        let inner = guard.guard.take().expect("it is there until it is given up");
+        let (lock, site) = (guard.lock, guard.site);
+        let ours = |guard| MutexGuard { guard: Some(guard), lock, site };
         match self.0.wait_timeout(inner, limit) {
-            Ok((inner, result)) => Ok((MutexGuard { guard: Some(inner), lock }, result)),
+            Ok((inner, result)) => Ok((ours(inner), result)),
             Err(poisoned) => {
                 let (inner, result) = poisoned.into_inner();
-                Err(PoisonError::new((MutexGuard { guard: Some(inner), lock }, result)))
+                Err(PoisonError::new((ours(inner), result)))
             }
         }
     }

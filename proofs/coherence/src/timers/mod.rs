@@ -1,0 +1,106 @@
+//! The contenders: ours, a heap under a lock, and a wheel under a lock for each thread.
+//!
+//! All share memory through `tickless::sync`, so that an access to it is counted, or is what it is in
+//! production, depending on how the program was built.
+
+mod by_key;
+mod heap;
+mod node;
+mod ours;
+mod wheel;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use by_key::ByKey;
+pub(crate) use heap::Heap;
+pub(crate) use ours::{Keyed, Ours};
+pub(crate) use wheel::Wheels;
+
+/// How timers are to be set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// Threads that schedule.
+    pub(crate) workers: usize,
+    /// Threads that fire timers and do nothing else; none: each worker fires its own.
+    pub(crate) reapers: usize,
+    /// Whether time is that of the machine, or moved by hand.
+    pub(crate) real_time: bool,
+}
+
+/// What a workload needs of a contender.
+pub(crate) trait Timers: Sync + Sized {
+    const NAME: &'static str;
+
+    type Handle: Send;
+
+    fn new(setup: Setup) -> Self;
+
+    /// Worker `worker` begins, on the calling thread.
+    fn begin(&self, worker: usize);
+
+    fn schedule(&self, worker: usize, delay: Duration) -> Self::Handle;
+
+    fn schedule_detached(&self, worker: usize, delay: Duration);
+
+    /// Cancels a timer, which has not fired.
+    fn cancel(&self, handle: Self::Handle);
+
+    fn reset(&self, handle: &mut Self::Handle, delay: Duration);
+
+    /// Fires what is due of the part that belongs to reaper `part`.
+    fn turn(&self, part: usize) -> usize;
+
+    /// Moves the time by hand.
+    fn advance(&self, by: Duration);
+}
+
+/// What the keyed workload needs.
+pub(crate) trait KeyedTimers: Sync + Sized {
+    const NAME: &'static str;
+
+    fn new(setup: Setup) -> Self;
+
+    fn begin(&self, worker: usize);
+
+    fn schedule(&self, worker: usize, key: u64, delay: Duration);
+
+    /// Cancels the timer of this key, which waits.
+    fn cancel(&self, key: u64);
+}
+
+/// The time for the other contenders. (It is no part of what is counted.)
+#[derive(Debug)]
+pub(crate) struct Time {
+    begun: Option<Instant>,
+    by_hand_ns: AtomicU64,
+}
+
+impl Time {
+    pub(crate) fn new(setup: Setup) -> Time {
+        Time { begun: setup.real_time.then(Instant::now), by_hand_ns: AtomicU64::new(0) }
+    }
+
+    fn now_ns(&self) -> u64 {
+        match self.begun {
+            Some(begun) => begun.elapsed().as_nanos() as u64,
+            None => self.by_hand_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The tick of a deadline: rounded up to 1 ms.
+    pub(crate) fn deadline(&self, delay: Duration) -> u64 {
+        (self.now_ns() + delay.as_nanos() as u64).div_ceil(TICK_NS)
+    }
+
+    /// The tick that has begun.
+    pub(crate) fn now(&self) -> u64 {
+        self.now_ns() / TICK_NS
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.by_hand_ns.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+const TICK_NS: u64 = 1_000_000;
