@@ -1,8 +1,13 @@
 //! Counts the transfers of cache lines per operation on simulated cores, or measures the same
 //! workloads on real threads: see README.md.
+//!
+//! Built with `--cfg coherence` it counts: `gate` (the default), `table BASE`, or
+//! `count WORKLOAD CORES`. Built without, it measures.
 
-#![cfg_attr(coherence, expect(dead_code, reason = "a build counts or measures"))]
-
+#[cfg(coherence)]
+mod gate;
+#[cfg(not(coherence))]
+mod measure;
 #[cfg(coherence)]
 mod names;
 #[cfg(coherence)]
@@ -10,52 +15,27 @@ mod observer;
 mod queue;
 #[cfg(coherence)]
 mod simulate;
+#[cfg(coherence)]
+mod table;
 mod timers;
 mod workload;
 
 #[cfg(coherence)]
-fn main() {
-    use simulate::{Contender, Manner};
-    use workload::{Amount, Workload};
+fn main() -> std::process::ExitCode {
     observer::begin();
-    let max: usize = std::env::args().nth(1).map_or(4, |n| n.parse().unwrap());
-    let manner = Manner {
-        seed: 1,
-        slice: 8,
-        line: 64,
-        amount: Amount { warm_up: 500, ops: 500 },
-    };
-    for workload in Workload::ALL {
-        for contender in Contender::ALL {
-            if !contender.has(workload) {
-                continue;
-            }
-            let mut cores = 1;
-            while cores <= max {
-                let begun = std::time::Instant::now();
-                let o = contender.simulate(workload, cores, manner);
-                println!(
-                    "{} {} {cores}: {:.3} transfers, {:.3} invalidations, hottest {:.3}, harness {:.3}, accesses {:.1}, cold {:.3}, {:?}",
-                    workload.name(),
-                    contender.name(),
-                    o.transfers,
-                    o.invalidations,
-                    o.hottest,
-                    o.harness,
-                    o.counts.accesses as f64 / o.ops as f64,
-                    o.counts.cold as f64 / o.ops as f64,
-                    begun.elapsed()
-                );
-                if cores * 2 > max {
-                    for (name, tally) in names::by_name(&o.counts.sites).iter().take(12) {
-                        println!("    {name}: {:.4}", tally.transfers() as f64 / o.ops as f64);
-                    }
-                }
-                cores *= 2;
-            }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["gate"] => gate::run(),
+        ["table", base] => table::run(base),
+        ["count", workload, cores] => table::count_one(workload, cores),
+        _ => {
+            eprintln!("gate | table BASE | count WORKLOAD CORES");
+            std::process::ExitCode::FAILURE
         }
     }
 }
 
 #[cfg(not(coherence))]
-fn main() {}
+fn main() {
+    measure::run();
+}

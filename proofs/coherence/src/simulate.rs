@@ -1,21 +1,12 @@
 //! A workload on simulated cores.
 
 use std::iter;
-use std::sync::atomic::AtomicUsize;
 
 use coherence_machine::{self as machine, Counts, Plan, Tally};
 
 use crate::queue::Queue;
-use crate::timers::{ByKey, Heap, Keyed, KeyedTimers, Ours, Timers, Wheels};
-use crate::workload::{Amount, Ground, Job, KeyedJob, Workload};
-
-/// Who is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contender {
-    Ours,
-    Heap,
-    Wheels,
-}
+use crate::timers::{ByKey, Contender, Heap, Keyed, KeyedTimers, Ours, Timers, Wheels};
+use crate::workload::{Amount, Ground, Job, KeyedJob, Progress, Workload};
 
 /// How it is counted.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +15,8 @@ pub(crate) struct Manner {
     pub(crate) slice: u64,
     pub(crate) line: usize,
     pub(crate) amount: Amount,
+    /// With false sharing, which is to be found.
+    pub(crate) is_planted: bool,
 }
 
 /// What was counted, per operation.
@@ -56,37 +49,20 @@ impl Ground for Simulated {
     }
 }
 
-impl Contender {
-    pub(crate) const ALL: [Contender; 3] = [Contender::Ours, Contender::Heap, Contender::Wheels];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contender::Ours => Ours::NAME,
-            Contender::Heap => Heap::NAME,
-            Contender::Wheels => Wheels::NAME,
-        }
-    }
-
-    /// Whether there is such a workload for it.
-    pub(crate) fn has(self, workload: Workload) -> bool {
-        match (self, workload) {
-            // A heap has no part that is a core's own.
-            (Contender::Heap, Workload::FireOwn) => false,
-            // Tokio's workers fire their own.
-            (Contender::Wheels, Workload::Fire) => false,
-            _ => true,
-        }
-    }
-
-    pub(crate) fn simulate(self, workload: Workload, cores: usize, manner: Manner) -> Outcome {
-        match (workload, self) {
-            (Workload::Keyed, Contender::Ours) => simulate_keyed::<Keyed>(cores, manner),
-            (Workload::Keyed, Contender::Heap) => simulate_keyed::<ByKey<Heap>>(cores, manner),
-            (Workload::Keyed, Contender::Wheels) => simulate_keyed::<ByKey<Wheels>>(cores, manner),
-            (_, Contender::Ours) => simulate::<Ours>(workload, cores, manner),
-            (_, Contender::Heap) => simulate::<Heap>(workload, cores, manner),
-            (_, Contender::Wheels) => simulate::<Wheels>(workload, cores, manner),
-        }
+/// Counts a workload.
+pub(crate) fn count(
+    contender: Contender,
+    workload: Workload,
+    cores: usize,
+    manner: Manner,
+) -> Outcome {
+    match (workload, contender) {
+        (Workload::Keyed, Contender::Ours) => simulate_keyed::<Keyed>(cores, manner),
+        (Workload::Keyed, Contender::Heap) => simulate_keyed::<ByKey<Heap>>(cores, manner),
+        (Workload::Keyed, Contender::Wheels) => simulate_keyed::<ByKey<Wheels>>(cores, manner),
+        (_, Contender::Ours) => simulate::<Ours>(workload, cores, manner),
+        (_, Contender::Heap) => simulate::<Heap>(workload, cores, manner),
+        (_, Contender::Wheels) => simulate::<Wheels>(workload, cores, manner),
     }
 }
 
@@ -106,9 +82,10 @@ fn simulate<T: Timers>(workload: Workload, cores: usize, manner: Manner) -> Outc
         timers: &timers,
         setup,
         amount: manner.amount,
+        is_planted: manner.is_planted,
         ground: &Simulated,
         queues: &queues,
-        workers_left: &AtomicUsize::new(setup.workers),
+        progress: &Progress::default(),
     };
     let counts = machine::run(manner.plan(setup.workers, setup.reapers), |core| job.run(core));
     Outcome::of(counts, workload.ops(setup, manner.amount))

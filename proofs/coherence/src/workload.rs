@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coherence_machine::Random;
+use tickless::sync::AtomicU64;
 
 use crate::queue::Queue;
 use crate::timers::{KeyedTimers, Setup, Timers};
@@ -79,14 +80,14 @@ impl Workload {
             Workload::Fire | Workload::OwnInTime => cores.div_ceil(16),
             _ => 0,
         };
-        Setup { workers: cores, reapers, real_time }
+        Setup { workers: cores, reapers, own_turns: self == Workload::FireOwn, real_time }
     }
 
     /// The time that passes by an operation of each worker.
     fn step(self) -> Duration {
         match self {
             Workload::OwnInTime => Duration::from_millis(1),
-            Workload::Fire | Workload::FireOwn => Duration::from_micros(10),
+            Workload::Fire | Workload::FireOwn => Duration::from_micros(20),
             _ => Duration::ZERO,
         }
     }
@@ -107,10 +108,26 @@ pub(crate) struct Job<'a, T: Timers, G: Ground> {
     pub(crate) timers: &'a T,
     pub(crate) setup: Setup,
     pub(crate) amount: Amount,
+    pub(crate) is_planted: bool,
     pub(crate) ground: &'a G,
     pub(crate) queues: &'a [Queue<T::Handle>],
-    pub(crate) workers_left: &'a AtomicUsize,
+    pub(crate) progress: &'a Progress,
 }
+
+/// How far the threads are. (This is no part of what is counted.)
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    workers_done: AtomicUsize,
+    scheduled: AtomicUsize,
+    fired: AtomicUsize,
+}
+
+/// Timers for each worker that may be pending: as many as are in time, 125 on average, and as many
+/// again that are due and wait for their reaper.
+const BACKLOG: usize = 250;
+
+/// The counters of neighbours on one line: false sharing, for those who want to see it found.
+pub(crate) static PLANTED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 
 /// Some seconds, as of a timeout.
 fn seconds(random: &mut Random) -> Duration {
@@ -135,7 +152,7 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
             Workload::Fire | Workload::FireOwn => self.fire(number),
             _ => self.schedule_and_cancel(number),
         }
-        self.workers_left.fetch_sub(1, Ordering::Relaxed);
+        self.progress.workers_done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Calls `op` as often as it is to be done, and lets time pass.
@@ -146,10 +163,13 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
                 self.ground.count_from_here();
             }
             op();
+            if self.is_planted {
+                PLANTED[number].fetch_add(1, Ordering::Relaxed);
+            }
             if !step.is_zero() {
                 self.timers.advance(step);
             }
-            if self.workload == Workload::FireOwn {
+            if self.setup.own_turns {
                 self.timers.turn(number);
             }
         }
@@ -201,13 +221,24 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
 
     fn fire(&self, number: usize) {
         let mut random = Random::new(number as u64);
-        self.repeat(number, || self.timers.schedule_detached(number, soon(&mut random)));
+        let Progress { scheduled, fired, .. } = self.progress;
+        let backlog = BACKLOG * self.setup.workers;
+        self.repeat(number, || {
+            self.timers.schedule_detached(number, soon(&mut random));
+            // (A worker that fires its own is never behind.)
+            let scheduled = scheduled.fetch_add(1, Ordering::Relaxed) + 1;
+            while !self.setup.own_turns && scheduled > fired.load(Ordering::Relaxed) + backlog {
+                self.ground.wait();
+            }
+        });
     }
 
     fn reap(&self, part: usize) {
-        while self.workers_left.load(Ordering::Relaxed) > 0 {
-            if self.timers.turn(part) == 0 {
-                self.ground.wait();
+        let Progress { workers_done, fired, .. } = self.progress;
+        while workers_done.load(Ordering::Relaxed) < self.setup.workers {
+            match self.timers.turn(part) {
+                0 => self.ground.wait(),
+                n => _ = fired.fetch_add(n, Ordering::Relaxed),
             }
         }
     }

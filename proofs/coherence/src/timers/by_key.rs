@@ -21,8 +21,6 @@ pub(crate) struct ByKey<T: Timers> {
 }
 
 impl<T: Timers> KeyedTimers for ByKey<T> {
-    const NAME: &'static str = T::NAME;
-
     fn new(setup: Setup) -> ByKey<T> {
         let part = |_| CachePadded::new(Mutex::new(HashMap::default()));
         ByKey { timers: T::new(setup), parts: (0..PARTS).map(part).collect() }

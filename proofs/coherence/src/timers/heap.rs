@@ -6,10 +6,11 @@ use std::time::Duration;
 use tickless::sync::{CachePadded, Mutex, UnsafeCell};
 
 use super::node::{Handle, Node};
-use super::{Setup, Time, Timers};
+use super::{Setup, Time, Timers, Wanted};
 
 pub(crate) struct Heap {
     time: Time,
+    wanted: Wanted,
     tree: CachePadded<Mutex<Tree>>,
 }
 
@@ -28,14 +29,13 @@ struct Item {
 unsafe impl Send for Tree {}
 
 impl Timers for Heap {
-    const NAME: &'static str = "mutex heap";
-
     type Handle = Handle;
 
     fn new(setup: Setup) -> Heap {
         // Room for all that wait at a time: an array that grows would be copied, uncounted.
         let items = Vec::with_capacity(setup.workers * 256);
-        Heap { time: Time::new(setup), tree: CachePadded::new(Mutex::new(Tree { items })) }
+        let tree = CachePadded::new(Mutex::new(Tree { items }));
+        Heap { time: Time::new(setup), wanted: Wanted::never(), tree }
     }
 
     fn begin(&self, _worker: usize) {}
@@ -66,17 +66,24 @@ impl Timers for Heap {
         let place = unsafe { handle.node.as_ref() }.look().place;
         tree.remove(place);
         tree.insert(Item { deadline, node: handle.node });
+        drop(tree);
+        self.wanted.at(deadline);
     }
 
     fn turn(&self, _part: usize) -> usize {
         let now = self.time.now();
         let mut fired = 0;
+        if !self.wanted.is_due(now) {
+            return fired;
+        }
         loop {
             // A lock for each, so that nobody waits for a crowd.
             let mut tree = self.tree.lock().expect("nothing panics under this lock");
-            let Some(first) = tree.first().filter(|first| first.deadline <= now) else {
+            let Some(first) = tree.first() else { return fired };
+            if first.deadline > now {
+                self.wanted.at(first.deadline);
                 return fired;
-            };
+            }
             tree.remove(0);
             // SAFETY: it is out of the heap.
             unsafe { Node::fire(first.node) };
@@ -95,6 +102,8 @@ impl Heap {
         let node = Node::allocate(deadline, is_detached);
         let mut tree = self.tree.lock().expect("nothing panics under this lock");
         tree.insert(Item { deadline, node });
+        drop(tree);
+        self.wanted.at(deadline);
         node
     }
 }

@@ -12,26 +12,53 @@ mod wheel;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::workload::Workload;
+
 pub(crate) use by_key::ByKey;
 pub(crate) use heap::Heap;
 pub(crate) use ours::{Keyed, Ours};
 pub(crate) use wheel::Wheels;
+
+/// Who is counted and measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contender {
+    Ours,
+    Heap,
+    Wheels,
+}
+
+impl Contender {
+    pub(crate) const ALL: [Contender; 3] = [Contender::Ours, Contender::Heap, Contender::Wheels];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contender::Ours => "tickless",
+            Contender::Heap => "mutex heap",
+            Contender::Wheels => "sharded wheel",
+        }
+    }
+
+    /// Whether there is such a workload for it: a heap has no part that is a core's own.
+    pub(crate) fn has(self, workload: Workload) -> bool {
+        (self, workload) != (Contender::Heap, Workload::FireOwn)
+    }
+}
 
 /// How timers are to be set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     /// Threads that schedule.
     pub(crate) workers: usize,
-    /// Threads that fire timers and do nothing else; none: each worker fires its own.
+    /// Threads that fire timers and do nothing else.
     pub(crate) reapers: usize,
+    /// Whether each worker fires its own timers, and no others.
+    pub(crate) own_turns: bool,
     /// Whether time is that of the machine, or moved by hand.
     pub(crate) real_time: bool,
 }
 
 /// What a workload needs of a contender.
 pub(crate) trait Timers: Sync + Sized {
-    const NAME: &'static str;
-
     type Handle: Send;
 
     fn new(setup: Setup) -> Self;
@@ -48,7 +75,8 @@ pub(crate) trait Timers: Sync + Sized {
 
     fn reset(&self, handle: &mut Self::Handle, delay: Duration);
 
-    /// Fires what is due of the part that belongs to reaper `part`.
+    /// Fires what is due of the part that belongs to reaper `part`, or to that worker if they fire
+    /// their own.
     fn turn(&self, part: usize) -> usize;
 
     /// Moves the time by hand.
@@ -57,8 +85,6 @@ pub(crate) trait Timers: Sync + Sized {
 
 /// What the keyed workload needs.
 pub(crate) trait KeyedTimers: Sync + Sized {
-    const NAME: &'static str;
-
     fn new(setup: Setup) -> Self;
 
     fn begin(&self, worker: usize);
@@ -74,6 +100,31 @@ pub(crate) trait KeyedTimers: Sync + Sized {
 pub(crate) struct Time {
     begun: Option<Instant>,
     by_hand_ns: AtomicU64,
+}
+
+/// When something is due at the earliest, as far as a thread knows that sleeps until then. (How it is
+/// woken is no part of what is counted.)
+#[derive(Debug)]
+pub(crate) struct Wanted(AtomicU64);
+
+impl Wanted {
+    pub(crate) fn never() -> Wanted {
+        Wanted(AtomicU64::new(u64::MAX))
+    }
+
+    /// Something is due at this tick.
+    pub(crate) fn at(&self, tick: u64) {
+        self.0.fetch_min(tick, Ordering::Relaxed);
+    }
+
+    /// Whether something is due. If so, the thread says anew when it wants to be woken.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        let is_due = self.0.load(Ordering::Relaxed) <= now;
+        if is_due {
+            self.0.store(u64::MAX, Ordering::Relaxed);
+        }
+        is_due
+    }
 }
 
 impl Time {

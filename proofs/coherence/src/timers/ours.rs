@@ -20,8 +20,6 @@ pub(crate) struct Ours {
 }
 
 impl Timers for Ours {
-    const NAME: &'static str = "tickless";
-
     type Handle = Handle;
 
     fn new(setup: Setup) -> Ours {
@@ -42,7 +40,7 @@ impl Timers for Ours {
     }
 
     fn begin(&self, worker: usize) {
-        if self.setup.reapers == 0 {
+        if self.setup.own_turns {
             self.engine.bind_thread(worker).expect("there is a shard for each");
         }
     }
@@ -64,12 +62,11 @@ impl Timers for Ours {
     }
 
     fn turn(&self, part: usize) -> usize {
-        let step = self.setup.reapers.max(1);
-        let shards = match self.setup.reapers {
-            0 => part..part + 1,
-            _ => part..self.setup.workers,
+        let shards = match self.setup.own_turns {
+            true => part..part + 1,
+            false => part..self.setup.workers,
         };
-        shards.step_by(step).map(|shard| self.turn_of(shard)).sum()
+        shards.step_by(self.setup.reapers.max(1)).map(|shard| self.turn_of(shard)).sum()
     }
 
     fn advance(&self, by: Duration) {
@@ -101,8 +98,6 @@ pub(crate) struct Keyed {
 }
 
 impl KeyedTimers for Keyed {
-    const NAME: &'static str = "tickless";
-
     fn new(setup: Setup) -> Keyed {
         let ours = Ours::new(setup);
         let timers = keyed::KeyedTimers::with_hasher(&ours.engine, Fixed::default());

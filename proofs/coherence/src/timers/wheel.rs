@@ -1,6 +1,6 @@
 //! Wheels as tokio has them: one for each worker, six levels of 64 slots of doubly linked lists,
-//! under a lock. A cancel takes the lock of the wheel in which the timer was made. Each worker fires
-//! the timers of its own wheel.
+//! under a lock. A cancel takes the lock of the wheel in which the timer was made. Tokio's workers each
+//! fire the timers of their own wheel (`fire own`); that reapers do is for the comparison alone.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickless::sync::{CachePadded, Mutex, UnsafeCell};
 
 use super::node::{Handle, Link, Node};
-use super::{Setup, Time, Timers};
+use super::{Setup, Time, Timers, Wanted};
 
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -16,6 +16,9 @@ const LEVELS: usize = 6;
 
 pub(crate) struct Wheels {
     time: Time,
+    /// For each wheel.
+    wanted: Box<[Wanted]>,
+    setup: Setup,
     shards: Box<[CachePadded<Mutex<Box<Wheel>>>]>,
 }
 
@@ -34,13 +37,16 @@ struct Level {
 unsafe impl Send for Wheel {}
 
 impl Timers for Wheels {
-    const NAME: &'static str = "sharded wheel";
-
     type Handle = Handle;
 
     fn new(setup: Setup) -> Wheels {
         let shard = |_| CachePadded::new(Mutex::new(Box::new(Wheel::new())));
-        Wheels { time: Time::new(setup), shards: (0..setup.workers).map(shard).collect() }
+        Wheels {
+            time: Time::new(setup),
+            wanted: (0..setup.workers).map(|_| Wanted::never()).collect(),
+            setup,
+            shards: (0..setup.workers).map(shard).collect(),
+        }
     }
 
     fn begin(&self, _worker: usize) {}
@@ -66,12 +72,16 @@ impl Timers for Wheels {
         let wheel = self.shards[handle.shard].lock().expect("nothing panics under this lock");
         wheel.remove(handle.node);
         wheel.insert(handle.node, deadline);
+        drop(wheel);
+        self.wanted[handle.shard].at(deadline);
     }
 
     fn turn(&self, part: usize) -> usize {
-        let now = self.time.now();
-        let wheel = self.shards[part].lock().expect("nothing panics under this lock");
-        wheel.advance(now)
+        let parts = match self.setup.own_turns {
+            true => part..part + 1,
+            false => part..self.setup.workers,
+        };
+        parts.step_by(self.setup.reapers.max(1)).map(|shard| self.turn_of(shard)).sum()
     }
 
     fn advance(&self, by: Duration) {
@@ -80,11 +90,26 @@ impl Timers for Wheels {
 }
 
 impl Wheels {
+    fn turn_of(&self, shard: usize) -> usize {
+        let now = self.time.now();
+        if !self.wanted[shard].is_due(now) {
+            return 0;
+        }
+        let wheel = self.shards[shard].lock().expect("nothing panics under this lock");
+        let fired = wheel.advance(now);
+        let next = wheel.next();
+        drop(wheel);
+        next.inspect(|next| self.wanted[shard].at(next.2));
+        fired
+    }
+
     fn file(&self, worker: usize, delay: Duration, is_detached: bool) -> NonNull<Node> {
         let deadline = self.time.deadline(delay);
         let node = Node::allocate(deadline, is_detached);
         let wheel = self.shards[worker].lock().expect("nothing panics under this lock");
         wheel.insert(node, deadline);
+        drop(wheel);
+        self.wanted[worker].at(deadline);
         node
     }
 }
