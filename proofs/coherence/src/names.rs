@@ -3,8 +3,9 @@
 //! need not know about names.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
 
 use coherence_machine::Tally;
 
@@ -16,6 +17,9 @@ fn root() -> &'static Path {
 /// The name of a site's variable: the file, without what all files have, and what stands before the
 /// dot.
 pub(crate) fn name(site: &str) -> String {
+    if let Some(code) = site.strip_prefix("0x") {
+        return of_code(code).unwrap_or_else(|| "other memory".to_owned());
+    }
     let mut parts = site.rsplitn(3, ':');
     let mut number = || parts.next()?.parse::<usize>().ok();
     let (Some(column), Some(line)) = (number(), number()) else { return site.to_owned() };
@@ -27,6 +31,26 @@ pub(crate) fn name(site: &str) -> String {
         .and_then(|text| variable(&text, line, column))
         .unwrap_or_else(|| format!("line {line}"));
     format!("{short}: {variable}")
+}
+
+/// The place in the workspace from which the code at this address was compiled.
+fn of_code(address: &str) -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let begins = maps.lines().next()?.split('-').next()?;
+    let address = usize::from_str_radix(address, 16).ok()?;
+    // The call comes before the address to which it returns.
+    let address = address - usize::from_str_radix(begins, 16).ok()? - 1;
+    let output = Command::new("addr2line")
+        .args(["-i", "-e"])
+        .arg(env::current_exe().ok()?)
+        .arg(format!("{address:#x}"))
+        .output()
+        .ok()?;
+    let frames = String::from_utf8(output.stdout).ok()?;
+    let is_ours = |frame: &&str| !frame.contains("/rustc/") && !frame.contains("/registry/");
+    let frame = frames.lines().find(is_ours)?.split(' ').next()?;
+    let at = ["/src/", "/proofs/"].into_iter().filter_map(|part| frame.find(part)).min()?;
+    Some(format!("memory at {}", frame[at + 1..].trim_start_matches("src/")))
 }
 
 /// What the access at this line and column is to.
@@ -95,6 +119,6 @@ mod tests {
 
     #[test]
     fn a_site_that_is_none_keeps_its_name() {
-        assert_eq!(name("plain memory"), "plain memory");
+        assert_eq!(name("somewhere"), "somewhere");
     }
 }

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use coherence_machine::Random;
+use coherence_machine::{Random, aside};
 use tickless::sync::AtomicU64;
 
 use crate::queue::Queue;
@@ -152,7 +152,7 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
             Workload::Fire | Workload::FireOwn => self.fire(number),
             _ => self.schedule_and_cancel(number),
         }
-        self.progress.workers_done.fetch_add(1, Ordering::Relaxed);
+        aside(|| self.progress.workers_done.fetch_add(1, Ordering::Relaxed));
     }
 
     /// Calls `op` as often as it is to be done, and lets time pass.
@@ -226,8 +226,9 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
         self.repeat(number, || {
             self.timers.schedule_detached(number, soon(&mut random));
             // (A worker that fires its own is never behind.)
-            let scheduled = scheduled.fetch_add(1, Ordering::Relaxed) + 1;
-            while !self.setup.own_turns && scheduled > fired.load(Ordering::Relaxed) + backlog {
+            let scheduled = aside(|| scheduled.fetch_add(1, Ordering::Relaxed)) + 1;
+            let is_ahead = || scheduled > aside(|| fired.load(Ordering::Relaxed)) + backlog;
+            while !self.setup.own_turns && is_ahead() {
                 self.ground.wait();
             }
         });
@@ -235,10 +236,10 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
 
     fn reap(&self, part: usize) {
         let Progress { workers_done, fired, .. } = self.progress;
-        while workers_done.load(Ordering::Relaxed) < self.setup.workers {
+        while aside(|| workers_done.load(Ordering::Relaxed)) < self.setup.workers {
             match self.timers.turn(part) {
                 0 => self.ground.wait(),
-                n => _ = fired.fetch_add(n, Ordering::Relaxed),
+                n => _ = aside(|| fired.fetch_add(n, Ordering::Relaxed)),
             }
         }
     }

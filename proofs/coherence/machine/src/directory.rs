@@ -36,6 +36,7 @@ pub(crate) struct Directory {
 struct Line {
     held: Cores,
     is_dirty: bool,
+    is_ignored: bool,
     /// Since the beginning of the count: which sites caused how many transfers.
     causes: Vec<(usize, u64)>,
 }
@@ -46,8 +47,7 @@ struct Cores([u64; WORDS]);
 #[derive(Clone, Copy)]
 enum Key {
     Known(&'static Location<'static>),
-    Plain,
-    Foreign,
+    Code(usize),
 }
 
 /// What was counted, of one site or in all.
@@ -79,7 +79,8 @@ pub struct Counts {
     pub accesses: u64,
     /// Accesses to lines that no core had.
     pub cold: u64,
-    /// By site, named as `file:line:column`, from the most frequent on.
+    /// By site, from the most frequent on. A site is named as `file:line:column`, or by the address
+    /// of its code.
     pub sites: Vec<(String, Tally)>,
     /// Lines with transfers, from the most frequent on.
     pub lines: Vec<HotLine>,
@@ -126,6 +127,11 @@ impl Directory {
         self.is_counting = true;
     }
 
+    /// Does not count the line of this address from now on.
+    pub(crate) fn ignore(&mut self, at: usize) {
+        self.lines.entry(at >> self.line_bits).or_default().is_ignored = true;
+    }
+
     pub(crate) fn access(
         &mut self,
         core: usize,
@@ -141,7 +147,7 @@ impl Directory {
             let held = self.lines.entry(line).or_default();
             let is_cold = held.held.is_empty();
             let tally = held.access(core, writes);
-            if !self.is_counting {
+            if !self.is_counting || held.is_ignored {
                 continue;
             }
             self.accesses += 1;
@@ -241,8 +247,7 @@ impl Site {
     fn key(&self) -> (usize, Key) {
         match *self {
             Site::Known(location) => (std::ptr::from_ref(location).addr(), Key::Known(location)),
-            Site::Plain => (1, Key::Plain),
-            Site::Foreign => (2, Key::Foreign),
+            Site::Code(address) => (address, Key::Code(address)),
         }
     }
 }
@@ -253,8 +258,7 @@ impl Key {
     fn name(&self) -> String {
         match self {
             Key::Known(location) => location.to_string(),
-            Key::Plain => "plain memory".to_owned(),
-            Key::Foreign => "atomics of others".to_owned(),
+            Key::Code(address) => format!("{address:#x}"),
         }
     }
 }
@@ -326,13 +330,13 @@ mod tests {
     fn an_access_across_lines_counts_for_each() {
         let mut directory = Directory::new(64);
         directory.begin();
-        directory.access(0, 60, 8, true, &Site::Plain);
-        directory.access(1, 0, 64, false, &Site::Plain);
-        directory.access(1, 64, 1, true, &Site::Foreign);
+        directory.access(0, 60, 8, true, &Site::Code(1));
+        directory.access(1, 0, 64, false, &Site::Code(1));
+        directory.access(1, 64, 1, true, &Site::Code(2));
         let counts = directory.take();
         assert_eq!((counts.accesses, counts.cold, counts.lines.len()), (4, 2, 2));
         let (first, second) = (&counts.sites[0], &counts.sites[1]);
-        assert_eq!((first.0.as_str(), first.1.steals), ("atomics of others", 1));
-        assert_eq!((second.0.as_str(), second.1.fetches), ("plain memory", 1));
+        assert_eq!((first.0.as_str(), first.1.steals), ("0x2", 1));
+        assert_eq!((second.0.as_str(), second.1.fetches), ("0x1", 1));
     }
 }

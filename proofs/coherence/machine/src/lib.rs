@@ -9,6 +9,7 @@
 //! This crate is the only one that is never compiled that way.
 
 mod directory;
+#[cfg(coherence_all)]
 mod hooks;
 mod random;
 mod turns;
@@ -28,10 +29,9 @@ use turns::Turns;
 pub(crate) enum Site {
     /// A place in the source.
     Known(&'static Location<'static>),
-    /// Plain memory, found by the compiler's instrumentation.
-    Plain,
-    /// An atomic access that does not go through `sync`, found the same way.
-    Foreign,
+    /// The address of the code that makes the access, which the compiler has instrumented.
+    #[cfg_attr(not(coherence_all), allow(dead_code, reason = "for the hooks"))]
+    Code(usize),
 }
 
 /// A simulated machine.
@@ -89,6 +89,28 @@ pub fn pass() {
     }
 }
 
+/// Runs `f` as if it did nothing: what belongs to the program that counts, and not to what is counted.
+pub fn aside<R>(f: impl FnOnce() -> R) -> R {
+    let core = become_core(None);
+    let result = f();
+    become_core(core);
+    result
+}
+
+/// The thread is this core from now on; returns what it was. Never a part of code that is instrumented,
+/// which would be told of the change halfway.
+#[inline(never)]
+fn become_core(core: Option<(&'static Machine, usize)>) -> Option<(&'static Machine, usize)> {
+    CORE.replace(core)
+}
+
+/// Does not count the line of this address from now on.
+pub fn ignore(at: usize) {
+    if let Some((machine, _)) = CORE.get() {
+        machine.directory().ignore(at);
+    }
+}
+
 /// Waits until all cores that are to [meet](Plan::meeting) have come here, and counts from then on.
 pub fn count_from_here() {
     let (machine, core) = CORE.get().expect("a core calls this");
@@ -114,10 +136,10 @@ pub fn run(plan: Plan, body: impl Fn(usize) + Sync) -> Counts {
         for core in 0..plan.cores {
             scope.spawn(move || {
                 machine.turns.enter(core);
-                CORE.set(Some((machine, core)));
+                become_core(Some((machine, core)));
                 let _fatal = Fatal;
                 body(core);
-                CORE.set(None);
+                become_core(None);
                 machine.turns.leave(core);
             });
             // One after the other, so that the allocator meets them in the order of their numbers.

@@ -12,6 +12,8 @@ mod wheel;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use coherence_machine::aside;
+
 use crate::workload::Workload;
 
 pub(crate) use by_key::ByKey;
@@ -114,16 +116,18 @@ impl Wanted {
 
     /// Something is due at this tick.
     pub(crate) fn at(&self, tick: u64) {
-        self.0.fetch_min(tick, Ordering::Relaxed);
+        aside(|| self.0.fetch_min(tick, Ordering::Relaxed));
     }
 
     /// Whether something is due. If so, the thread says anew when it wants to be woken.
     pub(crate) fn is_due(&self, now: u64) -> bool {
-        let is_due = self.0.load(Ordering::Relaxed) <= now;
-        if is_due {
-            self.0.store(u64::MAX, Ordering::Relaxed);
-        }
-        is_due
+        aside(|| {
+            let is_due = self.0.load(Ordering::Relaxed) <= now;
+            if is_due {
+                self.0.store(u64::MAX, Ordering::Relaxed);
+            }
+            is_due
+        })
     }
 }
 
@@ -135,7 +139,7 @@ impl Time {
     fn now_ns(&self) -> u64 {
         match self.begun {
             Some(begun) => begun.elapsed().as_nanos() as u64,
-            None => self.by_hand_ns.load(Ordering::Relaxed),
+            None => aside(|| self.by_hand_ns.load(Ordering::Relaxed)),
         }
     }
 
@@ -150,7 +154,7 @@ impl Time {
     }
 
     pub(crate) fn advance(&self, by: Duration) {
-        self.by_hand_ns.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+        aside(|| self.by_hand_ns.fetch_add(by.as_nanos() as u64, Ordering::Relaxed));
     }
 }
 

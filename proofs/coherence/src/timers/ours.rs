@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use coherence_machine::aside;
 use tickless::keyed;
 use tickless::{Clock, Driver, Engine, Handle, ManualClock};
 
@@ -32,7 +33,7 @@ impl Timers for Ours {
         };
         let engine = builder
             .shards(setup.workers)
-            .on_earlier(move |shard| bells[shard].store(true, Ordering::Relaxed))
+            .on_earlier(move |shard| aside(|| bells[shard].store(true, Ordering::Relaxed)))
             .build()
             .expect("the settings are valid");
         let wanted_ns = (0..setup.workers).map(|_| AtomicU64::new(0)).collect();
@@ -78,14 +79,17 @@ impl Ours {
     /// Takes a turn of a shard that wants one, as a thread does that sleeps until then.
     fn turn_of(&self, shard: usize) -> usize {
         let now_ns = self.clock.elapsed().as_nanos() as u64;
-        let is_rung = self.rung[shard].swap(false, Ordering::Relaxed);
-        if !is_rung && now_ns < self.wanted_ns[shard].load(Ordering::Relaxed) {
+        let is_wanted = aside(|| {
+            let is_rung = self.rung[shard].swap(false, Ordering::Relaxed);
+            is_rung || now_ns >= self.wanted_ns[shard].load(Ordering::Relaxed)
+        });
+        if !is_wanted {
             return 0;
         }
         let turn = self.engine.turn(shard).expect("the engine runs");
         let sleep = turn.sleep(self.engine.now()).unwrap_or(Duration::MAX);
         let wanted_ns = (u128::from(now_ns) + sleep.as_nanos()).min(u128::from(u64::MAX)) as u64;
-        self.wanted_ns[shard].store(wanted_ns, Ordering::Relaxed);
+        aside(|| self.wanted_ns[shard].store(wanted_ns, Ordering::Relaxed));
         turn.fired
     }
 }
