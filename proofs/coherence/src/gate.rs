@@ -1,5 +1,5 @@
-//! What continuous integration checks: transfers per operation stay below limits. An engine that puts
-//! two threads' data on one line, or writes a shared count on a hot path, passes one of them.
+//! What continuous integration checks: transfers per operation stay below limits. An engine that
+//! puts two threads' data on one line, or writes a shared count on a hot path, passes one of them.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! The names of variables, read from the source: a site is a file, a line and a column, and there the
-//! source says which variable is read or written. So a name is never out of date, and the engine
-//! need not know about names.
+//! The names of variables, read from the source: a site is a file, a line and a column, and there
+//! the source says which variable is read or written. So a name is never out of date, and the
+//! engine need not know about names.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -47,8 +47,14 @@ fn of_code(address: &str) -> Option<String> {
         .output()
         .ok()?;
     let frames = String::from_utf8(output.stdout).ok()?;
+    // Of code that was inlined: where the workspace uses it.
     let is_ours = |frame: &&str| !frame.contains("/rustc/") && !frame.contains("/registry/");
-    let frame = frames.lines().find(is_ours)?.split(' ').next()?;
+    let Some(frame) = frames.lines().find(is_ours).and_then(|frame| frame.split(' ').next()) else {
+        let of_others = frames.lines().find_map(|frame| frame.split("/registry/src/").nth(1));
+        let name =
+            of_others.and_then(|path| path.split('/').nth(1)).unwrap_or("the standard library");
+        return Some(format!("memory in {name}"));
+    };
     let at = ["/src/", "/proofs/"].into_iter().filter_map(|part| frame.find(part)).min()?;
     Some(format!("memory at {}", frame[at + 1..].trim_start_matches("src/")))
 }

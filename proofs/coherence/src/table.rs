@@ -25,10 +25,10 @@ fn manner(workload: Workload, cores: usize) -> Manner {
     // settle. Many cores need fewer operations each for as good a mean.
     let warm_up = match workload {
         Workload::Reset => 100,
-        Workload::Keyed => 1_000,
-        _ => 4_000,
+        Workload::Own => 4_000,
+        _ => (64_000 / cores).clamp(1_000, 4_000),
     };
-    let amount = Amount { warm_up, ops: (16_000 / cores).clamp(400, 4_000) };
+    let amount = Amount { warm_up, ops: (16_000 / cores).clamp(200, 4_000) };
     Manner { seed: 1, slice: 16, line: 64, amount, is_planted: false }
 }
 
@@ -85,6 +85,12 @@ pub(crate) fn run(base: &str) -> ExitCode {
         for (c, contender) in Contender::ALL.into_iter().enumerate() {
             for cores in CORES.into_iter().filter(|_| contender.has(workload)) {
                 let outcome = count(contender, workload, cores, manner(workload, cores));
+                eprintln!(
+                    "{}, {}, {cores}: {}",
+                    workload.name(),
+                    contender.name(),
+                    outcome.transfers
+                );
                 outcomes.insert((w, c, cores), outcome);
             }
         }
@@ -135,7 +141,9 @@ fn lines(outcomes: &Outcomes) {
         let per_op = |n: u64| n as f64 / outcome.ops as f64;
         let cells: Vec<_> = named
             .iter()
-            .filter(|(name, tally)| !name.starts_with("queue:") && per_op(tally.transfers()) >= 0.005)
+            .filter(|(name, tally)| {
+                !name.starts_with("queue:") && per_op(tally.transfers()) >= 0.005
+            })
             .take(6)
             .map(|(name, tally)| format!("`{name}` {}", short(per_op(tally.transfers()))))
             .collect();
@@ -160,7 +168,9 @@ fn predictions(outcomes: &Outcomes, base: &Base) {
         let cells = [1, 8, 32, 128].map(|cores| {
             let (outcome, setup) = (of(cores), workload.setup(cores, false));
             let threads = setup.workers + setup.reapers;
-            TRANSFER_NS.map(|ns| short(predict(contender, threads, base_ns, &outcome, ns))).join(" / ")
+            TRANSFER_NS
+                .map(|ns| short(predict(contender, threads, base_ns, &outcome, ns)))
+                .join(" / ")
         });
         let (workload, contender) = (workload.name(), contender.name());
         println!("| {workload}, {contender} ({base_ns:.0} ns) | {} |", cells.join(" | "));
@@ -168,9 +178,15 @@ fn predictions(outcomes: &Outcomes, base: &Base) {
     println!();
 }
 
-/// Millions of operations per second: the lesser of what the cores have time for, and of how often the
-/// hottest line can change hands. What a heap does, it does under its lock, one core at a time.
-fn predict(contender: Contender, cores: usize, base_ns: f64, of: &Outcome, transfer_ns: f64) -> f64 {
+/// Millions of operations per second: the lesser of what the cores have time for, and of how often
+/// the hottest line can change hands. What a heap does, it does under its lock, one core at a time.
+fn predict(
+    contender: Contender,
+    cores: usize,
+    base_ns: f64,
+    of: &Outcome,
+    transfer_ns: f64,
+) -> f64 {
     let at_a_time = if contender == Contender::Heap { 1 } else { cores };
     let by_cores = at_a_time as f64 / (base_ns + of.transfers * transfer_ns);
     let by_line = 1.0 / (of.hottest * transfer_ns);
@@ -179,7 +195,9 @@ fn predict(contender: Contender, cores: usize, base_ns: f64, of: &Outcome, trans
 
 fn validation(outcomes: &Outcomes, base: &Base) {
     let Some(transfer_ns) = base.transfer_ns() else { return };
-    println!("### Predicted and measured: from one thread to two, a transfer takes {transfer_ns:.0} ns\n");
+    println!(
+        "### Predicted and measured: from one thread to two, a transfer takes {transfer_ns:.0} ns\n"
+    );
     let columns = ["1 thread", "transfers", "2 threads, predicted", "2 threads, measured"];
     header("workload, contender: ns per operation", &columns.map(str::to_owned));
     each(outcomes, |workload, contender, of| {
@@ -190,7 +208,9 @@ fn validation(outcomes: &Outcomes, base: &Base) {
         let transfers = outcome.transfers + outcome.harness;
         let predicted = one + transfers * transfer_ns;
         let (workload, contender) = (workload.name(), contender.name());
-        println!("| {workload}, {contender} | {one:.0} | {transfers:.2} | {predicted:.0} | {two:.0} |");
+        println!(
+            "| {workload}, {contender} | {one:.0} | {transfers:.2} | {predicted:.0} | {two:.0} |"
+        );
     });
     println!();
 }

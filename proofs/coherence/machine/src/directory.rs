@@ -1,13 +1,13 @@
 //! The directory: which cores hold each cache line, and in which state (MESI).
 //!
-//! A line is *modified* or *exclusive* if one core holds it (`is_dirty` or not), *shared* if several
-//! do, *invalid* everywhere if none does. Caches are infinite: a core loses a line to another core
-//! alone.
+//! A line is *modified* or *exclusive* if one core holds it (`is_dirty` or not), *shared* if
+//! several do, *invalid* everywhere if none does. Caches are infinite: a core loses a line to
+//! another core alone.
 //!
-//! | access | the core holds the line | others hold it | nobody holds it |
-//! |---|---|---|---|
-//! | read | nothing | a *fetch*; all share it | a cold miss, exclusive |
-//! | write | alone: nothing; shared: an *upgrade*, the others lose it | a *steal*: the others lose it | a cold miss, modified |
+//! | access | the core holds the line alone | it shares the line | others hold it | nobody holds it |
+//! |---|---|---|---|---|
+//! | read | nothing | nothing | a *fetch*: all share it | a cold miss |
+//! | write | nothing | an *upgrade*: others lose it | a *steal*: others lose it | a cold miss |
 //!
 //! A *transfer* is a fetch, an upgrade or a steal: each takes a message to another core and its
 //! answer. An *invalidation* is a core that loses a line. Cold misses come from memory, not from a
@@ -169,8 +169,7 @@ impl Directory {
             .values()
             .filter(|line| !line.causes.is_empty())
             .map(|line| {
-                let mut sites: Vec<_> =
-                    line.causes.iter().map(|(id, n)| (name(id), *n)).collect();
+                let mut sites: Vec<_> = line.causes.iter().map(|(id, n)| (name(id), *n)).collect();
                 sites.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
                 HotLine { transfers: line.causes.iter().map(|(_, n)| n).sum(), sites }
             })
@@ -336,7 +335,7 @@ mod tests {
         let counts = directory.take();
         assert_eq!((counts.accesses, counts.cold, counts.lines.len()), (4, 2, 2));
         let (first, second) = (&counts.sites[0], &counts.sites[1]);
-        assert_eq!((first.0.as_str(), first.1.steals), ("0x2", 1));
-        assert_eq!((second.0.as_str(), second.1.fetches), ("0x1", 1));
+        assert_eq!((first.0.as_str(), first.1.fetches, first.1.steals), ("0x1", 1, 0));
+        assert_eq!((second.0.as_str(), second.1.fetches, second.1.steals), ("0x2", 0, 1));
     }
 }

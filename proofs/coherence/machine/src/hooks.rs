@@ -12,8 +12,8 @@ use std::sync::atomic::{self, Ordering::SeqCst};
 
 use crate::{CORE, Site};
 
-/// The address to which the calling function returns. The function keeps a frame pointer: this crate
-/// is compiled so where the hooks are used.
+/// The address to which the calling function returns. The function keeps a frame pointer: this
+/// crate is compiled so where the hooks are used.
 macro_rules! caller {
     () => {{
         let address: usize;

@@ -89,7 +89,8 @@ pub fn pass() {
     }
 }
 
-/// Runs `f` as if it did nothing: what belongs to the program that counts, and not to what is counted.
+/// Runs `f` as if it did nothing: what belongs to the program that counts, and not to what is
+/// counted.
 pub fn aside<R>(f: impl FnOnce() -> R) -> R {
     let core = become_core(None);
     let result = f();
@@ -97,8 +98,8 @@ pub fn aside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The thread is this core from now on; returns what it was. Never a part of code that is instrumented,
-/// which would be told of the change halfway.
+/// The thread is this core from now on; returns what it was. Never a part of code that is
+/// instrumented, which would be told of the change halfway.
 #[inline(never)]
 fn become_core(core: Option<(&'static Machine, usize)>) -> Option<(&'static Machine, usize)> {
     CORE.replace(core)
@@ -119,8 +120,8 @@ pub fn count_from_here() {
     }
 }
 
-/// Runs `body` once on each core of a new machine, from its number on, and returns what was counted.
-/// If a core panics, or all wait for each other, the process is aborted.
+/// Runs `body` once on each core of a new machine, from its number on, and returns what was
+/// counted. If a core panics, or all wait for each other, the process is aborted.
 ///
 /// # Panics
 /// There cannot be so many cores.

@@ -1,7 +1,8 @@
 //! Who runs: one core at a time, the next one chosen at random.
 //!
 //! *Invariant*: between `start` and its end, a core runs only while `current` is its number. So what
-//! a core does between two of its accesses is done as one step, and all of it follows from the seed.
+//! a core does between two of its accesses is done as one step, and all of it follows from the
+//! seed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

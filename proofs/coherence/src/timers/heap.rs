@@ -35,7 +35,7 @@ impl Timers for Heap {
         // Room for all that wait at a time: an array that grows would be copied, uncounted.
         let items = Vec::with_capacity(setup.workers * 256);
         let tree = CachePadded::new(Mutex::new(Tree { items }));
-        Heap { time: Time::new(setup), wanted: Wanted::never(), tree }
+        Heap { time: Time::new(setup), wanted: Wanted::new(setup), tree }
     }
 
     fn begin(&self, _worker: usize) {}

@@ -1,7 +1,7 @@
 //! The contenders: ours, a heap under a lock, and a wheel under a lock for each thread.
 //!
-//! All share memory through `tickless::sync`, so that an access to it is counted, or is what it is in
-//! production, depending on how the program was built.
+//! All share memory through `tickless::sync`, so that an access to it is counted, or is what it is
+//! in production, depending on how the program was built.
 
 mod by_key;
 mod heap;
@@ -104,27 +104,35 @@ pub(crate) struct Time {
     by_hand_ns: AtomicU64,
 }
 
-/// When something is due at the earliest, as far as a thread knows that sleeps until then. (How it is
-/// woken is no part of what is counted.)
+/// When something is due at the earliest, as far as a thread knows that sleeps until then. (How it
+/// is woken is no part of what is counted.)
 #[derive(Debug)]
-pub(crate) struct Wanted(AtomicU64);
+#[repr(align(128))]
+pub(crate) struct Wanted {
+    at: AtomicU64,
+    is_asked: bool,
+}
 
 impl Wanted {
-    pub(crate) fn never() -> Wanted {
-        Wanted(AtomicU64::new(u64::MAX))
+    /// Nothing is due, as yet or, without anybody who fires timers, ever.
+    pub(crate) fn new(setup: Setup) -> Wanted {
+        let is_asked = setup.reapers > 0 || setup.own_turns;
+        Wanted { at: AtomicU64::new(u64::MAX), is_asked }
     }
 
     /// Something is due at this tick.
     pub(crate) fn at(&self, tick: u64) {
-        aside(|| self.0.fetch_min(tick, Ordering::Relaxed));
+        if self.is_asked {
+            aside(|| self.at.fetch_min(tick, Ordering::Relaxed));
+        }
     }
 
     /// Whether something is due. If so, the thread says anew when it wants to be woken.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         aside(|| {
-            let is_due = self.0.load(Ordering::Relaxed) <= now;
+            let is_due = self.at.load(Ordering::Relaxed) <= now;
             if is_due {
-                self.0.store(u64::MAX, Ordering::Relaxed);
+                self.at.store(u64::MAX, Ordering::Relaxed);
             }
             is_due
         })

@@ -1,6 +1,7 @@
 //! Wheels as tokio has them: one for each worker, six levels of 64 slots of doubly linked lists,
-//! under a lock. A cancel takes the lock of the wheel in which the timer was made. Tokio's workers each
-//! fire the timers of their own wheel (`fire own`); that reapers do is for the comparison alone.
+//! under a lock. A cancel takes the lock of the wheel in which the timer was made. Tokio's workers
+//! each fire the timers of their own wheel (`fire own`); that reapers do is for the comparison
+//! alone.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Timers for Wheels {
         let shard = |_| CachePadded::new(Mutex::new(Box::new(Wheel::new())));
         Wheels {
             time: Time::new(setup),
-            wanted: (0..setup.workers).map(|_| Wanted::never()).collect(),
+            wanted: (0..setup.workers).map(|_| Wanted::new(setup)).collect(),
             setup,
             shards: (0..setup.workers).map(shard).collect(),
         }
