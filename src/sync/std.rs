@@ -5,9 +5,7 @@ pub use std::hint::spin_loop;
 #[cfg(not(any(tsan, coherence)))]
 pub use std::sync::Mutex;
 #[cfg(not(coherence))]
-pub use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-};
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::mpsc;
 #[cfg(not(coherence))]
