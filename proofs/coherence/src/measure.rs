@@ -39,6 +39,12 @@ impl Ground for Real<'_> {
     fn wait(&self) {
         spin_loop();
     }
+
+    fn wait_for_reapers(&self) {
+        spin_loop();
+    }
+
+    fn reaped(&self) {}
 }
 
 /// What a run has used.

@@ -37,6 +37,9 @@ pub(crate) struct Outcome {
 /// The file whose transfers are the program's own.
 const HARNESS: &str = "proofs/coherence/src/queue.rs";
 
+/// In place of the address of a lock: workers wait for the reapers here.
+const REAPERS: usize = 1;
+
 struct Simulated;
 
 impl Ground for Simulated {
@@ -46,6 +49,14 @@ impl Ground for Simulated {
 
     fn wait(&self) {
         machine::pass();
+    }
+
+    fn wait_for_reapers(&self) {
+        machine::wait(REAPERS);
+    }
+
+    fn reaped(&self) {
+        machine::release_all(REAPERS);
     }
 }
 

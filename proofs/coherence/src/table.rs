@@ -25,10 +25,10 @@ fn manner(workload: Workload, cores: usize) -> Manner {
     // settle. Many cores need fewer operations each for as good a mean.
     let warm_up = match workload {
         Workload::Reset => 100,
-        Workload::Own => 4_000,
-        _ => (64_000 / cores).clamp(1_000, 4_000),
+        Workload::Own => 3_000,
+        _ => (64_000 / cores).clamp(800, 4_000),
     };
-    let amount = Amount { warm_up, ops: (16_000 / cores).clamp(200, 4_000) };
+    let amount = Amount { warm_up, ops: (16_000 / cores).clamp(200, 2_000) };
     Manner { seed: 1, slice: 16, line: 64, amount, is_planted: false }
 }
 

@@ -49,6 +49,10 @@ pub(crate) trait Ground: Sync {
     fn count_from_here(&self);
     /// Waits for another thread.
     fn wait(&self);
+    /// Waits until a reaper has fired something.
+    fn wait_for_reapers(&self);
+    /// A reaper has fired something.
+    fn reaped(&self);
 }
 
 impl Workload {
@@ -229,7 +233,7 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
             let scheduled = aside(|| scheduled.fetch_add(1, Ordering::Relaxed)) + 1;
             let is_ahead = || scheduled > aside(|| fired.load(Ordering::Relaxed)) + backlog;
             while !self.setup.own_turns && is_ahead() {
-                self.ground.wait();
+                self.ground.wait_for_reapers();
             }
         });
     }
@@ -239,7 +243,10 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
         while aside(|| workers_done.load(Ordering::Relaxed)) < self.setup.workers {
             match self.timers.turn(part) {
                 0 => self.ground.wait(),
-                n => _ = aside(|| fired.fetch_add(n, Ordering::Relaxed)),
+                n => {
+                    aside(|| fired.fetch_add(n, Ordering::Relaxed));
+                    self.ground.reaped();
+                }
             }
         }
     }

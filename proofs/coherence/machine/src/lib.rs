@@ -82,6 +82,13 @@ pub fn release(lock: usize) {
     }
 }
 
+/// All cores that [wait](wait()) for what has this address may try again.
+pub fn release_all(what: usize) {
+    if let Some((machine, _)) = CORE.get() {
+        machine.turns.release_all(what);
+    }
+}
+
 /// Lets another core run. Does nothing on a thread that is no core.
 pub fn pass() {
     if let Some((machine, core)) = CORE.get() {

@@ -116,6 +116,13 @@ impl Turns {
         false
     }
 
+    /// Wakes all that wait for what has this address.
+    pub(crate) fn release_all(&self, what: usize) {
+        for doing in self.state().cores.iter_mut().filter(|doing| **doing == Doing::Waits(what)) {
+            *doing = Doing::Runs;
+        }
+    }
+
     /// The core has ended. Returns when all have, so that what threads do at their end comes later.
     pub(crate) fn leave(&self, core: usize) {
         let mut state = self.state();
