@@ -293,7 +293,7 @@ impl<T> Drop for MutexGuard<'_, T> {
 
 // === impl Condvar ===
 
-#[expect(missing_docs, clippy::missing_errors_doc, reason = "as in the standard library")]
+#[expect(missing_docs, reason = "as in the standard library")]
 impl Condvar {
     pub const fn new() -> Self {
         Self(std::sync::Condvar::new())

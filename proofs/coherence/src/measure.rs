@@ -18,8 +18,10 @@ use crate::workload::{Amount, Ground, Job, KeyedJob, Progress, Workload};
 const RUNS: usize = 9;
 const ATTEMPTS: usize = 60;
 
-const WORKLOADS: [Workload; 5] =
-    [Workload::Own, Workload::Handoff, Workload::Reset, Workload::FireOwn, Workload::Keyed];
+/// What takes no threads besides those that are measured.
+fn is_measured(workload: Workload) -> bool {
+    !matches!(workload, Workload::OwnInTime | Workload::Fire)
+}
 
 struct Real<'a> {
     barrier: &'a Barrier,
@@ -195,12 +197,15 @@ fn median(mut of: Vec<f64>) -> f64 {
 /// What is measured: a name, whose, and on how many threads.
 type What = (&'static str, &'static str, usize);
 
+/// How it is measured, and the runs so far.
+type Measured = (What, Box<dyn Fn() -> Used>, Vec<Used>);
+
 /// Measures all, alternating, and prints a line for each: what, whose, with how many threads;
 /// median, least and greatest of the runs without preemption; and how many those are.
 pub(crate) fn run() {
-    let mut all: Vec<(What, Box<dyn Fn() -> Used>, Vec<Used>)> = Vec::new();
+    let mut all: Vec<Measured> = Vec::new();
     all.push((("transfer", "-", 2), Box::new(transfer_ns), Vec::new()));
-    for workload in WORKLOADS {
+    for workload in Workload::ALL.into_iter().filter(|it| is_measured(*it)) {
         for contender in Contender::ALL.into_iter().filter(|it| it.has(workload)) {
             // Time that is moved by hand is a line that both threads write.
             let most = if workload == Workload::FireOwn { 1 } else { 2 };

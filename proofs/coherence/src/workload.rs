@@ -197,9 +197,9 @@ impl<T: Timers, G: Ground> Job<'_, T, G> {
         let queue = &self.queues[number / 2];
         let wait = || self.ground.wait();
         let mut random = Random::new(number as u64);
-        let is_alone = number.is_multiple_of(2) && number + 1 == self.setup.workers;
+        let is_alone = number % 2 == 0 && number + 1 == self.setup.workers;
         self.repeat(number, || {
-            if number.is_multiple_of(2) {
+            if number % 2 == 0 {
                 queue.push(self.timers.schedule(number, seconds(&mut random)), wait);
             }
             if number % 2 == 1 || is_alone {
