@@ -47,8 +47,8 @@ impl<K, T: Waits<K>, S> Door<K, T, S> {
     }
 
     /// A reference to the table, for a ticket.
-    fn count(&self, hash: KeyHash) -> CountShard<Arc<Table<K, T>>> {
-        self.counts.of(hash.number()).clone()
+    fn count(&self) -> CountShard<Arc<Table<K, T>>> {
+        self.counts.own().clone()
     }
 
     /// Takes out each waiting timer for which `is_meant` is true, and ends it by `end`, outside all
@@ -178,7 +178,7 @@ where
         table.prefetch(hash);
         let (mut node, mut other) = Node::pair(key, hash, task);
         let (reason, node) = loop {
-            let ticket = Ticket::new(other, 0, self.count(hash));
+            let ticket = Ticket::new(other, 0, self.count());
             let timer = match ticket.schedule(engine, when) {
                 Ok(timer) => timer,
                 Err(error) if error.is_full() => break (IfAbsentReason::Full, node),
@@ -243,7 +243,7 @@ where
             };
             // The new time is earlier, or the engine has taken the timer out and its task has not
             // started, or it is precise. Schedule another timer, whose ticket then counts instead.
-            let ticket = Ticket::new(node.clone(), generation, self.count(node.hash));
+            let ticket = Ticket::new(node.clone(), generation, self.count());
             let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
                 Ok(timer) => timer.into_handle(),
                 Err(error) if error.is_full() => return Err(ResetError::Full),

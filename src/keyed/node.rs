@@ -116,12 +116,6 @@ impl KeyHash {
         KeyHash((hash >> 32) as u32)
     }
 
-    /// The hash as a number.
-    #[inline]
-    pub(super) fn number(self) -> u64 {
-        u64::from(self.0)
-    }
-
     /// The number of its part, which the bits above the `other_bits` choose.
     #[inline]
     pub(super) fn part(self, other_bits: u32) -> usize {

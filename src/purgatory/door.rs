@@ -222,7 +222,7 @@ where
         }
 
         let hash = hasher.hash_one(&first);
-        let node = Node::new_held(operation, counts.of(hash).clone());
+        let node = Node::new_held(operation, counts.own().clone());
         let mut hold = Hold { node: &node };
         let others = keys.map(|key| (hasher.hash_one(&key), key));
         for (hash, key) in iter::once((hash, first)).chain(others) {

@@ -27,7 +27,9 @@ use std::time::Instant;
 use crate::dispatch::{InHand, Payloads, Progress, contained, drop_each};
 use crate::memory::Shared;
 use crate::shard::Shard;
-use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until};
+use crate::sync::{
+    AtomicBool, CachePadded, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait_until,
+};
 use crate::time::Clock;
 
 use super::Found;
@@ -36,7 +38,8 @@ use super::role::Role;
 /// The state that decides how an engine with payloads `T` and a handler `H` ends.
 pub struct Ending<T, H> {
     stopping: AtomicBool,
-    roles: Box<[Role<T>]>,
+    /// On lines of their own: each turn takes a role and gives it back.
+    roles: Box<[CachePadded<Role<T>>]>,
     /// `Some` until the last role has ended.
     handler: UnsafeCell<Option<H>>,
     end: Mutex<End<T>>,
@@ -77,7 +80,7 @@ impl<T, H> Ending<T, H> {
         let end = End { roles: shards, left: Vec::new(), is_abandoned: false, is_over: false };
         Ending {
             stopping: AtomicBool::new(false),
-            roles: (0..shards).map(|_| Role::new()).collect(),
+            roles: (0..shards).map(|_| CachePadded::new(Role::new())).collect(),
             handler: UnsafeCell::new(Some(handler)),
             end: Mutex::new(end),
             over: Condvar::new(),

@@ -70,10 +70,11 @@ pub struct Shard<T> {
     doorbell: Arc<Doorbell>,
     /// Its place among the shards of the doorbell.
     place: usize,
-    sweep: AtomicBool,
+    // What follows is on lines of its own, because all threads that file read what is above.
+    sweep: CachePadded<AtomicBool>,
     /// What the owner took out of the buckets, visible to readers.
     hands: Hands<T>,
-    owner: Mutex<Owner<T>>,
+    owner: CachePadded<Mutex<Owner<T>>>,
 }
 
 // === impl Shard ===
@@ -96,8 +97,8 @@ impl<T> Shard<T> {
             notices: CachePadded::new(Stack::new()),
             doorbell: doorbell.into(),
             place: 0,
-            sweep: AtomicBool::new(false),
-            owner: Mutex::new(Owner::new(&geometry, shared, &hands)),
+            sweep: CachePadded::new(AtomicBool::new(false)),
+            owner: CachePadded::new(Mutex::new(Owner::new(&geometry, shared, &hands))),
             hands,
         }
     }

@@ -1,7 +1,10 @@
 //! Cache lines: a value on lines of its own, asking for a line before it is needed, and a count on
 //! which many threads do not meet on one line.
 
-use super::Arc;
+use std::array;
+use std::cell::Cell;
+
+use super::{Arc, Counter, Ordering, per_thread};
 
 pub use crossbeam_utils::CachePadded;
 
@@ -15,8 +18,18 @@ pub type CountShard<V> = Arc<CachePadded<V>>;
 ///
 /// Each node in a table of the keyed API or the purgatory keeps the table alive. A single reference
 /// count would be one cache line that every thread writes. So the table has a few *shards*, each of
-/// which owns a reference to it, and a node keeps the shard that the hash of its key picks.
-pub struct ShardedCount<V>(Box<[CountShard<V>]>);
+/// which owns a reference to it, and a node keeps the shard of the thread that makes it. As long as
+/// a thread ends what it began, and there are not more threads than shards, no other thread writes
+/// the thread's shard.
+pub struct ShardedCount<V>(Box<[CountShard<V>; SHARDS]>);
+
+/// How many threads have a shard so far.
+static THREADS: Counter = Counter::new(0);
+
+per_thread! {
+    /// The number of the thread's shard in each count; or it has none yet.
+    static SHARD: Cell<usize> = Cell::new(SHARDS);
+}
 
 /// Starts to load the first cache line at `at`. Any address will do: a prefetch is a hint and
 /// touches nothing.
@@ -46,13 +59,43 @@ pub fn spread(hash: u64) -> u64 {
 impl<V> ShardedCount<V> {
     /// Shards that each own a value from `make`.
     pub fn new(make: impl Fn() -> V) -> ShardedCount<V> {
-        ShardedCount((0..SHARDS).map(|_| Arc::new(CachePadded::new(make()))).collect())
+        ShardedCount(Box::new(array::from_fn(|_| Arc::new(CachePadded::new(make())))))
     }
 
-    /// The shard for `hash`.
-    pub fn of(&self, hash: u64) -> &CountShard<V> {
-        &self.0[(spread(hash) % SHARDS as u64) as usize]
+    /// The shard of the calling thread.
+    #[inline]
+    pub fn own(&self) -> &CountShard<V> {
+        let known = SHARD.with(Cell::get);
+        &self.0[if known < SHARDS { known } else { first_shard() }]
     }
 }
 
+/// Gives the calling thread a shard: round robin.
+#[cold]
+fn first_shard() -> usize {
+    // ORDER: Relaxed - any number does.
+    let shard = (THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS as u64) as usize;
+    SHARD.with(|own| own.set(shard));
+    shard
+}
+
 debug! { impl[V] ShardedCount[V] {} }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+
+    #[test]
+    fn a_thread_has_one_shard_and_its_neighbours_have_others() {
+        let count = ShardedCount::new(|| ());
+        let own = || Arc::as_ptr(count.own()).addr();
+        assert_eq!(own(), own());
+        let others = thread::scope(|scope| {
+            let threads: [_; 3] = std::array::from_fn(|_| scope.spawn(own));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(!others.contains(&own()));
+        assert!(others[0] != others[1] && others[1] != others[2] && others[0] != others[2]);
+    }
+}

@@ -25,13 +25,19 @@ impl<T> UnsafeCell<T> {
 
     /// Lends the content to a reader. The owning type decides who may call this, and when.
     #[inline]
+    #[cfg_attr(coherence, track_caller)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        #[cfg(coherence)]
+        super::coherence::touch(self, false);
         f(self.0.get())
     }
 
     /// Lends the content to a writer. The owning type decides who may call this, and when.
     #[inline]
+    #[cfg_attr(coherence, track_caller)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        #[cfg(coherence)]
+        super::coherence::touch(self, true);
         f(self.0.get())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every other module imports atomics, cells, locks and threads from here, so that one switch
 //! replaces them in the whole engine: `--cfg loom` by those of a model checker, `--cfg shuttle` by
-//! those of a random scheduler.
+//! those of a random scheduler, `--cfg coherence` by those that tell of each access.
 //!
 //! *Invariant*: no other file of the crate names `std::sync`, `std::thread`, `loom` or `shuttle`
 //! (`tests/tidy.rs` looks).
@@ -29,10 +29,12 @@ pub use ::std::sync::{Arc, PoisonError, Weak};
 
 /// A number to be reported, on which no thread bases a decision. Left out of the models, which it
 /// would only make larger.
+#[cfg(not(coherence))]
 pub use ::std::sync::atomic::AtomicU64 as Counter;
 
 /// Adds to a counter that no other thread writes.
 #[inline]
+#[cfg_attr(coherence, track_caller)]
 pub fn add_alone(counter: &Counter, n: u64) {
     // ORDER: Relaxed - one writer, so no update is lost; readers want a number, not order.
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -40,6 +42,7 @@ pub fn add_alone(counter: &Counter, n: u64) {
 
 /// Adds one to a counter.
 #[inline]
+#[cfg_attr(coherence, track_caller)]
 pub fn add_one(counter: &Counter) {
     // ORDER: Relaxed - a statistic, which orders nothing.
     counter.fetch_add(1, Ordering::Relaxed);
@@ -49,6 +52,7 @@ pub fn add_one(counter: &Counter) {
 pub use ::std::sync::atomic::compiler_fence;
 
 /// Where to look first; every value is valid. Left out of the models, as [`Counter`] is.
+#[cfg(not(coherence))]
 pub use ::std::sync::atomic::AtomicUsize as Hint;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -75,6 +79,14 @@ pub use waker::AtomicWaker;
 mod cell;
 #[cfg(not(loom))]
 pub use cell::{Life, UnsafeCell, deallocate, free, free_slice};
+
+#[cfg(coherence)]
+pub mod coherence;
+#[cfg(coherence)]
+pub use coherence::{
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU64 as Counter, AtomicUsize,
+    AtomicUsize as Hint, Condvar, Mutex, MutexGuard, spin_loop,
+};
 
 #[cfg(tsan)]
 mod tsan;

@@ -81,6 +81,7 @@ impl<T> QuietMutex<T> {
     }
 
     /// Takes the lock; waits while another thread holds it.
+    #[cfg_attr(coherence, track_caller)]
     pub fn lock(&self) -> Quiet<'_, T> {
         let guard = self.0.lock().expect("nothing panics under this lock");
         Quiet { guard, section: Section::enter() }

@@ -1,12 +1,15 @@
 //! The primitives of a real program: the standard library's.
 
+#[cfg(not(coherence))]
 pub use std::hint::spin_loop;
-#[cfg(not(tsan))]
+#[cfg(not(any(tsan, coherence)))]
 pub use std::sync::Mutex;
-pub use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
-pub use std::sync::{Condvar, MutexGuard, mpsc};
+#[cfg(not(coherence))]
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+pub use std::sync::atomic::{Ordering, fence};
+pub use std::sync::mpsc;
+#[cfg(not(coherence))]
+pub use std::sync::{Condvar, MutexGuard};
 pub use std::thread::{self, JoinHandle, Thread};
 
 /// A cell for the waker of one task, which any thread takes and wakes.
