@@ -19,6 +19,10 @@ jobs+=($!)
 RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/clippy-shuttle \
     cargo clippy --quiet --locked --package loom-tests --all-targets -- -D warnings &
 jobs+=($!)
+RUSTFLAGS="--cfg coherence" CARGO_TARGET_DIR=target/clippy-coherence \
+    cargo clippy --quiet --locked --package coherence --package coherence-machine --all-targets \
+    -- -D warnings &
+jobs+=($!)
 for job in "${jobs[@]}"; do
     wait "$job"
 done
