@@ -1,0 +1,52 @@
+//! The processes that run histories.
+//!
+//! A strand tells its supervisor in lines which history it is about to run, and in the end how
+//! often each event was reached. Nothing is caught: a history that fails ends the process.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::arguments::{Arguments, Limit};
+use crate::events;
+use crate::history::History;
+
+/// Runs one history, of which all steps or these.
+pub(crate) fn one(seed: u64, keep: Option<&[usize]>, tells: bool) -> ExitCode {
+    let mut history = History::of(seed);
+    if let Some(steps) = keep {
+        history.keep(steps);
+    }
+    if tells {
+        println!("{history:#?}");
+    }
+    history.run();
+    println!("seed {seed}: {} steps, as the model says", history.len());
+    ExitCode::SUCCESS
+}
+
+/// Runs each `stride`th history, until the limit.
+pub(crate) fn strand(first: u64, stride: u64, arguments: &Arguments) -> ExitCode {
+    let begin = Instant::now();
+    let goes_on = |seed: u64| match arguments.limit {
+        Limit::Time(time) => begin.elapsed() < time,
+        Limit::Count(count) => seed - arguments.from < count,
+    };
+    let mut seed = first;
+    while goes_on(seed) {
+        tell(&format!("run {seed}"));
+        History::of(seed).run();
+        seed += stride;
+    }
+    for (name, count) in events::counts() {
+        tell(&format!("event {name} {count}"));
+    }
+    tell("done");
+    ExitCode::SUCCESS
+}
+
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let told = writeln!(out, "{line}").and_then(|()| out.flush());
+    told.expect("the supervisor listens as long as it lives");
+}
