@@ -1,7 +1,9 @@
 //! A history: what a seed stands for.
 
+use std::fmt::Debug;
+
 use crate::draw::Draw;
-use crate::{engine_case, engine_model, shard_case, shard_model};
+use crate::{doors, engine_case, engine_model, shard_case, shard_model};
 
 /// Steps of most histories, and of those that are long.
 const SHORT: u64 = 120;
@@ -15,6 +17,8 @@ pub(crate) enum History {
     Engine { case: engine_model::case::Case, in_crowds: bool },
     /// A shard, whose producers have clocks of their own.
     Shard { case: shard_model::Case, in_crowds: bool },
+    /// An engine with all doors to it.
+    Doors { case: doors::case::Case },
 }
 
 // === impl History ===
@@ -23,11 +27,12 @@ impl History {
     pub(crate) fn of(seed: u64) -> History {
         let draw = &mut Draw::new(seed);
         let most = if draw.below(25) == 0 { LONG } else { SHORT };
-        let kind = draw.below(8);
+        let kind = draw.below(12);
         let in_crowds = draw.below(3) == 0;
         match kind {
-            0..=4 => History::Engine { case: engine_case::case(draw, most), in_crowds },
-            _ => History::Shard { case: shard_case::case(draw, most), in_crowds },
+            0..=3 => History::Engine { case: engine_case::case(draw, most), in_crowds },
+            4..=6 => History::Shard { case: shard_case::case(draw, most), in_crowds },
+            _ => History::Doors { case: doors::case::case(draw, most) },
         }
     }
 
@@ -35,6 +40,7 @@ impl History {
         match self {
             History::Engine { case, .. } => case.ops.len(),
             History::Shard { case, .. } => case.ops.len(),
+            History::Doors { case } => case.ops.len(),
         }
     }
 
@@ -47,6 +53,27 @@ impl History {
         match self {
             History::Engine { case, .. } => keep(&mut case.ops, steps),
             History::Shard { case, .. } => keep(&mut case.ops, steps),
+            History::Doors { case } => keep(&mut case.ops, steps),
+        }
+    }
+
+    /// What it is made of, a step in a line.
+    pub(crate) fn steps(&self) -> String {
+        fn tell(head: impl Debug, ops: &[impl Debug]) -> String {
+            let ops: String = ops.iter().map(|op| format!("    {op:?}\n")).collect();
+            format!("{head:?}\n{ops}")
+        }
+        match self {
+            History::Engine { case, in_crowds } => {
+                tell(("engine", in_crowds, case.config, case.start, case.helpers), &case.ops)
+            }
+            History::Shard { case, in_crowds } => {
+                tell(("shard", in_crowds, case.shape, case.start), &case.ops)
+            }
+            History::Doors { case } => tell(
+                ("doors", case.in_crowds, case.exact_below, case.config, case.start),
+                &case.ops,
+            ),
         }
     }
 
@@ -60,6 +87,7 @@ impl History {
             History::Engine { case, in_crowds: true } => engine_model::run_in_crowds(case),
             History::Shard { case, in_crowds: false } => shard_model::run(case),
             History::Shard { case, in_crowds: true } => shard_model::run_in_crowds(case),
+            History::Doors { case } => doors::run(case),
         }
     }
 }

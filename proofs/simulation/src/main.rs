@@ -5,6 +5,7 @@
 //! are found as a failed comparison is. One that fails is made small and told as a command.
 
 mod arguments;
+mod doors;
 mod draw;
 mod engine_case;
 mod events;

@@ -153,7 +153,7 @@ fn report(seed: u64, patience: Duration) {
     println!("  {}\n\n{complaint}", command_line(seed, Some(&steps)));
     let mut small = History::of(seed);
     small.keep(&steps);
-    println!("{small:#?}");
+    print!("{}", small.steps());
 }
 
 /// Runs a history in a process of its own; what it says if it fails.
@@ -202,5 +202,5 @@ fn options(seed: u64, keep: Option<&[usize]>) -> String {
 }
 
 fn command_line(seed: u64, keep: Option<&[usize]>) -> String {
-    format!("cargo run -p simulation --release -- {}", options(seed, keep))
+    format!("proofs/simulation/run.sh {}", options(seed, keep))
 }

@@ -18,7 +18,7 @@ pub(crate) fn one(seed: u64, keep: Option<&[usize]>, tells: bool) -> ExitCode {
         history.keep(steps);
     }
     if tells {
-        println!("{history:#?}");
+        print!("{}", history.steps());
     }
     history.run();
     println!("seed {seed}: {} steps, as the model says", history.len());
