@@ -319,7 +319,7 @@ impl Queue {
 
     /// Who waits is woken when the first is due.
     fn expect(&self, due: impl Fn(u64) -> u64) {
-        self.flag.iter().for_each(|flag| flag.wait_for(due(self.first())));
+        self.flag.iter().for_each(|flag| flag.wait_also_for(due(self.first())));
     }
 
     pub(super) fn set_free(&self) {

@@ -151,9 +151,8 @@ impl Stage {
     }
 
     pub(super) fn entry_get(&self, key: u8, extends: Option<At>) {
-        let now_ns = self.world.now_ns();
         // The engine may be late: an entry is not found any more when its time has come.
-        let lives = self.entry_keys.get(key).filter(|&(_, at_ns)| self.lives(at_ns, now_ns));
+        let lives = self.entry_keys.get(key).filter(|&(_, at_ns)| self.lives(at_ns));
         let expected = lives.map(|(number, _)| number);
         let Some(at) = extends else {
             let found = self.entries.get(&key).map(|value| value.number);
@@ -174,8 +173,7 @@ impl Stage {
     }
 
     pub(super) fn entry_remove(&self, key: u8) {
-        let now_ns = self.world.now_ns();
-        let lives = self.entry_keys.get(key).filter(|&(_, at_ns)| self.lives(at_ns, now_ns));
+        let lives = self.entry_keys.get(key).filter(|&(_, at_ns)| self.lives(at_ns));
         let removed = self.entries.remove(&key).map(|value| value.number);
         assert_eq!(removed, lives.map(|(number, _)| number), "removed under {key}");
         if let Some(number) = removed {
@@ -184,8 +182,8 @@ impl Stage {
         }
     }
 
-    /// Whether an entry that is due at `at_ns` is found at `now_ns`: until its tick begins.
-    fn lives(&self, at_ns: u64, now_ns: u64) -> bool {
-        self.world.ceil(at_ns) > (now_ns / self.world.tick_ns)
+    /// Whether an entry that is due at `at_ns` is found now: until its tick begins.
+    fn lives(&self, at_ns: u64) -> bool {
+        self.world.ceil(at_ns) > self.world.now()
     }
 }

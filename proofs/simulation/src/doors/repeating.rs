@@ -210,8 +210,9 @@ impl Stage {
         match Retry::new(pauses).run(&self.engine, attempt, done) {
             Ok(handle) => {
                 self.expect_accepted();
-                // At once means: it waits for no tick.
-                world.file_within(number, world.now() * world.tick_ns, world.now());
+                // At once means: by the next tick.
+                let latest = world.ceil(world.now_ns());
+                world.file_within(number, world.now() * world.tick_ns, latest);
                 lock(&self.retries).push(Retried { number, handle });
             }
             Err(refused) => self.expect_start(refused.reason()),

@@ -18,7 +18,7 @@ use super::futures::{Queue, Ticking, Waiting};
 use super::keys::Keys;
 use super::operations::Op;
 use super::repeating::{Beating, Repeated, Retried};
-use super::world::{HORIZON_NS, Token, What, World, lock};
+use super::world::{Token, What, World, horizon_ns, lock};
 
 /// The same layout each time: a seed decides everything.
 pub(crate) type Hashes = BuildHasherDefault<DefaultHasher>;
@@ -55,7 +55,7 @@ impl Stage {
         let geometry = Geometry::new(slots, reach).expect("the shapes are valid");
         let (clock, tick_ns) = (ManualClock::new(), case.config.tick_ns());
         let start_ns = case.start.resolve_ns(&geometry, tick_ns, 0);
-        clock.advance(Duration::from_nanos(start_ns.min(HORIZON_NS)));
+        clock.advance(Duration::from_nanos(start_ns.min(horizon_ns(tick_ns))));
         let tick = Duration::from_nanos(tick_ns);
         let builder = Engine::builder().tick(tick).slots(slots).reach(reach).manual_clock(&clock);
         let builder = builder.shards(case.config.shards()).exact_below(case.exact_below);
@@ -156,8 +156,11 @@ impl Stage {
         let timers = |what| matches!(what, What::Timer | What::Waitable | What::Scoped);
         let least = world.pending(timers);
         assert!(returned.len() >= least, "{} of {least} were returned", returned.len());
+        // Operations that are due expire when their tasks are dropped; the others wait on.
+        world.in_turn(|| drop(returned));
+        let waiting = self.purgatory.stop().len();
+        assert_eq!(waiting, world.pending(|what| what == What::Operation), "operations stopped");
         world.stop_all(|what| what != What::Timeout);
-        drop(returned);
         self.keys.clear();
         self.entry_keys.clear();
         let waiting = self.wheel.stop().expect("no task runs");

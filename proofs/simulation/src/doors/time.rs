@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::futures::{Ticking, Waiting};
 use super::stage::Stage;
-use super::world::{HORIZON_NS, lock};
+use super::world::{horizon_ns, lock};
 use crate::engine_model::case::At;
 
 /// Turns without an end at one time, from which on it is taken for endless.
@@ -14,7 +14,7 @@ const PATIENCE: usize = 20_000;
 impl Stage {
     /// The clock goes to `at`, and no turn is run.
     pub(super) fn jump(&self, at: At) {
-        self.go_to(self.world.resolve_ns(at).min(HORIZON_NS));
+        self.go_to(self.world.resolve_ns(at).min(horizon_ns(self.world.tick_ns)));
     }
 
     fn go_to(&self, ns: u64) {
@@ -26,7 +26,8 @@ impl Stage {
     pub(super) fn slew(&self, rate: u8, looks: u8) {
         let by_ns = self.world.tick_ns.saturating_mul(rate.into()) / 64;
         for look in 0..looks {
-            self.go_to(self.world.now_ns().saturating_add(by_ns).min(HORIZON_NS));
+            let to_ns = self.world.now_ns().saturating_add(by_ns);
+            self.go_to(to_ns.min(horizon_ns(self.world.tick_ns)));
             self.turn(look, Some(look % 5));
             self.world.judge();
         }
@@ -37,7 +38,7 @@ impl Stage {
         if self.is_stopped() {
             return self.jump(at);
         }
-        let to_ns = self.world.resolve_ns(at).min(HORIZON_NS);
+        let to_ns = self.world.resolve_ns(at).min(horizon_ns(self.world.tick_ns));
         let by_ns = to_ns.saturating_sub(self.world.now_ns());
         let by = Duration::from_nanos(by_ns);
         self.world.in_turn(|| self.engine.advance(by)).expect("it is driven from here");

@@ -7,7 +7,7 @@ use tickless::wait::Ended;
 
 use super::case::Deed;
 use super::stage::{Stage, picked};
-use super::world::{What, lock};
+use super::world::{Fate, What, lock};
 use crate::engine_model::case::At;
 
 impl Stage {
@@ -67,12 +67,15 @@ impl Stage {
 
     pub(super) fn wait_cancel(&self, pick: u16, waits: bool) {
         let Some((number, mut waitable)) = take(&mut lock(&self.waitables), pick) else { return };
-        let done = match waits {
-            // Nothing runs, so there is nothing to wait for.
-            true => waitable.cancel_wait().expect("not in a task") == Ended::Cancelled,
-            false => waitable.cancel(),
-        };
-        self.world.ended(number, done);
+        if !waits {
+            return self.world.ended(number, waitable.cancel());
+        }
+        // Nothing runs, so there is nothing to wait for: it never runs, or it has run.
+        let ended = waitable.cancel_wait().expect("not in a task");
+        assert_eq!(ended == Ended::Finished, self.world.fate(number) == Fate::Fired, "{ended:?}");
+        if self.world.is_pending(number) {
+            self.world.ended(number, ended == Ended::Cancelled);
+        }
     }
 
     pub(super) fn wait_reset(&self, pick: u16, at: At) {

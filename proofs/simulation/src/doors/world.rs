@@ -15,9 +15,12 @@ use tickless::{ManualClock, Tick, When};
 
 use crate::engine_model::case::{At, delay};
 
-/// Three centuries. The arithmetic at the end of all clocks is for the histories of engine and
-/// shard: the doors compute with instants, which not every system has for such times.
-pub(crate) const HORIZON_NS: u64 = u64::MAX / 2;
+/// How far clocks go: three centuries, and not beyond the last tick. The arithmetic at the end of
+/// all clocks is for the histories of engine and shard: the doors compute with instants, which not
+/// every system has for such times.
+pub(crate) fn horizon_ns(tick_ns: u64) -> u64 {
+    (u64::MAX / 2).min((Tick::LAST.get() - 1).saturating_mul(tick_ns))
+}
 
 /// What all tasks of a history share.
 #[derive(Debug)]
@@ -81,6 +84,8 @@ pub(crate) struct Token {
 pub(crate) struct Flag {
     world: Weak<World>,
     due: AtomicU64,
+    /// It may be woken from then on: it asked for that before.
+    earliest: AtomicU64,
     is_woken: AtomicBool,
     /// The engine may wake it whenever it likes: it was stopped, or asked for this.
     is_free: AtomicBool,
@@ -128,7 +133,7 @@ impl World {
     /// `at` on the clock; what is beyond the horizon is never.
     pub(crate) fn resolve_ns(&self, at: At) -> u64 {
         let ns = at.resolve_ns(&self.geometry, self.tick_ns, self.now_ns());
-        if ns > HORIZON_NS { u64::MAX } else { ns }
+        if ns > horizon_ns(self.tick_ns) { u64::MAX } else { ns }
     }
 
     /// A time that is not past, as a delay from now, and what is asked for by it.
@@ -293,14 +298,25 @@ impl Drop for Token {
 impl Flag {
     /// A task that waits for `due`.
     pub(crate) fn new(world: &Arc<World>, due: u64) -> Arc<Flag> {
-        let due = AtomicU64::new(due);
-        let world = Arc::downgrade(world);
-        Arc::new(Flag { world, due, is_woken: false.into(), is_free: false.into() })
+        Arc::new(Flag {
+            world: Arc::downgrade(world),
+            due: due.into(),
+            earliest: due.into(),
+            is_woken: false.into(),
+            is_free: false.into(),
+        })
     }
 
     /// It waits for another time.
     pub(crate) fn wait_for(&self, due: u64) {
         self.due.store(due, Ordering::Relaxed);
+        self.earliest.store(due, Ordering::Relaxed);
+    }
+
+    /// The same, and it may be woken for the time before as well.
+    pub(crate) fn wait_also_for(&self, due: u64) {
+        self.due.store(due, Ordering::Relaxed);
+        self.earliest.fetch_min(due, Ordering::Relaxed);
     }
 
     /// It may be woken at any time.
@@ -322,7 +338,7 @@ impl Flag {
 impl Wake for Flag {
     fn wake(self: Arc<Flag>) {
         let Some(world) = self.world.upgrade() else { return };
-        let (now, due) = (world.now(), self.due.load(Ordering::Relaxed));
+        let (now, due) = (world.now(), self.earliest.load(Ordering::Relaxed));
         let may = self.is_free.load(Ordering::Relaxed) || due <= now;
         world.expect(may, || format!("woken at {now}, for {due}"));
         self.is_woken.store(true, Ordering::Relaxed);
