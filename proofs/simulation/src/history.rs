@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::draw::Draw;
-use crate::{doors, engine_case, engine_model, shard_case, shard_model};
+use crate::{doors, engine_case, engine_model, shard_case, shard_model, threads};
 
 /// Steps of most histories, and of those that are long.
 const SHORT: u64 = 120;
@@ -19,6 +19,8 @@ pub(crate) enum History {
     Shard { case: shard_model::Case, in_crowds: bool },
     /// An engine with all doors to it.
     Doors { case: doors::case::Case },
+    /// An engine with threads of its own.
+    Threads { case: threads::Case },
 }
 
 // === impl History ===
@@ -27,12 +29,13 @@ impl History {
     pub(crate) fn of(seed: u64) -> History {
         let draw = &mut Draw::new(seed);
         let most = if draw.below(25) == 0 { LONG } else { SHORT };
-        let kind = draw.below(12);
+        let kind = draw.below(14);
         let in_crowds = draw.below(3) == 0;
         match kind {
             0..=3 => History::Engine { case: engine_case::case(draw, most), in_crowds },
             4..=6 => History::Shard { case: shard_case::case(draw, most), in_crowds },
-            _ => History::Doors { case: doors::case::case(draw, most) },
+            7..=11 => History::Doors { case: doors::case::case(draw, most) },
+            _ => History::Threads { case: threads::case(draw, most) },
         }
     }
 
@@ -41,6 +44,7 @@ impl History {
             History::Engine { case, .. } => case.ops.len(),
             History::Shard { case, .. } => case.ops.len(),
             History::Doors { case } => case.ops.len(),
+            History::Threads { case } => case.ops.len(),
         }
     }
 
@@ -54,6 +58,7 @@ impl History {
             History::Engine { case, .. } => keep(&mut case.ops, steps),
             History::Shard { case, .. } => keep(&mut case.ops, steps),
             History::Doors { case } => keep(&mut case.ops, steps),
+            History::Threads { case } => keep(&mut case.ops, steps),
         }
     }
 
@@ -74,6 +79,7 @@ impl History {
                 ("doors", case.in_crowds, case.exact_below, case.config, case.start),
                 &case.ops,
             ),
+            History::Threads { case } => tell(("threads", case.head()), &case.ops),
         }
     }
 
@@ -88,6 +94,7 @@ impl History {
             History::Shard { case, in_crowds: false } => shard_model::run(case),
             History::Shard { case, in_crowds: true } => shard_model::run_in_crowds(case),
             History::Doors { case } => doors::run(case),
+            History::Threads { case } => threads::run(case),
         }
     }
 }

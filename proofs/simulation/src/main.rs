@@ -13,6 +13,7 @@ mod history;
 mod shard_case;
 mod shrink;
 mod supervisor;
+mod threads;
 mod worker;
 
 // The models and helpers that the fuzz targets and the tests have too.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickless::ScheduleReason;
 use tickless::periodic::{
-    Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
+    End, Heartbeat, Outcome, Periodic, Retry, Retrying, Run, Schedule, StartReason,
 };
 
 use super::case::Deed;
@@ -135,6 +135,7 @@ impl Stage {
     }
 
     pub(super) fn every_cancel(&self, pick: u16) {
+        self.forget_refused();
         let mut periodics = lock(&self.periodics);
         let Some(index) = picked(pick, periodics.len()) else { return };
         let Repeated { number, handle } = periodics.swap_remove(index);
@@ -144,11 +145,22 @@ impl Stage {
             assert!(is_over, "periodic {number} goes on");
             return;
         }
-        // A limit ends it as well, when the next run is refused.
-        if is_over && self.max_pending.is_some() {
-            return self.world.forget(number);
-        }
         self.world.ended(number, !is_over);
+    }
+
+    /// Where there is a limit, what repeats ends when there is no room for its next timer.
+    pub(super) fn forget_refused(&self) {
+        if self.max_pending.is_none() {
+            return;
+        }
+        let forget = |number: usize, end: Option<End>| {
+            if end == Some(End::Full) {
+                self.world.forget(number);
+            }
+        };
+        lock(&self.periodics).iter().for_each(|it| forget(it.number, it.handle.end()));
+        lock(&self.beats).iter().for_each(|it| forget(it.number, it.heartbeat.end()));
+        lock(&self.retries).iter().for_each(|it| forget(it.number, it.handle.end()));
     }
 
     pub(super) fn heartbeat(self: &Arc<Stage>, timeout: u16) {

@@ -157,7 +157,7 @@ impl Stage {
         let least = world.pending(timers);
         assert!(returned.len() >= least, "{} of {least} were returned", returned.len());
         // Operations that are due expire when their tasks are dropped; the others wait on.
-        world.in_turn(|| drop(returned));
+        world.drop_returned(returned);
         let waiting = self.purgatory.stop().len();
         assert_eq!(waiting, world.pending(|what| what == What::Operation), "operations stopped");
         world.stop_all(|what| what != What::Timeout);
