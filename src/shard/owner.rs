@@ -248,6 +248,8 @@ impl<T> Shard<T> {
         if owner.note(bucket, place) && self.clock() < place.expiration {
             // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);
+        } else if self.clock() >= place.expiration {
+            reached(Event::RefiledDue);
         }
     }
 }

@@ -14,7 +14,8 @@ simulation --seed SEED [--keep STEP,..] [--tell]
   --seed                 run one history
   --keep                 leave out all of its steps but these
   --tell                 print its steps first
-  --events               fail if an event is never reached";
+  --events FILE          fail if an event is reached neither here nor by the tests in the file
+  --directed             run the tests of single events, and tell which reach what";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub(crate) struct Arguments {
     pub(crate) jobs: u64,
     pub(crate) patience: Duration,
     pub(crate) tells: bool,
-    /// Whether every event has to be reached.
-    pub(crate) wants_events: bool,
+    /// The file with what the tests of single events have reached, if every event has to be.
+    pub(crate) events: Option<String>,
 }
 
 /// Which part this process plays.
@@ -36,6 +37,8 @@ pub(crate) enum Mode {
     One { seed: u64, keep: Option<Vec<usize>> },
     /// Runs each `stride`th history from the first on, for a supervisor.
     Strand { first: u64, stride: u64 },
+    /// Runs the tests of single events.
+    Directed,
     /// Supervises strands.
     Many,
 }
@@ -59,7 +62,7 @@ impl Arguments {
             jobs: jobs as u64,
             patience: Duration::from_secs(60),
             tells: false,
-            wants_events: false,
+            events: None,
         };
         let (mut seed, mut keep, mut strand) = (None, None, None);
         while let Some(word) = words.next() {
@@ -75,7 +78,8 @@ impl Arguments {
                 "--strand" => strand = Some(number()?),
                 "--keep" => keep = Some(steps(&words.next().unwrap_or_default())?),
                 "--tell" => arguments.tells = true,
-                "--events" => arguments.wants_events = true,
+                "--events" => arguments.events = Some(words.next().unwrap_or_default()),
+                "--directed" => arguments.mode = Mode::Directed,
                 _ => return Err(format!("{word} is not an option")),
             }
         }

@@ -5,6 +5,7 @@
 //! are found as a failed comparison is. One that fails is made small and told as a command.
 
 mod arguments;
+mod directed;
 mod doors;
 mod draw;
 mod engine_case;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     match &arguments.mode {
         Mode::One { seed, keep } => worker::one(*seed, keep.as_deref(), arguments.tells),
         Mode::Strand { first, stride } => worker::strand(*first, *stride, &arguments),
+        Mode::Directed => directed::run(),
         Mode::Many => supervisor::many(&arguments),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::arguments::{Arguments, Limit};
 use crate::history::History;
 use crate::shrink::shrink;
+use tickless::sync::events::EVENTS;
 
 /// A strand and what is known of it.
 struct Strand {
@@ -51,7 +53,7 @@ pub(crate) fn many(arguments: &Arguments) -> ExitCode {
         report(seed, arguments.patience);
         return ExitCode::FAILURE;
     }
-    found.report_events(arguments.wants_events)
+    found.report_events(arguments.events.as_deref())
 }
 
 // === impl Strand ===
@@ -122,20 +124,25 @@ impl Found {
         }
     }
 
-    fn report_events(&self, are_wanted: bool) -> ExitCode {
-        if self.events.is_empty() && are_wanted {
-            eprintln!("the engine does not count events: compile it with --cfg events");
-            return ExitCode::FAILURE;
+    /// Prints how often each event was reached, and by which directed test, if there is one. With
+    /// `directed`, each has to be reached: often by the search, or by its test.
+    fn report_events(&self, directed: Option<&str>) -> ExitCode {
+        let told = directed.map(|path| fs::read_to_string(path).expect("the file is there"));
+        let told = told.unwrap_or_default();
+        let tests: BTreeMap<&str, &str> =
+            told.lines().filter_map(|line| line.split_once(' ')).collect();
+        let mut missing = 0;
+        for (name, meaning) in EVENTS {
+            let (count, test) = (self.events.get(*name).unwrap_or(&0), tests.get(name));
+            let by = test.map_or(String::new(), |test| format!(" [{test}]"));
+            println!("{count:>12}  {name:<17} {meaning}{by}");
+            missing += u32::from(*count == 0 && test.is_none());
         }
-        for (name, count) in &self.events {
-            println!("{count:>12}  {name}");
-        }
-        let missing: Vec<_> = self.events.iter().filter(|(_, count)| **count == 0).collect();
-        if missing.is_empty() {
+        if missing == 0 || directed.is_none() {
             return ExitCode::SUCCESS;
         }
-        println!("{} of {} events were not reached", missing.len(), self.events.len());
-        if are_wanted { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        eprintln!("{missing} of {} events were not reached", EVENTS.len());
+        ExitCode::FAILURE
     }
 }
 
