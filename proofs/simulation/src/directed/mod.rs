@@ -31,11 +31,8 @@ const TESTS: &[Test] = &[
         &["Parked", "ParkedAlone", "ClosedParked"],
     ),
     ("alone::a_crowd_is_filed", alone::a_crowd_is_filed, &["CrowdSeen", "WokeAhead"]),
-    (
-        "alone::a_crowd_is_cancelled",
-        alone::a_crowd_is_cancelled,
-        &["SeatsSurplus", "SweepRoundGone"],
-    ),
+    ("alone::a_crowd_is_cancelled", alone::a_crowd_is_cancelled, &["SeatsSurplus"]),
+    ("alone::rounds_open_under_a_sweep", alone::rounds_open_under_a_sweep, &["SweepRoundGone"]),
     (
         "alone::a_hook_turns_and_schedules",
         alone::a_hook_turns_and_schedules,
