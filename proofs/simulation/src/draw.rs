@@ -1,6 +1,8 @@
 //! Draws from a seed: choices by weight, and times around which something happens in a wheel.
 
-use crate::engine_model::case::At;
+use arbitrary::{Arbitrary, Unstructured};
+
+use crate::engine_model::case::{At, Free};
 use crate::random::Random;
 use crate::when::When;
 
@@ -74,6 +76,13 @@ impl Draw {
             2 => self.edge(4, 40),
             _ => When::Ahead(self.word()),
         }
+    }
+
+    /// Sometimes, any geometry and any tick.
+    pub(crate) fn free(&mut self) -> Option<Free> {
+        let bytes: Vec<u8> = (0..16).map(|_| self.byte()).collect();
+        let drawn = Free::arbitrary(&mut Unstructured::new(&bytes)).expect("there is enough");
+        self.percent(30).then_some(drawn)
     }
 
     /// Where a clock stands in the beginning.

@@ -84,6 +84,7 @@ fn config(draw: &mut Draw) -> Config {
         shards: draw.byte(),
         max_pending: draw.percent(25).then(|| draw.byte()),
         hook: draw.percent(50),
+        free: draw.free(),
     }
 }
 

@@ -250,6 +250,7 @@ pub(crate) fn case(draw: &mut Draw, most: u64) -> Case {
         shards: draw.byte(),
         max_pending: draw.percent(15).then(|| draw.byte()),
         hook: draw.percent(30),
+        free: draw.free(),
     };
     let start = draw.nudged(start);
     let mood = MOODS[draw.below(MOODS.len() as u64) as usize];
