@@ -113,6 +113,22 @@ pub(super) fn rounds_open_under_a_sweep() {
     });
 }
 
+/// The sweep stands at the first entry of a bucket's lists when others are pushed before it.
+pub(super) fn a_bucket_fills_under_a_sweep() {
+    let mut more = 0;
+    until_reached(&["SweepPassed"], || {
+        more += 97;
+        let (engine, _clock) = engine(Builder::new());
+        let at = engine.now() + 15_000 * MS;
+        let owned = |n| engine.schedule(at, n).expect("there is no limit");
+        let handles: Vec<_> = (0..9_000 + more).map(owned).collect();
+        handles.into_iter().for_each(|handle| assert!(handle.cancel()));
+        // More than there are seats.
+        schedule(&engine, 3_000, 15_000 * MS);
+        while engine.turn(0).expect("it is driven here").more {}
+    });
+}
+
 /// A hook that drives the engine and schedules an earlier timer is called again.
 pub(super) fn a_hook_turns_and_schedules() {
     let clock = ManualClock::new();

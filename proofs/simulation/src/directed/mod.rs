@@ -32,6 +32,7 @@ const TESTS: &[Test] = &[
     ),
     ("alone::a_crowd_is_filed", alone::a_crowd_is_filed, &["CrowdSeen", "WokeAhead"]),
     ("alone::a_crowd_is_cancelled", alone::a_crowd_is_cancelled, &["SeatsSurplus"]),
+    ("alone::a_bucket_fills_under_a_sweep", alone::a_bucket_fills_under_a_sweep, &["SweepPassed"]),
     ("alone::rounds_open_under_a_sweep", alone::rounds_open_under_a_sweep, &["SweepRoundGone"]),
     (
         "alone::a_hook_turns_and_schedules",
@@ -50,6 +51,7 @@ const TESTS: &[Test] = &[
     ("races::holders_and_the_owner", races::holders_and_the_owner, races::HOLDERS),
     ("races::pollers_and_the_owner", races::pollers_and_the_owner, &["ExchangeUnlinked"]),
     ("races::readers_and_the_owner", races::readers_and_the_owner, &["ScanAgain"]),
+    ("races::histories_with_threads", races::histories_with_threads, races::THREADS),
     ("races::a_schedule_and_a_stop", races::a_schedule_and_a_stop, &["NoticeRefused"]),
 ];
 

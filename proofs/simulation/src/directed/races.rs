@@ -12,6 +12,7 @@ use tickless::{Batch, Builder, Engine, Handle, ManualClock};
 
 use super::until_reached;
 use crate::draw::Draw;
+use crate::threads;
 
 const NS: Duration = Duration::from_nanos(1);
 
@@ -27,6 +28,10 @@ pub(super) const HOLDERS: &[&str] = &[
     "RefiledLate",
     "AsideLost",
 ];
+
+/// What the engine's threads do to each other and to producers, at the moment that it takes.
+pub(super) const THREADS: &[&str] =
+    &["RoleBusy", "SleepCalledOff", "SetterBusy", "SetterLate", "WatcherCalled"];
 
 /// A task that nobody runs again.
 struct Nobody;
@@ -135,6 +140,15 @@ pub(super) fn readers_and_the_owner() {
             }
         });
         drop(engine.stop());
+    });
+}
+
+/// Histories as those of the search, until each of these was reached.
+pub(super) fn histories_with_threads() {
+    let mut seed = 0;
+    until_reached(THREADS, || {
+        seed += 1;
+        threads::run(&threads::case(&mut Draw::new(seed), 120));
     });
 }
 
