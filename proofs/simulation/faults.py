@@ -40,9 +40,6 @@ FAULTS = {
     "a cascade that is due is not opened before its bucket": (
         "src/shard/flush.rs", "if let Some(mut open) = self.eager.take_if(is_armed) {",
         "if let Some(mut open) = self.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
-    "a timer under a key runs for a ticket that was replaced": (
-        "src/keyed/table.rs", "|waiting: &mut Waiting<K, T>| waiting.node.own().generations.is_due(generation);",
-        "|waiting: &mut Waiting<K, T>| waiting.node.own().generations.is_due(generation) || true;"),
     "a timer under a key is due before it is there, and does not come again": (
         "src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),

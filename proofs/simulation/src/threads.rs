@@ -214,6 +214,11 @@ pub(crate) fn run(case: &Case) {
         }
     }
     let returned = engine.stop().expect("this is no task");
+    // Nothing is on its way any more, so what is under a key would wait for ever.
+    assert!(
+        !returned.is_empty() || case.stops_early || keyed.is_empty(),
+        "a key waits for no timer"
+    );
     drop((returned, keyed, engine));
     world.assert_all_over(case.stops_early);
 }
