@@ -147,7 +147,7 @@ impl Stage {
         match future.poll(&mut Context::from_waker(&waker)) {
             Polled::Pending => {
                 assert!(!was_woken || is_new, "it was woken, and is pending");
-                assert!(!is_finished && !(is_new && has_come), "its time has come");
+                assert!(!(is_finished || is_new && has_come), "its time has come");
                 return;
             }
             Polled::Ready => assert!(has_come && !is_finished, "{at_ns} is early"),

@@ -23,6 +23,9 @@ use super::world::{Token, What, World, horizon_ns, lock};
 /// The same layout each time: a seed decides everything.
 pub(crate) type Hashes = BuildHasherDefault<DefaultHasher>;
 
+/// An operation that had to wait, and its ticket.
+pub(super) type Delay = (Arc<Op>, Delayed<u8, Op>);
+
 /// The engine under test, and its doors. Tasks reach it by a weak reference.
 pub(crate) struct Stage {
     pub(super) world: Arc<World>,
@@ -45,7 +48,7 @@ pub(crate) struct Stage {
     pub(super) entries: TtlMap<u8, Token, Hashes>,
     pub(super) entry_keys: Keys,
     pub(super) purgatory: Purgatory<u8, Op, Hashes>,
-    pub(super) operations: Mutex<Vec<(Arc<Op>, Delayed<u8, Op>)>>,
+    pub(super) operations: Mutex<Vec<Delay>>,
     pub(super) timeouts: Mutex<Vec<(usize, Timeout)>>,
 }
 
