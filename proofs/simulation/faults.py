@@ -50,7 +50,7 @@ FAULTS = {
         "src/future/ringer.rs", "let spare = engine.exchange(handle, ringer);", "let spare = ringer;\n        let _ = engine;"),
     "a periodic that is late runs once more for what it missed": (
         "src/periodic/schedule.rs", "Skips::Past => clock.now_ns(),", "Skips::Past => clock.now_ns().saturating_sub(*period_ns),"),
-    "a beat moves the end of a heartbeat only half": (
+    "a heartbeat is silent an eighth of its timeout early": (
         "src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
         "let until = |last: u64| last.saturating_add(timeout_ns - timeout_ns / 8);"),
     "a scope that ends forgets its first timer": (
