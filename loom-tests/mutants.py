@@ -20,9 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
-# The workspace as cargo wants to see it.
-ENTRIES = ("Cargo.toml", "Cargo.lock", "README.md", "docs", "src", "tests", "benches", "demo", "examples",
-           "loom-tests", "wheel", "ci", ".config")
+# The workspace as cargo wants to see it: with all members, though few of them are built.
+LEFT_OUT = shutil.ignore_patterns("target", ".git")
 
 # The switches of the worlds that the models run in, and the models of the random scheduler; those
 # of the others are the model checker's.
@@ -51,6 +50,7 @@ TWIN = "src/protocol/twin.rs"
 LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
+MOVABLE = "src/doorbell/movable.rs"
 LISTENER = "src/doorbell/listener.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
@@ -190,8 +190,8 @@ MUTANTS = {
     "a notice is judged by the bucket's expiration": (
         "bucket_arm",
         [(OWNER, [(
-            "        owner.note(bucket, place);\n",
-            "        if bucket.is_armed_for(place.expiration) {\n            owner.note(bucket, place);\n        }\n",
+            "            if !owner.note(bucket, place) {\n",
+            "            if bucket.is_armed_for(place.expiration) && !owner.note(bucket, place) {\n",
         )])],
     ),
     "expiration published Relaxed, fence in ring_before left out": (
@@ -310,7 +310,7 @@ MUTANTS = {
     ),
     "a sleep's end is published before it is set": (
         "doorbell",
-        [(DOORBELL, [("        alarm.set(due);\n", ""),
+        [(MOVABLE, [("        alarm.set(due);\n", ""),
                      ("        if end.is_err() {\n", "        alarm.set(due);\n        if end.is_err() {\n")])],
     ),
     "a setter of an earlier sleep publishes its time": (
@@ -318,7 +318,7 @@ MUTANTS = {
     "a setter of an earlier sleep is forgotten": (
         "doorbell", [(DOORBELL, [("time | if word & SETTERS == 0 { 0 } else { SETTING_LATE }", "time + 0 * word")])]),
     "a sleep is brought forward by two at a time": (
-        "doorbell", [(DOORBELL, [("if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {",
+        "doorbell", [(MOVABLE, [("if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {",
                                   "if claim(word, word | SETTING).is_err() {")])]),
     "who finds a setter under way relies on it": (
         "doorbell", [(DOORBELL, [("                if !self.bring_forward(&**alarm, word, due) {\n                    alarm.ring();\n                }\n",
@@ -327,16 +327,16 @@ MUTANTS = {
         "doorbell", [(DOORBELL, [("Bell::Movable(_, alarm) if word & MOVABLE != 0 => {\n                if",
                                   "Bell::Movable(_, alarm) => {\n                if")])]),
     "a late setter keeps its mark": (
-        "doorbell", [(DOORBELL, [("            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);\n",
+        "doorbell", [(MOVABLE, [("            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);\n",
                                   "            self.wakes_at.fetch_and(!SETTING, Ordering::Release);\n")])]),
     "a setter is claimed Relaxed": (
-        "doorbell", [(DOORBELL, [("compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)",
+        "doorbell", [(MOVABLE, [("compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)",
                                   "compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)")])]),
     "a setter ends Relaxed": (
-        "doorbell", [(DOORBELL, [("            Ordering::Release,\n            Ordering::Relaxed,\n        );\n        if end",
-                                  "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        if end")])]),
+        "doorbell", [(MOVABLE, [("            Ordering::Release,\n            Ordering::Relaxed,\n        );\n        reached(if end",
+                                  "            Ordering::Relaxed,\n            Ordering::Relaxed,\n        );\n        reached(if end")])]),
     "a late setter ends Relaxed": (
-        "doorbell", [(DOORBELL, [("fetch_and(!SETTERS, Ordering::Release)", "fetch_and(!SETTERS, Ordering::Relaxed)")])]),
+        "doorbell", [(MOVABLE, [("fetch_and(!SETTERS, Ordering::Release)", "fetch_and(!SETTERS, Ordering::Relaxed)")])]),
     "expiration published before the ring": (
         "doorbell",
         [(SHARD, [(RING + "        bucket.arm(place.expiration);\n", "        bucket.arm(place.expiration);\n" + RING)])],
@@ -1165,8 +1165,8 @@ MUTANTS = {
     ),
     # REVOKE
     "a value is taken by load and store": (
-        "revoke", [(REVOCABLE, [("            .compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed)\n            .ok()\n",
-                                 "            .load(Ordering::Relaxed).eq(&WAITS).then(|| self.phase.store(to as u32, Ordering::Relaxed))\n")])],
+        "revoke", [(REVOCABLE, [("            self.phase.compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed);\n        if decided.is_err() {\n",
+                                 "            self.phase.load(Ordering::Relaxed).eq(&WAITS).then(|| self.phase.store(to as u32, Ordering::Relaxed));\n        if decided.is_none() {\n")])],
     ),
     "a use that is begun is revoked": (
         "revoke", [(REVOCABLE, [("        self.take(Phase::Revoked)\n",
@@ -1357,13 +1357,7 @@ def check():
 
 def run(name):
     models, changes = MUTANTS[name]
-    for entry in ENTRIES:
-        source, target = ROOT / entry, COPY / entry
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
+    shutil.copytree(ROOT, COPY, ignore=LEFT_OUT, dirs_exist_ok=True)
     for file, edits in changes:
         text, stale = changed(COPY / file, edits)
         if stale:

@@ -106,6 +106,7 @@ fn config() -> impl Strategy<Value = Config> {
             shards,
             max_pending,
             hook,
+            free: None,
         },
     )
 }

@@ -43,6 +43,17 @@ pub(crate) struct Config {
     pub(crate) max_pending: Option<u8>,
     /// Whether to listen for earlier timers.
     pub(crate) hook: bool,
+    /// In place of `shape` and `tick`. (The kept inputs have none.)
+    #[arbitrary(default)]
+    pub(crate) free: Option<Free>,
+}
+
+/// Any geometry and any tick.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Free {
+    slots: u16,
+    reach: u16,
+    tick_ns: u64,
 }
 
 /// A time around the start of a tick.
@@ -216,11 +227,11 @@ impl Case {
 
 impl Config {
     pub(crate) fn shape(self) -> (u32, u32) {
-        SHAPES[usize::from(self.shape) % SHAPES.len()]
+        self.free.map_or(SHAPES[usize::from(self.shape) % SHAPES.len()], Free::shape)
     }
 
     pub(crate) fn tick_ns(self) -> u64 {
-        TICKS_NS[usize::from(self.tick) % TICKS_NS.len()]
+        self.free.map_or(TICKS_NS[usize::from(self.tick) % TICKS_NS.len()], Free::tick_ns)
     }
 
     pub(crate) fn shards(self) -> usize {
@@ -229,6 +240,21 @@ impl Config {
 
     pub(crate) fn max_pending(self) -> Option<u64> {
         self.max_pending.map(|max| u64::from(max) + 1)
+    }
+}
+
+// === impl Free ===
+
+impl Free {
+    fn shape(self) -> (u32, u32) {
+        // Few slots have many rounds: they come up as often as many slots do.
+        let most = 2 << (self.slots % 9);
+        let slots = 2 + u32::from(self.slots / 9) % most;
+        (slots, 2 + u32::from(self.reach) % (slots - 1))
+    }
+
+    fn tick_ns(self) -> u64 {
+        1 + (self.tick_ns >> (self.tick_ns % 64)) % TICKS_NS[TICKS_NS.len() - 1]
     }
 }
 

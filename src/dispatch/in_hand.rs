@@ -19,17 +19,17 @@
 //! none is claimed after the takeover. Only an open line is taken over, once.
 //!
 //! *Orderings*: TAKEOVER, a store-load handshake with an asymmetric fence
-//! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for
-//! each payload would make each wait for the stores of the one before. Holder: store the word,
-//! light fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word.
-//! So the taker sees a claim, or the claimer sees the taker. In the second case, the claimer
-//! waits for the taker's lock, under which it is decided who has which payload. The word is
-//! stored with Release, and the taker loads it with Acquire: it sees the payloads.
+//! (`protocol/asymmetric.rs`): the holder's side is light, because a locked instruction for each
+//! payload would make each wait for the stores of the one before. Holder: store the word, light
+//! fence, look whether anybody takes over. Taker: say so, heavy fence, look at the word. So the
+//! taker sees a claim, or the claimer sees the taker. In the second case, the claimer waits for the
+//! taker's lock, under which it is decided who has which payload. The word is stored with Release,
+//! and the taker loads it with Acquire: it sees the payloads.
 //!
 //! *Tested by*: `loom-tests/tests/takeover.rs`.
 
 use crate::protocol::asymmetric;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Counter, Mutex, Ordering, UnsafeCell, events};
 use crate::time::Tick;
 
 /// Due payloads with their deadlines, as the reaper collects them.
@@ -58,8 +58,7 @@ pub struct Line<T> {
     word: AtomicU64,
     /// A thread takes over, or has done so.
     is_wanted: AtomicBool,
-    /// From which payload on another thread has taken over. The thread that takes over has the lock
-    /// until that is decided.
+    /// From where on another thread has taken over. It has the lock until that is decided.
     taken_from: Mutex<Option<u64>>,
     /// When the hand-over began, by the engine's clock.
     begun_ns: Counter,
@@ -265,6 +264,7 @@ impl<T> Line<T> {
     fn keeps(&self, at: u64, before: u64) -> bool {
         let keeps = self.taken_from().is_none_or(|from| at < from);
         if !keeps {
+            events::reached(events::Event::ClaimLost);
             // ORDER(TAKEOVER): Relaxed - nobody takes over twice.
             self.word.store(before, Ordering::Relaxed);
         }

@@ -15,6 +15,7 @@
 
 use std::cell::Cell;
 
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, AtomicUsize, Nesting, Ordering, assert_outside, per_thread};
 
 /// The callback, how often its loop went to sleep, and whether there are several loops.
@@ -104,6 +105,7 @@ impl Hook {
         let is_this = |call: &Call| std::ptr::eq(call.hook, self);
         let leave = |call: &Call| call.again.set(call.again.get().max(later));
         if CALLS.with(|calls| calls.find(is_this, leave)).is_some() {
+            reached(Event::HookInside);
             return false;
         }
         assert_outside();
@@ -126,6 +128,7 @@ impl Hook {
             if is_heard {
                 return true;
             }
+            reached(Event::HookAgain);
         }
     }
 }

@@ -38,6 +38,7 @@ mod movable;
 use std::time::Duration;
 
 use crate::os::Alarm;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, CachePadded, Ordering, Thread, fence, park};
 use crate::time::Tick;
 
@@ -185,7 +186,9 @@ impl Doorbell {
         if due.get() >= time_of(word) {
             return false;
         }
+        reached(Event::RangEarlier);
         if word & UNWATCHED != 0 {
+            reached(Event::WatcherCalled);
             self.call_watcher();
             return false;
         }
@@ -198,35 +201,6 @@ impl Doorbell {
             }
             _ => self.ring_but_hooks(),
         }
-    }
-
-    /// Sets the alarm to `due`, which is before the time in `word`, and publishes that. Returns
-    /// `false` if another thread sets the alarm, or the reaper woke up.
-    #[cold]
-    fn bring_forward(&self, alarm: &dyn Movable, word: u64, due: Tick) -> bool {
-        // ORDER(DOORBELL): Acquire - pairs with the Release of the setter before: it has set the
-        // alarm.
-        let claim = |from, to| {
-            self.wakes_at.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
-        };
-        if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {
-            return false;
-        }
-        alarm.set(due);
-        // ORDER(DOORBELL): Release - the alarm is set before others rely on it, and before the next
-        // one sets it.
-        let end = self.wakes_at.compare_exchange(
-            word | SETTING,
-            due.get() | MOVABLE,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-        if end.is_err() {
-            // The reaper woke up after the notice was posted, so it finds it in its turn.
-            // ORDER(DOORBELL): Release - as above.
-            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);
-        }
-        true
     }
 
     /// Rings whatever the published time is. A ring that comes before the sleep cuts the sleep

@@ -11,7 +11,11 @@
 use std::time::Duration;
 
 use crate::os::Alarm;
+use crate::sync::Ordering;
+use crate::sync::events::{Event, reached};
 use crate::time::{Scale, Tick};
+
+use super::{Doorbell, MOVABLE, SETTERS, SETTING};
 
 /// A sleep of one thread that others can end, at once or at a time.
 pub trait Movable: Send + Sync {
@@ -64,5 +68,40 @@ impl Movable for SystemAlarm {
 
     fn sleep(&self, timeout: Option<Duration>) {
         self.alarm.wait(timeout);
+    }
+}
+
+// === impl Doorbell: the producer's side ===
+
+impl Doorbell {
+    /// Sets the alarm to `due`, which is before the time in `word`, and publishes that. Returns
+    /// `false` if another thread sets the alarm, or the reaper woke up.
+    #[cold]
+    pub(super) fn bring_forward(&self, alarm: &dyn Movable, word: u64, due: Tick) -> bool {
+        // ORDER(DOORBELL): Acquire - pairs with the Release of the setter before: it has set the
+        // alarm.
+        let claim = |from, to| {
+            self.wakes_at.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+        };
+        if word & SETTERS != 0 || claim(word, word | SETTING).is_err() {
+            reached(Event::SetterBusy);
+            return false;
+        }
+        alarm.set(due);
+        // ORDER(DOORBELL): Release - the alarm is set before others rely on it, and before the next
+        // one sets it.
+        let end = self.wakes_at.compare_exchange(
+            word | SETTING,
+            due.get() | MOVABLE,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        reached(if end.is_ok() { Event::BroughtForward } else { Event::SetterLate });
+        if end.is_err() {
+            // The reaper woke up after the notice was posted, so it finds it in its turn.
+            // ORDER(DOORBELL): Release - as above.
+            self.wakes_at.fetch_and(!SETTERS, Ordering::Release);
+        }
+        true
     }
 }

@@ -9,6 +9,7 @@
 //! the previous one wrote.
 
 use crate::sync::Ordering;
+use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::{Entry, Phase, Word};
@@ -68,6 +69,7 @@ impl<T> Entry<T> {
             if self.cas(word, word.with_phase(Phase::Vacant)) {
                 return Some(opens);
             }
+            reached(Event::CancelLost);
         }
     }
 
@@ -100,6 +102,7 @@ impl<T> Entry<T> {
             if self.cas(word, word.with_deadline(deadline)) {
                 return Reset::Moved;
             }
+            reached(Event::ResetLost);
         }
     }
 
@@ -184,6 +187,7 @@ impl<T> Entry<T> {
             if self.cas(word, word.unheld()) {
                 return None;
             }
+            reached(Event::LetGoLost);
         }
     }
 

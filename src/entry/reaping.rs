@@ -8,6 +8,7 @@
 //! *Orderings*: CANCEL-FIRE, RESET-FIRE, SEAT, RELEASE.
 
 use crate::sync::Ordering;
+use crate::sync::events::{Event, reached};
 use crate::time::Place;
 
 use super::{Entry, Phase, Word};
@@ -51,6 +52,7 @@ impl<T> Entry<T> {
         let before = Word(self.word.fetch_and(Word::KEEP_ALL_BUT_LIST, Ordering::AcqRel));
         let mine = !before.is_held();
         if mine {
+            reached(Event::HandleGone);
             self.set_free();
         }
         Some(Taken { payload, mine })

@@ -21,6 +21,7 @@ use crate::engine::{Cancel, Engine, When};
 use crate::error::Refused;
 use crate::protocol::generations::Armed;
 use crate::protocol::twin::Twin;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, CountShard, ShardedCount, spread};
 
 use super::node::{KeyHash, MainNode, Node, SharedNode, Ticket, Waits};
@@ -243,6 +244,7 @@ where
             };
             // The new time is earlier, or the engine has taken the timer out and its task has not
             // started, or it is precise. Schedule another timer, whose ticket then counts instead.
+            reached(Event::KeyMoved);
             let ticket = Ticket::new(node.clone(), generation, self.count());
             let mut timer = match ticket.schedule(engine, when.of_class(is_precise)) {
                 Ok(timer) => timer.into_handle(),
@@ -253,6 +255,9 @@ where
             let armed = self.find_node(&node, rearm);
             // The timer that is not needed: the old one, or the new one.
             timer.cancel();
+            if armed == Some(Armed::Superseded) {
+                reached(Event::KeySuperseded);
+            }
             if matches!(armed, Some(Armed::Counts | Armed::Superseded)) {
                 return Ok(seen);
             }

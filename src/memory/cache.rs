@@ -17,6 +17,7 @@ use std::mem;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, prefetch};
 use crate::time::Tick;
 
@@ -110,6 +111,7 @@ impl<T> Cache<T> {
             return None;
         }
         self.is_used = true;
+        reached(Event::SeatSearched);
         let at = self.kept.iter().rposition(|seat| seat.opens <= deadline)?;
         Some(self.kept.swap_remove(at).entry)
     }
@@ -129,6 +131,7 @@ impl<T> Cache<T> {
     pub(crate) fn keep(&mut self, shared: &Shared<T>, seat: Seat<T>) -> bool {
         // SAFETY: this thread is the vacancy's producer, so the entry is there.
         if self.bound_to.is_some_and(|home| unsafe { seat.entry.as_ref() }.shard() != home) {
+            reached(Event::SeatForeign);
             return self.pass_on(shared, seat);
         }
         let has_left_dead = self.kept.len() == SEATS && self.make_room(shared);
@@ -147,12 +150,14 @@ impl<T> Cache<T> {
 
     fn refill(&mut self, shared: &Shared<T>) -> bool {
         if !self.outbox.is_empty() && self.bound_to.is_none() {
+            reached(Event::SeatsSwapped);
             mem::swap(&mut self.kept, &mut self.outbox);
             return true;
         }
         // A bound thread needs its outbox for what it fetches and cannot use.
         let has_room = self.outbox.is_empty() || shared.leave_seats(&mut self.outbox);
         if has_room && shared.seats.fetch(&mut self.kept) {
+            reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
             shared.publish(&self.counters);
             // They come from another core: prefetch all at once.
@@ -182,6 +187,7 @@ impl<T> Cache<T> {
 
     fn make_room(&mut self, shared: &Shared<T>) -> bool {
         if !mem::take(&mut self.is_used) {
+            reached(Event::SeatsAllLeft);
             // This thread cancels and does not schedule: others have more use for its seats.
             return give_away(&mut self.kept, shared, &mut self.free_list, &self.counters);
         }
@@ -219,8 +225,10 @@ fn give_away<T>(
     if shared.leave_seats(seats) {
         return false;
     }
+    reached(Event::SeatsLetGo);
     let has_left_dead = let_go(seats, shared, free_list, counters);
     let Some(mut surplus) = shared.surplus_seats() else { return has_left_dead };
+    reached(Event::SeatsSurplus);
     let has_left_more = let_go(&mut surplus, shared, free_list, counters);
     shared.seats.keep_empty(surplus);
     has_left_dead || has_left_more

@@ -7,6 +7,7 @@ use std::mem;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
+use crate::sync::events::{Event, reached};
 use crate::sync::{IS_CHECKED, prefetch};
 
 use super::depot::Magazine;
@@ -71,8 +72,12 @@ impl<T> FreeList<T> {
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
-        if self.open.is_empty() && !shared.memory.fetch(&mut self.open) {
-            shared.blocks.take(&mut self.open);
+        if self.open.is_empty() {
+            if shared.memory.fetch(&mut self.open) {
+                reached(Event::MemoryFetched);
+            } else {
+                shared.blocks.take(&mut self.open);
+            }
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
             prefetch(soon.as_ptr());
@@ -93,6 +98,7 @@ impl<T> FreeList<T> {
 /// Leaves a magazine in the depot, or releases its entries. The magazine is empty afterwards.
 fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
     if !magazine.is_empty() && !shared.memory.leave(magazine) {
+        reached(Event::MemoryReleased);
         shared.release(mem::replace(magazine, shared.memory.magazine()));
     }
 }

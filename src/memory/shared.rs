@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::entry::{Entry, after_readers};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, IS_CHECKED, Ordering};
 
 use super::all_counters::AllCounters;
@@ -197,7 +198,11 @@ impl<T> Shared<T> {
     #[inline]
     pub(crate) fn admit<const EXEMPT: bool>(&self) -> bool {
         let Some(limit) = &self.limit else { return true };
-        EXEMPT && !limit.counts_all() || limit.admit()
+        let is_admitted = EXEMPT && !limit.counts_all() || limit.admit();
+        if !is_admitted {
+            reached(Event::LimitReached);
+        }
+        is_admitted
     }
 
     /// Releases the room of one such timer that has ended.

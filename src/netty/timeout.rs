@@ -44,6 +44,7 @@ use std::fmt;
 
 use crate::engine::Handle;
 use crate::protocol::twin::Twin;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 use super::{HashedWheelTimer, TimerTask};
@@ -246,7 +247,11 @@ impl Inner {
     fn decide(&self, end: End) -> bool {
         let (waiting, end) = (WAITING, end as u32);
         // ORDER: AcqRel - a thread that reads the end also sees what the decider did before.
-        self.fate.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let decided = self.fate.compare_exchange(waiting, end, Ordering::AcqRel, Ordering::Acquire);
+        if decided.is_err() {
+            reached(Event::TimeoutLate);
+        }
+        decided.is_ok()
     }
 
     /// How the timeout ended; `None`: it has not.

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, read};
 use crate::memory::Shared;
 use crate::shard::Shard;
+use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::scheduling::Refused;
@@ -37,6 +38,7 @@ impl<T> Producer<T> {
         deadline: Tick,
         now: Tick,
     ) -> Option<Deferred> {
+        reached(Event::ExchangeUnlinked);
         // This thread alone may keep the engine: see `shard/close.rs`.
         let _reader = read();
         // SAFETY: it was unlinked, so this thread holds it alone, with a payload in it.

@@ -20,6 +20,7 @@ use crate::error::ScheduleError;
 use crate::memory::{Cache, Count, Seat, Shared};
 use crate::shard::{LOOK_OUT, Shard};
 use crate::sync::IS_CHECKED;
+use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::{Chores, Deferred};
@@ -104,6 +105,9 @@ impl<T> Producer<T> {
         if is_seat && unsafe { entry.as_ref().take_seat(deadline, held) } {
             self.cache.counters.add(Count::Seated, 1);
             return Ok((entry, Deferred::NOTHING));
+        }
+        if is_seat {
+            reached(Event::SeatLost);
         }
         // The reaper unlinked the seat before we could take it, or there was none.
         // SAFETY: the entry is plain memory of ours and the payload is put.
@@ -224,6 +228,7 @@ impl<T> Producer<T> {
                 Ok((entry, deferred))
             }
             Err(Refused) => {
+                reached(Event::PushRefused);
                 // SAFETY: it was refused, so it is still ours alone, and its payload with it.
                 let payload = unsafe { entry.as_ref().disarm() };
                 // SAFETY: as above, and the payload is out.
@@ -293,6 +298,7 @@ impl<T> Producer<T> {
     ) -> Moved<T> {
         // SAFETY: the caller has the handle.
         let Some((payload, opens)) = (unsafe { entry.as_ref().cancel() }) else {
+            reached(Event::RefiledLate);
             return Moved::Gone;
         };
         // This thread alone may keep the engine: see `shard/close.rs`.
@@ -312,6 +318,7 @@ impl<T> Producer<T> {
         let sweep = self.keep_with_care(shared, Seat { entry, opens });
         match filed {
             Ok(deferred) => {
+                reached(Event::Refiled);
                 self.cache.counters.add(Count::Reset, 1);
                 Moved::To { entry: fresh, deferred: deferred.or(sweep) }
             }
@@ -333,6 +340,7 @@ impl<T> Producer<T> {
         entry: NonNull<Entry<T>>,
         counts: bool,
     ) {
+        reached(Event::Stranded);
         // SAFETY: passed on to the caller.
         unsafe { entry.as_ref().strand() };
         self.cache.counters.add(Count::Returned, 1);

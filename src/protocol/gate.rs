@@ -33,6 +33,7 @@
 //!
 //! *Tested by*: `loom-tests/tests/keyed.rs`, `tests/keyed_races.rs`.
 
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU32, Ordering};
 
 /// The timer is not yet under its key.
@@ -78,6 +79,9 @@ impl Gate {
         let was = self.word.load(Ordering::Relaxed);
         if was == MAKING {
             self.word.store(EARLY, Ordering::Relaxed);
+        }
+        if was == MAKING || was == EARLY {
+            reached(Event::GateEarly);
         }
         was == OPEN
     }

@@ -14,6 +14,7 @@
 //!
 //! *Tested by*: the unit test below, `loom-tests/tests/heartbeat.rs`, `tests/heartbeat.rs`.
 
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The beats fell silent, and the timer noticed.
@@ -65,7 +66,10 @@ impl Pulse {
         match self.end(SILENT, is_silent) {
             Ok(_) => Verdict::Silent,
             Err(last) if last >= STOPPED => Verdict::Over,
-            Err(last) => Verdict::Until(until(last)),
+            Err(last) => {
+                reached(Event::BeatInTime);
+                Verdict::Until(until(last))
+            }
         }
     }
 

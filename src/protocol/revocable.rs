@@ -33,6 +33,7 @@
 
 use std::mem::ManuallyDrop;
 
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 use super::latch::Latch;
@@ -134,11 +135,14 @@ impl<V, W> Revocable<V, W> {
     #[inline]
     fn take(&self, to: Phase) -> Option<V> {
         // ORDER(REVOKE): Relaxed - it decides, and publishes nothing.
-        self.phase
-            .compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed)
-            .ok()
-            // SAFETY: this thread left `waits`, so it alone has the value.
-            .map(|_| self.value.with_mut(|value| unsafe { ManuallyDrop::take(&mut *value) }))
+        let decided =
+            self.phase.compare_exchange(WAITS, to as u32, Ordering::Relaxed, Ordering::Relaxed);
+        if decided.is_err() {
+            reached(Event::TaskTaken);
+            return None;
+        }
+        // SAFETY: this thread left `waits`, so it alone has the value.
+        Some(self.value.with_mut(|value| unsafe { ManuallyDrop::take(&mut *value) }))
     }
 }
 

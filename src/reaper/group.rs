@@ -23,6 +23,7 @@
 //! *Tested by*: `loom-tests/tests/lead.rs`, `tests/groups.rs`.
 
 use crate::doorbell::Doorbell;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU64, Counter, Hint, Ordering};
 use crate::time::Tick;
 
@@ -121,7 +122,11 @@ impl Group {
     /// Takes the lead for thread `number` from the thread that serves shard `index`, if that one
     /// has lent it.
     pub fn take_lead_from(&self, index: usize, number: usize) -> bool {
-        self.lead.take_from(self.server(index), number)
+        let is_taken = self.lead.take_from(self.server(index), number);
+        if is_taken {
+            reached(Event::LeadTaken);
+        }
+        is_taken
     }
 
     /// Thread `number`, which holds the role of shard `index`, serves it from now on.

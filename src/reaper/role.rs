@@ -26,6 +26,7 @@
 //! *Tested by*: `loom-tests/tests/{ending,takeover}.rs`.
 
 use crate::dispatch::{InHand, Line, Payloads, Progress};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell, wait};
 use crate::time::Clock;
 
@@ -92,6 +93,7 @@ impl<T> Role<T> {
 
     #[cold]
     fn wait_and_take(&self) -> bool {
+        reached(Event::RoleAwaited);
         let mut guard = self.lock();
         loop {
             match self.cas(FREE, TAKEN) {
@@ -126,7 +128,11 @@ impl<T> Role<T> {
     /// hand.
     pub(super) fn take_over(&self, progress: Progress, lost: impl FnOnce()) -> Option<InHand<T>> {
         let mut seen = self.lock();
-        let in_hand = seen.line.take_over(progress, lost)?;
+        let Some(in_hand) = seen.line.take_over(progress, lost) else {
+            reached(Event::TakeOverLate);
+            return None;
+        };
+        reached(Event::TookOver);
         *seen = Seen::of(&in_hand);
         Some(in_hand)
     }
@@ -158,6 +164,7 @@ impl<T> Role<T> {
         // SAFETY: the caller holds the role. It is ending, so nobody takes it any more.
         let mut in_hand = unsafe { self.take_in_hand() };
         let before = self.cas(ENDING, ENDED);
+        reached(Event::RoleEnded);
         debug_assert_eq!(before, Ok(ENDING), "a role that is taken ends but by its holder");
         Some(in_hand.take())
     }
@@ -176,6 +183,7 @@ impl<T> Role<T> {
             match self.cas(AWAITED, ENDING) {
                 Ok(_) => {
                     self.wake();
+                    reached(Event::RoleAwaitedEnd);
                     return None;
                 }
                 Err(ENDING | ENDED) => return None,

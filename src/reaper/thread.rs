@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::dispatch::InHand;
 use crate::memory::{Count, SHARE};
 use crate::os;
+use crate::sync::events::{Event, reached};
 use crate::sync::spin_loop;
 use crate::time::{Clock, Scale, Tick};
 
@@ -148,7 +149,10 @@ impl<S: Serve> Server<'_, S> {
             if self.leads && self.may_delay_others(index, now_ns, late_ns, patience_ns) {
                 self.pass_lead_on();
             }
-            let Some(role) = self.this.take(index) else { continue };
+            let Some(role) = self.this.take(index) else {
+                reached(Event::RoleBusy);
+                continue;
+            };
             self.turn(index, role, |_| ());
             has_worked = true;
             let end_ns = self.this.clock().now_ns().max(now_ns);
@@ -198,6 +202,9 @@ impl<S: Serve> Server<'_, S> {
         }
         drop(role);
         self.leads = leads && group.lead().reclaim(this.number());
+        if leads && !self.leads {
+            reached(Event::LeadLost);
+        }
         if ended.is_some() && !self.leads {
             group.settle(index);
         }
@@ -221,6 +228,7 @@ impl<S: Serve> Server<'_, S> {
         let (lead, number) = (self.this.group().lead(), self.this.number());
         lead.give_up(number);
         self.leads = !self.this.find_leader();
+        reached(if self.leads { Event::LeadKept } else { Event::LeadPassed });
         if self.leads {
             let is_back = lead.take(number);
             debug_assert!(is_back, "nobody else was to lead");
@@ -250,6 +258,7 @@ impl<S: Serve> Server<'_, S> {
         }
         group.doorbell().publish_sleep(next, timeout);
         if group.earliest() < next || self.is_called() {
+            reached(Event::SleepCalledOff);
             group.doorbell().retract();
             spin_loop();
             return None;

@@ -23,6 +23,7 @@ use crate::doorbell::Doorbell;
 use crate::entry;
 use crate::memory::{Count, Counters, Shared};
 use crate::shard::{BATCH, Owner, Shard};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
@@ -109,6 +110,7 @@ impl<'a, T> Reaper<'a, T> {
         max_fired: usize,
     ) -> Option<Report> {
         if owner.is_closed() {
+            reached(Event::ClosedTurn);
             // A stop came between a takeover and this turn.
             owner.count(Count::Returned, in_hand.payloads().len() as u64);
             return None;
@@ -251,6 +253,7 @@ impl<'a, T> Reaper<'a, T> {
         in_hand: &mut InHand<T>,
         max_fired: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
+        reached(Event::RestHanded);
         let counters = owner.counters().clone();
         drop(owner);
         let fired = self.pass_on(in_hand, counters, max_fired, 0, false)?;
@@ -268,6 +271,7 @@ impl<'a, T> Reaper<'a, T> {
     ) -> Result<usize, Cut> {
         let fired = handover::hand_over(self, in_hand, &counters, at_most, is_alone);
         if in_hand.close().is_err() {
+            reached(Event::TakenOver);
             self.shared.end_counting(&counters, self.shard.index());
             return Err(Cut::TakenOver(before + fired));
         }
@@ -290,6 +294,7 @@ impl<'a, T> Reaper<'a, T> {
             owner.count(Count::Returned, left as u64);
         }
         if owner.is_closed() || self.is_stopping() && left > 0 {
+            reached(Event::StoppedInHand);
             return Err(Cut::Stopped(fired));
         }
         Ok((owner, fired))

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use crate::dispatch::Progress;
 use crate::doorbell::{Doorbell, Threads};
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, AtomicUsize, CachePadded, OnceLock, Ordering, Thread, fence};
 
 use super::Part;
@@ -169,7 +170,11 @@ impl Look {
             self.since_ns = if seen.is_at_first() { begun_ns } else { now_ns };
         }
         let due_ns = self.since_ns.saturating_add(after_ns);
-        if now_ns < due_ns { Found::Busy(due_ns) } else { Found::Stuck(seen, self.since_ns) }
+        if now_ns < due_ns {
+            return Found::Busy(due_ns);
+        }
+        reached(Event::Stuck);
+        Found::Stuck(seen, self.since_ns)
     }
 }
 

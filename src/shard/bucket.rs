@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::inbox::{At, Hand, LANES, Lanes, OwnLanes};
+use crate::sync::events::{Event, reached};
 use crate::sync::{AtomicU64, Life, Ordering};
 use crate::time::{Place, Tick};
 
@@ -109,7 +110,10 @@ impl<T> Bucket<T> {
         self.life.look();
         match self.notices.iter().find(|notice| notice.claim(place)) {
             Some(notice) => NonNull::from(notice),
-            None => Notice::boxed(place),
+            None => {
+                reached(Event::NoticeBoxed);
+                Notice::boxed(place)
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use std::ptr::NonNull;
 use crate::entry::Phase;
 use crate::inbox::next_of;
 use crate::memory::{Count, Shared};
+use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
@@ -46,6 +47,7 @@ impl<T> Shard<T> {
         let mut returned = taken_out(owner);
         self.wheel.close();
         self.close_notices();
+        tell_what_was_under_way(owner);
         owner.sweep = None;
         let at_hand = [owner.due.take(), owner.eager.take()].into_iter().flatten();
         for open in at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>() {
@@ -99,6 +101,7 @@ impl<T> Shard<T> {
     fn close_notices(&self) {
         let mut next = self.notices.close();
         while let Some(notice) = NonNull::new(next) {
+            reached(Event::ClosedNotice);
             // SAFETY: closing made the whole chain ours.
             next = next_of(unsafe { notice.as_ref() });
             // SAFETY: it was taken out of the list and is not used again.
@@ -116,6 +119,18 @@ impl<T> Shard<T> {
             unsafe { self.wheel.dismantle() };
         }
     }
+}
+
+/// Counts in the midst of what a shard is closed.
+fn tell_what_was_under_way<T>(owner: &Owner<T>) {
+    let under_way = [
+        (owner.due.is_some(), Event::ClosedOpen),
+        (owner.eager.is_some(), Event::ClosedCascade),
+        (!owner.parked.is_empty(), Event::ClosedParked),
+        (!owner.rounds.is_empty(), Event::ClosedRound),
+        (owner.sweep.is_some(), Event::ClosedSweep),
+    ];
+    under_way.into_iter().filter(|&(is, _)| is).for_each(|(_, event)| reached(event));
 }
 
 /// The payloads that the owner has collected. The memory of its batch is given back.

@@ -19,6 +19,7 @@ use std::ptr::NonNull;
 use crate::entry::Entry;
 use crate::memory::Shared;
 use crate::sync::IS_CHECKED;
+use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
@@ -53,6 +54,7 @@ impl<T> Shard<T> {
         if open.at.is_done() {
             owner.put_away(open);
         } else {
+            reached(Event::CascadePaused);
             owner.eager = Some(open);
         }
         true
@@ -74,7 +76,10 @@ impl<T> Shard<T> {
             .min()
             .filter(|&ahead| ahead < first);
         match ahead {
-            Some(ahead) if shared.living() >= CROWD => ahead,
+            Some(ahead) if shared.living() >= CROWD => {
+                reached(Event::WokeAhead);
+                ahead
+            }
             _ => first,
         }
     }
@@ -88,6 +93,7 @@ impl<T> Shard<T> {
         if level < COARSE || shared.living() < CROWD {
             return false;
         }
+        reached(Event::CrowdSeen);
         self.doorbell.ask(self.place);
         self.doorbell.ring_before(expiration.saturating_sub(self.lead(level)))
     }
@@ -115,6 +121,7 @@ impl<T> Shard<T> {
             .filter(|place| now < place.expiration)
             .min_by_key(|place| place.expiration)?;
         if let Some(round) = owner.open_round(place) {
+            reached(Event::CascadeOfRound);
             return Some(round);
         }
         owner.cascaded[usize::from(place.level) - 1] = place.expiration;
@@ -139,6 +146,7 @@ impl<T> Shard<T> {
         let this = unsafe { entry.as_ref() };
         let filed = this.filed();
         if filed.expiration != open.place.expiration {
+            reached(Event::CascadeAside);
             // SAFETY: passed on to the caller.
             let hand = (&*open.hand, open.at);
             // SAFETY: passed on to the caller.

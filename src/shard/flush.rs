@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, Filed, Phase, Taken, Word};
 use crate::inbox::{At, Hand};
 use crate::memory::{Count, Shared};
+use crate::sync::events::{Event, reached};
 use crate::time::{Place, Tick};
 
 use super::owner::Open;
@@ -97,6 +98,7 @@ impl<T> Shard<T> {
         if is_done {
             owner.put_away(open);
         } else {
+            reached(Event::FlushPaused);
             owner.due = Some(open);
         }
         is_done
@@ -174,8 +176,8 @@ impl<T> Shard<T> {
                 match unsafe { this.unlink(word) } {
                     // SAFETY: nobody kept it, so it is held here alone.
                     Some(true) => return unsafe { owner.bury(shared, entry) },
-                    Some(false) => return,
-                    None => {}
+                    Some(false) => return reached(Event::SeatUnlinked),
+                    None => reached(Event::UnlinkLost),
                 }
             } else if let Some(end) = end(deadline) {
                 // SAFETY: the owner holds it; `word` is pending (nothing else is in a list).
@@ -183,6 +185,7 @@ impl<T> Shard<T> {
                     // SAFETY: it was taken out of this entry.
                     return unsafe { owner.collect(shared, entry, deadline, taken) };
                 }
+                reached(Event::EndLost);
             } else {
                 let next = self.place_from(shared, deadline, place.expiration);
                 // SAFETY: the owner holds it; `word` is pending.
@@ -192,6 +195,7 @@ impl<T> Shard<T> {
                     unsafe { self.push(owner, entry, next) };
                     return moved();
                 }
+                reached(Event::RefileLost);
             }
             word = this.word();
         }
@@ -223,6 +227,7 @@ impl<T> Shard<T> {
         loop {
             let word = this.word();
             if word.phase() == Phase::Vacant && !word.is_held() {
+                reached(Event::AsideDead);
                 // Nobody else holds it, so it stays dead.
                 gone();
                 // SAFETY: the owner holds it; `word` is vacant.
@@ -235,6 +240,7 @@ impl<T> Shard<T> {
             let deadline = word.deadline();
             let is_due = until.is_some_and(|until| deadline <= until);
             if word.phase() == Phase::Vacant || !is_due {
+                reached(Event::PutAside);
                 let place = self.wheel.geometry().place_on(filed.expiration, filed.level);
                 // SAFETY: the owner holds it, and it is filed there.
                 unsafe { owner.rounds.add(&self.hands, place, entry) };
@@ -243,10 +249,12 @@ impl<T> Shard<T> {
             }
             // SAFETY: the owner holds it; `word` is pending.
             if let Some(taken) = unsafe { this.end(word, Phase::Fired, gone) } {
+                reached(Event::AsideDue);
                 // SAFETY: it was just taken out of this entry.
                 unsafe { owner.collect(shared, entry, deadline, taken) };
                 return at;
             }
+            reached(Event::AsideLost);
         }
     }
 }
@@ -300,6 +308,7 @@ impl<T> Owner<T> {
         };
         let is_armed = |open: &mut Open<T>| armed.is_some_and(|place| is_taken_from(open, place));
         if let Some(mut open) = self.eager.take_if(is_armed) {
+            reached(Event::CascadeOvertaken);
             // It may hold entries that are filed for this opening, though it was taken for a later
             // one.
             let armed = armed.map_or(now, |place| place.expiration);
@@ -314,8 +323,10 @@ impl<T> Owner<T> {
             return None;
         }
         if ahead == Some(first) {
+            reached(Event::CascadeDue);
             return self.eager.take();
         }
+        reached(Event::RoundOpened);
         self.open_round(first)
     }
 

@@ -49,6 +49,7 @@ use crate::doorbell::Doorbell;
 use crate::entry::{Entry, read};
 use crate::inbox::{Closed, Stack};
 use crate::memory::Shared;
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, AtomicBool, AtomicU64, CachePadded, Mutex, Ordering};
 use crate::time::{Geometry, Place, Tick};
 use crate::wheel::Wheel;
@@ -169,7 +170,9 @@ impl<T> Shard<T> {
         let is_free = |bucket: &Bucket<T>| {
             bucket.is_armed_for(exact.expiration) || bucket.is_open_by(self.clock())
         };
-        if self.wheel.bucket(exact).is_ok_and(is_free) { exact } else { place }
+        let is_exact = self.wheel.bucket(exact).is_ok_and(is_free);
+        reached(if is_exact { Event::FiledExactly } else { Event::ExactTaken });
+        if is_exact { exact } else { place }
     }
 
     /// Files an entry that was armed for `place`, and announces it to the reaper if needed. Returns
@@ -189,7 +192,10 @@ impl<T> Shard<T> {
         place: Place,
         turn: usize,
     ) -> Result<bool, Closed> {
-        let bucket = self.wheel.bucket(place).map_err(|_| Closed)?;
+        let bucket = self.wheel.bucket(place).map_err(|_| {
+            reached(Event::FiledAfterEnd);
+            Closed
+        })?;
         // SAFETY: passed on to the caller.
         unsafe { bucket.lanes.push(entry, turn) }?;
         // Both are read after the push: see BUCKET-ARM in the header.
@@ -212,6 +218,8 @@ impl<T> Shard<T> {
         if !self.sweep.swap(true, Ordering::Release) {
             self.doorbell.ask(self.place);
             self.doorbell.ring();
+        } else {
+            reached(Event::SweepAskedTwice);
         }
     }
 
@@ -246,6 +254,7 @@ impl<T> Shard<T> {
         let notice = bucket.notice(place);
         // SAFETY: the notice was claimed for us alone and stays where it is until it is read.
         if unsafe { self.notices.push(notice) }.is_err() {
+            reached(Event::NoticeRefused);
             // Closed after our push was accepted: the thread that closes finds the entry.
             // SAFETY: it was refused, so it is still ours.
             unsafe { Notice::let_go(notice) };

@@ -10,6 +10,7 @@ use crate::entry::Entry;
 use crate::inbox::{At, Hand};
 use crate::memory::depot::Magazine;
 use crate::memory::{Count, Counters, FreeList, Memory, Shared};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Geometry, Place, Tick};
 
@@ -226,7 +227,12 @@ impl<T> Shard<T> {
             // SAFETY: it was taken out of the list and is not used again.
             unsafe { Notice::let_go(notice) };
             let bucket = self.wheel.bucket(place).expect("a bucket that holds entries exists");
-            owner.note(bucket, place);
+            if place.expiration <= self.clock() {
+                reached(Event::NoticeStale);
+            }
+            if !owner.note(bucket, place) {
+                reached(Event::NoticeForNothing);
+            }
         }
     }
 
@@ -242,6 +248,8 @@ impl<T> Shard<T> {
         if owner.note(bucket, place) && self.clock() < place.expiration {
             // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);
+        } else if self.clock() >= place.expiration {
+            reached(Event::RefiledDue);
         }
     }
 }
@@ -272,6 +280,7 @@ impl<T> Owner<T> {
             bucket.set_queued(Some(place.expiration));
             self.heap.add(place);
         } else {
+            reached(Event::OtherRound);
             self.heap.add_other(place);
         }
         true

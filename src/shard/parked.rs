@@ -26,6 +26,7 @@
 use std::collections::VecDeque;
 
 use crate::sync::IS_CHECKED;
+use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::hands::Hands;
@@ -83,6 +84,7 @@ impl<T> Parked<T> {
         if self.is_empty() {
             self.others = self.share.max(1);
         }
+        reached(Event::Parked);
         open.began.get_or_insert(open.place.expiration);
         self.buckets.push_back(open);
     }
@@ -92,6 +94,7 @@ impl<T> Parked<T> {
     pub(super) fn take(&mut self) -> Option<Open<T>> {
         let left = if self.is_its_turn() { self.share.max(1) } else { 0 };
         let open = self.buckets.pop_front()?;
+        reached(if left > 0 { Event::ParkedInTurn } else { Event::ParkedAlone });
         self.others = if self.is_empty() { usize::MAX } else { self.share.max(1) };
         Some(Open { left, ..open })
     }
@@ -133,6 +136,7 @@ impl<T> Owner<T> {
     fn keep_two_hands(&mut self, hands: &Hands<T>) {
         let is_taken = self.eager.as_ref().is_some_and(|open| open.hand.is_wide());
         if self.spare.len() + usize::from(is_taken) < 2 {
+            reached(Event::HandAdded);
             self.spare.push(hands.add_wide());
         }
     }

@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 
 use crate::entry::{Entry, Linked, Phase, Reader};
 use crate::sync::Ordering;
+use crate::sync::events::{Event, reached};
 use crate::time::Tick;
 
 use super::rounds::place_of;
@@ -57,6 +58,7 @@ impl<T> Shard<T> {
             if before.is_some() && before == after {
                 break;
             }
+            reached(Event::ScanAgain);
             (before, may_repeat) = (after, true);
         }
         if may_repeat {

@@ -24,6 +24,7 @@ use std::ptr::{self, NonNull};
 use crate::entry::{Entry, Linked, Phase};
 use crate::inbox::{CHAINS, Hand, next_of};
 use crate::memory::{Count, MAGAZINE, Memory, SEATS, Shared};
+use crate::sync::events::{Event, reached};
 use crate::sync::{Arc, IS_CHECKED, Ordering, prefetch};
 use crate::time::{Place, Tick};
 
@@ -86,6 +87,9 @@ impl<T> Sweep<T> {
     #[inline]
     pub(super) fn leave(&mut self, spot: Spot) {
         if self.spot == spot {
+            if self.live > 0 {
+                reached(Event::SweepLeft);
+            }
             self.live = 0;
         }
     }
@@ -114,8 +118,9 @@ impl<T> Shard<T> {
     /// Sweeps a little as the owner, unless another thread has the shard's lock. For threads that
     /// let go of seats.
     pub fn help_sweep(&self, shared: &Shared<T>) {
-        let Ok(mut owner) = self.owner.try_lock() else { return };
+        let Ok(mut owner) = self.owner.try_lock() else { return reached(Event::SweepBusy) };
         if self.sweep_some(&mut owner, shared, HELP) {
+            reached(Event::SweepHelped);
             self.publish(&owner, shared);
         }
     }
@@ -126,6 +131,7 @@ impl<T> Shard<T> {
         let mut sweep = match owner.sweep.take() {
             Some(sweep) => sweep,
             None if !owner.closed && self.begin_sweep(shared) => {
+                reached(Event::SweepBegun);
                 let mut sweep = Sweep::begin();
                 self.look_into(&mut sweep, 1, 0);
                 sweep
@@ -148,7 +154,10 @@ impl<T> Shard<T> {
         }
         owner.release_swept(shared);
         if !is_all {
+            reached(Event::SweepPaused);
             owner.sweep = Some(sweep);
+        } else if self.wants_sweep() {
+            reached(Event::SweepAgain);
         }
         true
     }
@@ -165,7 +174,9 @@ impl<T> Shard<T> {
         }
         let Some(place) = sweep.rounds.pop() else { return false };
         sweep.enter(Spot::Round(place), std::iter::empty());
-        if let Some(hand) = owner.rounds.at(place) {
+        let hand = owner.rounds.at(place);
+        reached(if hand.is_some() { Event::SweepRound } else { Event::SweepRoundGone });
+        if let Some(hand) = hand {
             sweep.enter(Spot::Round(place), hand.chains().map(|(i, first)| (i, first.as_ptr())));
             sweep.hand = Some(hand.clone());
         }
@@ -206,6 +217,9 @@ impl<T> Shard<T> {
             debug_assert_eq!(mine, Some(true), "the dead stay dead");
             owner.bury_swept(shared, entry);
         } else {
+            if is_dead {
+                reached(Event::SweepPassed);
+            }
             sweep.lists[sweep.turn].before = at;
         }
         sweep.lists[sweep.turn].next = next;

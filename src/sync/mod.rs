@@ -8,6 +8,7 @@
 //! (`tests/tidy.rs` looks).
 
 mod cache;
+pub mod events;
 mod nesting;
 mod section;
 

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Shows that the simulation can fail: plants one fault at a time into a copy of the engine, and has
+it found.
+
+    proofs/simulation/faults.py [--check | part of a name]...
+
+Tells for each how long the search took on this machine, how many histories, and how many steps are
+left of the one that failed. `--check` only looks whether what each fault changes is still there. A
+fault that is not found within LIMIT seconds is MISSED, and the exit status is 1.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+COPY = ROOT / "target" / "faults"
+LIMIT = int(os.environ.get("LIMIT", "60"))
+
+# Name: file, what is there, and what takes its place.
+FAULTS = {
+    "a notice is not posted once the clock has passed the bucket": (
+        "src/shard/mod.rs", "if !(bucket.is_armed_for(place.expiration) && self.clock() < place.expiration) {",
+        "if !bucket.is_armed_for(place.expiration) {"),
+    "a round is put aside for its deadline, and not for its bucket": (
+        "src/shard/flush.rs", "let place = self.wheel.geometry().place_on(filed.expiration, filed.level);",
+        "let place = self.wheel.geometry().place_on(deadline, filed.level);"),
+    "a seat is taken although its bucket opens a tick later": (
+        "src/memory/cache.rs", "Some(last) if last.opens <= deadline => {",
+        "Some(last) if last.opens <= deadline.saturating_add(1) => {"),
+    "a stop forgets the buckets that are parked": (
+        "src/shard/close.rs", "at_hand.chain(iter::from_fn(|| owner.parked.take())).collect::<Vec<_>>()",
+        "at_hand.chain(iter::from_fn(|| None)).collect::<Vec<_>>()"),
+    "a reset to an earlier time leaves the timer where it is": (
+        "src/entry/holder.rs", "if deadline < self.filed().expiration {",
+        "if deadline.saturating_add(1) < self.filed().expiration {"),
+    "a cascade that is due is not opened before its bucket": (
+        "src/shard/flush.rs", "if let Some(mut open) = self.eager.take_if(is_armed) {",
+        "if let Some(mut open) = self.eager.take_if(|open| open.left > 0 && is_armed(open)) {"),
+    "a timer under a key is due before it is there, and does not come again": (
+        "src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
+        "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
+    "an interval ticks a tick of the engine early": (
+        "src/engine/remote.rs", "if is_near && clock.now_ns() >= deadline_ns {",
+        "if is_near && clock.now_ns().saturating_add(scale.tick_ns()) > deadline_ns {"),
+    "a sleep wakes the task that polled first": (
+        "src/future/ringer.rs", "let spare = engine.exchange(handle, ringer);", "let spare = ringer;\n        let _ = engine;"),
+    "a periodic that is late runs once more for what it missed": (
+        "src/periodic/schedule.rs", "Skips::Past => clock.now_ns(),", "Skips::Past => clock.now_ns().saturating_sub(*period_ns),"),
+    "a heartbeat is silent an eighth of its timeout early": (
+        "src/protocol/pulse.rs", "let until = |last: u64| last.saturating_add(timeout_ns);",
+        "let until = |last: u64| last.saturating_add(timeout_ns - timeout_ns / 8);"),
+    "a scope that ends forgets its first timer": (
+        "src/scope/mod.rs", "        for handle in self.slots.drain() {\n            contained(|| _ = handle.cancel());",
+        "        for handle in self.slots.drain().skip(1) {\n            contained(|| _ = handle.cancel());"),
+    "a timeout of the hashed wheel is cancelled after it has run": (
+        "src/netty/timeout.rs", "        decided.is_ok()\n", "        decided.is_ok() || end == End::Cancelled as u32\n"),
+    "a sweep takes the seat of a thread for dead": (
+        "src/shard/sweep.rs", "let is_dead = word.phase() == Phase::Vacant && !word.is_held();",
+        "let is_dead = word.phase() == Phase::Vacant;"),
+    "a takeover takes the payload that runs": (
+        "src/dispatch/in_hand.rs", "let rest = ((seen.0 & CLAIMED) as usize..waiting.hidden)",
+        "let rest = ((seen.0 & CLAIMED).saturating_sub(1) as usize..waiting.hidden)"),
+}
+
+
+def sources():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and not name.startswith("fuzz/corpus")]
+
+
+def copy_tree():
+    """Only what differs is written, so that cargo builds no more than it must."""
+    for name in sources():
+        new, old = ROOT / name, COPY / name
+        if not new.is_file() or old.exists() and old.read_bytes() == new.read_bytes():
+            continue
+        old.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(new, old)
+
+
+def changed(name):
+    path, before, after = FAULTS[name]
+    text = (ROOT / path).read_text()
+    if text.count(before) != 1:
+        sys.exit(f"{name}: {path} has {text.count(before)} times: {before!r}")
+    return path, text.replace(before, after)
+
+
+def plant(name):
+    path, text = changed(name)
+    (COPY / path).write_text(text)
+    # Not optimized: it takes longer to build than to find what is wrong.
+    environment = dict(os.environ, CARGO_TARGET_DIR=str(COPY / "target"), CARGO_INCREMENTAL="1",
+                       CARGO_PROFILE_DEV_DEBUG="false")
+    build = ["cargo", "build", "--quiet", "--locked", "--package", "simulation"]
+    built = subprocess.run(build, cwd=COPY, env=environment, capture_output=True, text=True)
+    if built.returncode != 0:
+        sys.exit(f"{name}: does not compile\n{built.stderr}")
+    search = [str(COPY / "target/debug/simulation"), "--seconds", str(LIMIT), "--patience", "60"]
+    found = subprocess.run(search, capture_output=True, text=True)
+    shutil.copyfile(ROOT / path, COPY / path)
+    # What does not fail again may have hung on a machine that is busy.
+    if found.returncode == 0 or "of its" not in found.stdout:
+        print(f"MISSED  {name}", flush=True)
+        return False
+    histories, seconds = re.search(r"^(\d+) histories in ([\d.]+) s", found.stdout, re.M).groups()
+    steps = re.search(r"^(\d+) of its (\d+) steps", found.stdout, re.M)
+    left = f"{steps[1]} of {steps[2]}" if steps else "not again"
+    complaint = re.findall(r"^panicked at .*\n(.*)$|^\((signal.*|hung.*)\)$", found.stdout, re.M)
+    first = "".join(complaint[0])[:90] if complaint else ""
+    print(f"found   {name} | {seconds} s | {histories} | {left} | {first}", flush=True)
+    return True
+
+
+def main():
+    if "--check" in sys.argv:
+        for name in FAULTS:
+            changed(name)
+        return print(f"{len(FAULTS)} faults fit")
+    wanted = [word for word in sys.argv[1:]]
+    copy_tree()
+    names = [name for name in FAULTS if not wanted or any(word in name for word in wanted)]
+    sys.exit(0 if all([plant(name) for name in names]) else 1)
+
+
+main()

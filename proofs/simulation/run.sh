@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The simulation: histories from seeds, compared with naive models, for as long as is asked; then
+# the events that they reached, and the tests of those that no such search reaches. Forty seconds
+# after the build unless told otherwise.
+#   run.sh [--seconds N | --minutes N | --count N] [--from SEED] [--jobs N]   search
+#   run.sh --seed SEED [--keep STEP,..] [--tell]                               one history again
+source "$(dirname "${BASH_SOURCE[0]}")/../../ci/lib.sh"
+
+export RUSTFLAGS="--cfg events"
+export CARGO_TARGET_DIR=$PWD/target/events
+build=(--quiet --locked --profile simulation --package simulation)
+cargo build "${build[@]}"
+simulation=$CARGO_TARGET_DIR/simulation/simulation
+
+case " $* " in
+*" --seed "*) exec "$simulation" "$@" ;;
+*" --seconds "* | *" --minutes "* | *" --count "*) ;;
+*) set -- --seconds 40 "$@" ;;
+esac
+directed=$CARGO_TARGET_DIR/directed
+"$simulation" --directed >"$directed" || fail "a directed test failed"
+"$simulation" --events "$directed" "$@"

@@ -1,0 +1,48 @@
+//! A simulation of the engine: histories from seeds, each compared with a naive model.
+//!
+//! One seed decides everything about a history: what kind it is, how the engine is built, and each
+//! step. A history runs in a process of its own family (`supervisor`), so that a crash and a hang
+//! are found as a failed comparison is. One that fails is made small and told as a command.
+
+mod arguments;
+mod directed;
+mod doors;
+mod draw;
+mod engine_case;
+mod events;
+mod history;
+mod shard_case;
+mod shrink;
+mod supervisor;
+mod threads;
+mod worker;
+
+// The models and helpers that the fuzz targets and the tests have too.
+#[path = "../../../fuzz/engine_model/mod.rs"]
+mod engine_model;
+#[path = "../../../tests/common/random.rs"]
+mod random;
+#[path = "../../../fuzz/shard_model.rs"]
+mod shard_model;
+#[path = "../../../fuzz/when.rs"]
+mod when;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Mode};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(complaint) => {
+            eprintln!("{complaint}\n\n{}", arguments::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match &arguments.mode {
+        Mode::One { seed, keep } => worker::one(*seed, keep.as_deref(), arguments.tells),
+        Mode::Strand { first, stride } => worker::strand(*first, *stride, &arguments),
+        Mode::Directed => directed::run(),
+        Mode::Many => supervisor::many(&arguments),
+    }
+}
