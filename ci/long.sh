@@ -16,7 +16,7 @@ export SECONDS_EACH="${SECONDS_EACH:-1800}"
 export LONG=1
 
 stages=("$@")
-[ $# -gt 0 ] || stages=(release asan tsan capi shuttle loom fuzz targets mutants)
+[ $# -gt 0 ] || stages=(release asan tsan capi shuttle loom fuzz proofs targets mutants)
 
 passed=0
 failed=()
