@@ -2,8 +2,7 @@
 //!
 //! *Owner*: one thread at a time, as the header asks.
 //!
-//! *Invariants*: a timer that is ended is moved out of the caller's memory first, and the memory is
-//! not touched again: its task's `drop_fn` may have freed it.
+//! *Invariants*: an ended timer is moved out of its memory first, which its `drop_fn` may free.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

@@ -54,8 +54,8 @@ impl<T: Send + 'static> Engine<T> {
     ///
     /// From the moment of the call, no payload is taken out of a batch any more: payloads that were
     /// due and not yet taken come back with the rest. Scheduling is refused from some moment of the
-    /// call on, which is not the same one for all threads: a call that runs meanwhile may succeed
-    /// after another one was refused, and the stop returns its payload. The stop waits for the tasks
+    /// call on, not the same one for all threads: a call that runs meanwhile may succeed after
+    /// another one was refused, and the stop then returns its payload. The stop waits for the tasks
     /// that are running. When it returns, the engine has dropped its handler.
     ///
     /// Each payload ends in exactly one of these ways, however they race: it is handed over,
