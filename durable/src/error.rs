@@ -84,7 +84,7 @@ pub enum OpenError {
     Thread(io::Error),
     /// The engine could not be built.
     Engine(tickless::BuildError),
-    /// The store was opened more often than there are numbers for: 2^24 times.
+    /// The store was opened more often than there are numbers for: 2^23 times.
     TooManySessions,
 }
 
@@ -129,9 +129,9 @@ impl StoreError {
 /// What a failed system call means for a store.
 pub(crate) fn kind_of(error: &io::Error) -> StoreErrorKind {
     match error.kind() {
-        io::ErrorKind::StorageFull
-        | io::ErrorKind::QuotaExceeded
-        | io::ErrorKind::FileTooLarge => StoreErrorKind::Full,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreErrorKind::Full
+        }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             StoreErrorKind::Denied
         }

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The place of a timer in a store: when it is due, then its number.
 ///
-/// As bytes, both are big-endian, so that the order of the bytes is the order of the positions.
+/// As bytes, both are big-endian, so that the order of the bytes is the order of the positions. Of
+/// a timer, both are less than 2^63, so that a database with signed numbers has the same order.
 ///
 /// ```
 /// use tickless_durable::Position;
@@ -45,6 +46,9 @@ pub struct TimerId(Position);
 /// A text that is not a [`TimerId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseIdError;
+
+/// No timer's time or number is as large as this.
+pub(crate) const END: u64 = 1 << 63;
 
 // === impl Position ===
 
@@ -102,7 +106,9 @@ impl FromStr for TimerId {
             return Err(ParseIdError);
         }
         let both = u128::from_str_radix(text, 16).map_err(|_| ParseIdError)?;
-        Ok(TimerId(Position::from_bytes(both.to_be_bytes())))
+        let position = Position::from_bytes(both.to_be_bytes());
+        let is_one = position.due_ms < END && position.number < END;
+        is_one.then_some(TimerId(position)).ok_or(ParseIdError)
     }
 }
 
@@ -119,7 +125,12 @@ impl Error for ParseIdError {}
 /// `time` in milliseconds since 1970, rounded up, so that a timer is never early.
 pub(crate) fn ms_at_or_after(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    last_at_most(since.as_nanos().div_ceil(1_000_000))
+}
+
+/// That time, or the last one that a timer can have.
+pub(crate) fn last_at_most(ms: u128) -> u64 {
+    u64::try_from(ms).unwrap_or(u64::MAX).min(END - 1)
 }
 
 /// `time` in milliseconds since 1970, rounded down: what has certainly passed.
@@ -156,7 +167,13 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_is_refused() {
-        for text in ["", "1", "+0000019af0c4d2000000010000000007", "g".repeat(32).as_str()] {
+        for text in [
+            "",
+            "1",
+            "+0000019af0c4d2000000010000000007",
+            "g".repeat(32).as_str(),
+            "8".repeat(32).as_str(),
+        ] {
             assert_eq!(text.parse::<TimerId>(), Err(ParseIdError), "{text}");
         }
     }

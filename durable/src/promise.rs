@@ -109,10 +109,10 @@ impl<T: Clone> Reply<T> {
     }
 
     fn hurry(&self) {
-        if self.shared.state().value.is_none() {
-            if let Some(core) = self.core.upgrade() {
-                core.hurry();
-            }
+        if self.shared.state().value.is_none()
+            && let Some(core) = self.core.upgrade()
+        {
+            core.hurry();
         }
     }
 }

@@ -158,7 +158,8 @@ impl Tables {
             Op::Cancel(id) => {
                 // A list of this size can be searched.
                 let same = |position: &&Position| {
-                    position.number == id.first_position().number && self.timers[*position].id() == *id
+                    position.number == id.first_position().number
+                        && self.timers[*position].id() == *id
                 };
                 let position = self.timers.keys().find(same).copied()?;
                 self.take(position)

@@ -15,9 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use redb::{
-    Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition,
-};
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
 
 use crate::error::{StoreError, StoreErrorKind, kind_of};
 use crate::position::Position;
@@ -64,7 +62,7 @@ pub struct RedbStore {
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("timers.redb");
 /// let store = RedbOptions::new().cache_bytes(16 << 20).check(true).open(path)?;
-/// # Ok::<(), tickless_durable::StoreError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing by themselves"]
@@ -262,7 +260,11 @@ impl Store for RedbStore {
             }
             drop(tables);
             // A commit costs a sync, also without a change.
-            if is_changed { write.commit()? } else { write.abort()? }
+            if is_changed {
+                write.commit()?
+            } else {
+                write.abort()?
+            }
             Ok::<_, Wrong>(outcomes)
         };
         guarded(commit)?.map_err(|wrong| match wrong {

@@ -1,0 +1,166 @@
+//! The batch that is being gathered: what was asked for and is not written yet.
+//!
+//! A timer that is cancelled here never reaches the disk. A batch is taken as a whole and written in
+//! this order: what became of timers that have fired, then cancels, then new timers. So a cancel
+//! meets a timer that has just been put off to its next attempt, and a new timer with a key meets
+//! the one that it replaces.
+//!
+//! *Owner*: under the service's lock.
+//!
+//! *Invariant*: of the new timers here, one at most has a given key.
+//!
+//! *Tested by*: here, and `durable/tests/oracle.rs`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::position::{Position, TimerId};
+use crate::promise::Promise;
+use crate::record::{DeadLetter, Key, Record};
+use crate::store::Op;
+
+use super::Cancelled;
+
+#[derive(Default)]
+pub(super) struct Pending {
+    /// What became of timers that have fired.
+    outcomes: Vec<Unit>,
+    cancels: Vec<Unit>,
+    /// By their numbers.
+    puts: BTreeMap<u64, (Arc<Record>, Promise<()>)>,
+    /// The numbers of those that have a key.
+    keys: HashMap<Key, u64>,
+    cancelled_numbers: HashSet<u64>,
+    cancelled_keys: HashSet<Key>,
+    pub(super) requests: Vec<Request>,
+    /// Since when something waits here, and whether it should wait no longer.
+    pub(super) since: Option<Instant>,
+    pub(super) is_urgent: bool,
+}
+
+/// A change and what follows when it is durable.
+pub(super) struct Unit {
+    pub(super) op: Op,
+    pub(super) then: Then,
+}
+
+pub(super) enum Then {
+    /// A new timer can be admitted to the window.
+    Admit(Arc<Record>, Promise<()>),
+    /// A timer that has fired leaves the window.
+    Leave(Position),
+    /// The same, and it comes again.
+    Retry(Position, Arc<Record>),
+    /// A cancel is over. What it did was decided before, or else the store decides.
+    Cancel(Option<Cancelled>, Promise<Cancelled>),
+    /// A dead letter is gone.
+    Forget(Promise<bool>),
+}
+
+/// What only the writer can do, because it has the store.
+pub(super) enum Request {
+    Letters { after: Option<Position>, limit: usize, promise: Promise<Vec<DeadLetter>> },
+    Revive { position: Position, due_ms: u64, promise: Promise<bool> },
+}
+
+// === impl Pending ===
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.requests.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.outcomes.len() + self.cancels.len() + self.puts.len()
+    }
+
+    /// How many new timers wait here, whose number callers decide.
+    pub(super) fn puts(&self) -> usize {
+        self.puts.len()
+    }
+
+    /// Adds a new timer. One that waits here under the same key is replaced; its promise comes
+    /// back.
+    pub(super) fn put(&mut self, record: Arc<Record>, promise: Promise<()>) -> Option<Promise<()>> {
+        let number = record.position.number;
+        let replaced = record.key.clone().and_then(|key| self.keys.insert(key, number));
+        self.puts.insert(number, (record, promise));
+        replaced.and_then(|number| self.puts.remove(&number)).map(|(_, promise)| promise)
+    }
+
+    pub(super) fn has_put(&self, number: u64) -> bool {
+        self.puts.contains_key(&number)
+    }
+
+    /// Takes a new timer out, which is then never written.
+    pub(super) fn elide(&mut self, number: u64) -> Option<(Arc<Record>, Promise<()>)> {
+        let (record, promise) = self.puts.remove(&number)?;
+        if let Some(key) = &record.key {
+            self.keys.remove(key);
+        }
+        Some((record, promise))
+    }
+
+    /// The same, by its key.
+    pub(super) fn elide_key(&mut self, key: &[u8]) -> Option<(Arc<Record>, Promise<()>)> {
+        let number = *self.keys.get(key)?;
+        self.elide(number)
+    }
+
+    pub(super) fn cancel(&mut self, id: TimerId, then: Then) {
+        self.cancelled_numbers.insert(id.first_position().number);
+        self.cancels.push(Unit { op: Op::Cancel(id), then });
+    }
+
+    pub(super) fn cancel_key(&mut self, key: Key, then: Then) {
+        self.cancelled_keys.insert(key.clone());
+        self.cancels.push(Unit { op: Op::CancelKey(key), then });
+    }
+
+    /// Adds what became of a timer that has fired, or of a dead letter.
+    pub(super) fn outcome(&mut self, op: Op, then: Then) {
+        self.outcomes.push(Unit { op, then });
+    }
+
+    /// Whether this timer of the store is about to be taken out of it.
+    pub(super) fn voids(&self, record: &Record) -> bool {
+        let by_key = |key: &Key| self.keys.contains_key(key) || self.cancelled_keys.contains(key);
+        self.cancelled_numbers.contains(&record.position.number)
+            || record.key.as_ref().is_some_and(by_key)
+    }
+
+    /// Takes the whole batch, but not the requests.
+    pub(super) fn take(&mut self) -> Vec<Unit> {
+        let requests = std::mem::take(&mut self.requests);
+        let pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
+        let puts = pending.puts.into_values();
+        let puts = puts.map(|(record, promise)| Unit {
+            op: Op::Put(record.clone()),
+            then: Then::Admit(record, promise),
+        });
+        pending.outcomes.into_iter().chain(pending.cancels).chain(puts).collect()
+    }
+}
+
+impl Then {
+    /// Tells who waits that it did not work.
+    pub(super) fn fail(self, error: Error) {
+        match self {
+            Then::Admit(_, promise) => promise.keep(Err(error)),
+            Then::Cancel(_, promise) => promise.keep(Err(error)),
+            Then::Forget(promise) => promise.keep(Err(error)),
+            Then::Leave(_) | Then::Retry(..) => {}
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn fail(self, error: Error) {
+        match self {
+            Request::Letters { promise, .. } => promise.keep(Err(error)),
+            Request::Revive { promise, .. } => promise.keep(Err(error)),
+        }
+    }
+}
