@@ -62,6 +62,11 @@ impl Record {
         self.first_due_ms != self.position.due_ms
     }
 
+    /// A checksum of all its parts, for a store that keeps them in columns.
+    pub fn checksum(&self) -> u32 {
+        checksum_of(&self.encode())
+    }
+
     /// The record as one value, to be stored under its position.
     pub fn encode(&self) -> Vec<u8> {
         encode(self, None)
@@ -88,6 +93,11 @@ impl DeadLetter {
     /// The timer's number.
     pub fn id(&self) -> TimerId {
         self.record.id()
+    }
+
+    /// As [`Record::checksum`].
+    pub fn checksum(&self) -> u32 {
+        checksum_of(&self.encode())
     }
 
     /// The letter as one value, to be stored under the position of its record.
@@ -180,6 +190,11 @@ fn checksum(position: Position, bytes: &[u8]) -> u32 {
     hasher.update(&position.to_bytes());
     hasher.update(bytes);
     hasher.finalize()
+}
+
+/// The checksum at the end of a value.
+fn checksum_of(value: &[u8]) -> u32 {
+    value.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum))
 }
 
 fn corrupt(position: Position, what: &str) -> StoreError {

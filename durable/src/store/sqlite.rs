@@ -45,6 +45,7 @@ const TABLES: &str = "
         attempt INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX timers_by_key ON timers (key) WHERE key IS NOT NULL;
@@ -56,6 +57,7 @@ const TABLES: &str = "
         attempt INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         error TEXT NOT NULL,
         PRIMARY KEY (due, number)
     ) STRICT, WITHOUT ROWID;
@@ -190,7 +192,7 @@ impl Store for SqliteStore {
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
-        let commit = || {
+        let mut commit = || {
             let transaction = self.connection.transaction()?;
             let changes = Changes(&transaction);
             let outcomes: Result<Vec<_>, _> = batch.iter().map(|op| changes.apply(op)).collect();
@@ -202,8 +204,13 @@ impl Store for SqliteStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let columns = "due, number, first_due, attempt, key, payload";
-        self.read(&format!("SELECT {columns} FROM timers"), after, limit, record_of)
+        let columns = "due, number, first_due, attempt, key, payload, checksum";
+        let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
+            let record = record_of(row)?;
+            let is_intact = row.get::<_, i64>(6)? == i64::from(record.checksum());
+            Ok((is_intact, record.position, record))
+        })?;
+        found.into_iter().map(intact).collect()
     }
 
     fn dead_letters(
@@ -211,10 +218,14 @@ impl Store for SqliteStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let columns = "due, number, first_due, attempt, key, payload, error";
-        self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
-            Ok(DeadLetter::new(record_of(row)?, row.get::<_, String>(6)?))
-        })
+        let columns = "due, number, first_due, attempt, key, payload, checksum, error";
+        let found =
+            self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
+                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(7)?);
+                let is_intact = row.get::<_, i64>(6)? == i64::from(letter.checksum());
+                Ok((is_intact, letter.record.position, letter))
+            })?;
+        found.into_iter().map(intact).collect()
     }
 }
 
@@ -291,7 +302,7 @@ impl Changes<'_> {
     }
 
     fn put(&self, record: &Record) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         self.0.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
@@ -299,12 +310,13 @@ impl Changes<'_> {
             record.attempt,
             record.key.as_deref(),
             &*record.payload,
+            record.checksum(),
         ])?;
         Ok(())
     }
 
     fn bury(&self, letter: &DeadLetter) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         self.0.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
@@ -312,6 +324,7 @@ impl Changes<'_> {
             letter.record.attempt,
             letter.record.key.as_deref(),
             &*letter.record.payload,
+            letter.checksum(),
             letter.error,
         ])?;
         Ok(())
@@ -366,6 +379,12 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
         key: row.get::<_, Option<Vec<u8>>>(4)?.map(Key::from),
         payload: row.get::<_, Vec<u8>>(5)?.into(),
     })
+}
+
+/// SQLite has no checksums of its own.
+fn intact<T>((is_intact, position, found): (bool, Position, T)) -> Result<T, StoreError> {
+    let message = || format!("the checksum of the row at {position:?} does not match");
+    is_intact.then_some(found).ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, message()))
 }
 
 fn failed(error: rusqlite::Error) -> StoreError {
