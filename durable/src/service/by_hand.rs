@@ -48,12 +48,16 @@ impl<P, S: Store> ByHand<P, S> {
         self.core().work_once(&*self.run)
     }
 
-    /// Lets time pass by both clocks.
+    /// Lets time pass by both clocks, in steps of 10 ms, by the wall clock first.
     pub fn advance(&self, by: Duration) {
-        let now = self.core().now() + by;
-        // The engine first: what it finds due is not due by the wall clock yet.
-        self.core().engine.advance(by).expect("the engine is driven here alone");
-        self.set_wall(now);
+        let (now, step) = (self.core().now(), Duration::from_millis(10));
+        let mut passed = Duration::ZERO;
+        while passed < by {
+            let step = step.min(by - passed);
+            passed += step;
+            self.core().wall.set_now(now + passed);
+            self.advance_engine(step);
+        }
     }
 
     /// Lets time pass by the engine's clock alone: the wall clock is slower or stands still.

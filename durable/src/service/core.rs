@@ -7,7 +7,7 @@
 //! Timers go by the wall clock, and the engine by the monotonic one. So three things follow a clock
 //! that is set:
 //! - A timer that the engine finds due is looked at by the wall clock, and armed for the rest if
-//!   that was set back.
+//!   that was set back. So is one that a worker is about to begin with.
 //! - An alarm by the wall clock stands at the time of the first timer. If the clock is set forward,
 //!   it rings at once, and fires what is due.
 //! - When it rings and the two clocks have moved against each other, all timers are armed anew.
@@ -159,7 +159,7 @@ impl Core {
         is_beyond.then(|| position.due_ms - span_ms / 2)
     }
 
-    fn arm(self: &Arc<Core>, position: Position) -> Armed {
+    pub(super) fn arm(self: &Arc<Core>, position: Position) -> Armed {
         let core = Arc::downgrade(self);
         let when = self.when(position);
         // A stopped engine fires nothing, and the store has the timer.
@@ -188,6 +188,7 @@ impl Core {
             }
         } else if let Some(waiting) = state.window.waiting_at(position) {
             waiting.timer = self.arm(position);
+            self.set_alarm(&mut state);
         }
     }
 

@@ -194,6 +194,13 @@ impl<T> Window<T> {
         }
     }
 
+    /// A timer that was to begin is not due after all: the clock was set back meanwhile.
+    pub(super) fn put_back(&mut self, position: Position, timer: T) {
+        if let Some(Busy { record, .. }) = self.busy.remove(&position) {
+            self.waiting.insert(position, Waiting { record, timer });
+        }
+    }
+
     pub(super) fn is_anything_ready(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -109,20 +109,29 @@ impl Core {
 
     /// Handles the next timer that is due, if there is one.
     pub(super) fn work_once(self: &Arc<Core>, run: &Run) -> bool {
-        let record = {
-            let mut state = self.state();
-            if state.is_closed || state.failure.is_some() {
-                return false;
-            }
-            let Some(record) = state.window.begin() else { return false };
-            state.stats.fired += 1;
-            record
-        };
+        let Some(record) = self.begin() else { return false };
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
         SERVED.set(before);
         self.finish(&record, result);
         true
+    }
+
+    fn begin(self: &Arc<Core>) -> Option<Arc<Record>> {
+        let mut state = self.state();
+        if state.is_closed || state.failure.is_some() {
+            return None;
+        }
+        loop {
+            let record = state.window.begin()?;
+            let position = record.position;
+            if position.due_ms <= self.now_ms() {
+                state.stats.fired += 1;
+                return Some(record);
+            }
+            state.window.put_back(position, self.arm(position));
+            self.set_alarm(&mut state);
+        }
     }
 
     /// Notes what became of a timer, to be written.

@@ -59,6 +59,7 @@ impl Disk {
     pub fn open(&self) -> Memory {
         let mut state = self.state();
         state.openings += 1;
+        state.fault = None;
         Memory { disk: self.clone(), opening: state.openings }
     }
 

@@ -29,6 +29,7 @@
 //!
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
+mod files;
 mod memory;
 mod redb;
 #[cfg(feature = "sqlite")]
