@@ -82,9 +82,10 @@ impl Builder {
     }
 
     /// How many changes make a batch that is written at once, at least 1. Default: 4096. While a
-    /// batch is written, the next one grows without a limit.
+    /// batch is written, the next one grows: up to four times as many new timers are then written
+    /// together.
     pub fn batch(mut self, changes: usize) -> Builder {
-        self.config.batch = changes.max(1);
+        self.config.batch = changes.clamp(1, 1 << 24);
         self
     }
 

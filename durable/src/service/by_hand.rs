@@ -43,9 +43,11 @@ impl<P, S: Store> ByHand<P, S> {
         result
     }
 
-    /// Calls the handler with the next timer that is due, if there is one.
-    pub fn work_once(&self) -> bool {
-        self.core().work_once(&*self.run)
+    /// Calls the handler with the next timer that is due, if there is one: at any time, also during
+    /// a step.
+    pub fn worker(&self) -> impl Fn() -> bool + Send + use<P, S> {
+        let (core, run) = (self.core().clone(), self.run.clone());
+        move || core.work_once(&*run)
     }
 
     /// Lets time pass by both clocks, in steps of 10 ms, by the wall clock first.
@@ -82,7 +84,9 @@ impl<P, S: Store> ByHand<P, S> {
     /// The store has failed.
     pub fn stop(mut self) -> Result<S, StoreError> {
         self.core().close();
-        self.step()?;
+        while !self.core().state().pending.is_empty() {
+            self.step()?;
+        }
         Ok(self.writer.store)
     }
 

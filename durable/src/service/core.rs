@@ -6,10 +6,10 @@
 //!
 //! Timers go by the wall clock, and the engine by the monotonic one. So three things follow a clock
 //! that is set:
-//! - A timer that the engine finds due is looked at by the wall clock, and armed for the rest if
-//!   that was set back. So is one that a worker is about to begin with.
-//! - An alarm by the wall clock stands at the time of the first timer. If the clock is set forward,
-//!   it rings at once, and fires what is due.
+//! - A worker that is about to begin with a timer looks at the wall clock. If that was set back, the
+//!   timer is armed for the rest (`worker.rs`).
+//! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
+//!   the clock is set forward past that.
 //! - When it rings and the two clocks have moved against each other, all timers are armed anew.
 //!
 //! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/clocks.rs`.
@@ -147,8 +147,13 @@ impl Core {
         if let Some(until_ms) = self.is_beyond(position, now_ms) {
             state.window.leave(position, Some(until_ms));
         } else if state.window.make_room(position) {
-            let timer = self.arm(position);
+            // What is due needs no engine, and so keeps its order.
+            let is_due = position.due_ms <= now_ms;
+            let timer = if is_due { Armed(None) } else { self.arm(position) };
             state.window.admit(record, timer);
+            if is_due && state.window.fire(position) {
+                self.worker_bell.notify_one();
+            }
         }
     }
 
@@ -181,14 +186,10 @@ impl Core {
         if state.failure.is_some() || state.is_closed {
             return;
         }
-        if position.due_ms <= self.now_ms() {
-            if state.window.fire(position) {
-                drop(state);
-                self.worker_bell.notify_one();
-            }
-        } else if let Some(waiting) = state.window.waiting_at(position) {
-            waiting.timer = self.arm(position);
-            self.set_alarm(&mut state);
+        // Whether it is due by the wall clock, the worker sees that begins with it.
+        if state.window.fire(position) {
+            drop(state);
+            self.worker_bell.notify_one();
         }
     }
 
@@ -200,10 +201,6 @@ impl Core {
         if state.failure.is_some() || state.is_closed {
             return;
         }
-        let now_ms = self.now_ms();
-        while let Some(position) = state.window.first().filter(|first| first.due_ms <= now_ms) {
-            state.window.fire(position);
-        }
         let offset = self.offset();
         if offset.drift(state.offset) > DRIFT {
             state.offset = offset;
@@ -213,7 +210,6 @@ impl Core {
         }
         self.set_alarm(&mut state);
         drop(state);
-        self.worker_bell.notify_all();
         self.writer_bell.notify_one();
     }
 
@@ -248,7 +244,7 @@ impl Core {
             let mut state = self.state();
             state.failure.get_or_insert_with(|| error.clone());
             state.window.clear();
-            let units = state.pending.take();
+            let units = state.pending.take(usize::MAX);
             (units, std::mem::take(&mut state.pending.requests))
         };
         self.worker_bell.notify_all();

@@ -1,6 +1,6 @@
 //! The batch that is being gathered: what was asked for and is not written yet.
 //!
-//! A timer that is cancelled here never reaches the disk. A batch is taken as a whole and written in
+//! A timer that is cancelled here never reaches the disk. A batch is written in
 //! this order: what became of timers that have fired, then cancels, then new timers. So a cancel
 //! meets a timer that has just been put off to its next attempt, and a new timer with a key meets
 //! the one that it replaces.
@@ -131,10 +131,18 @@ impl Pending {
             || record.key.as_ref().is_some_and(by_key)
     }
 
-    /// Takes the whole batch, but not the requests.
-    pub(super) fn take(&mut self) -> Vec<Unit> {
+    /// Takes a batch: all that is here but the requests, and at most so many new timers. Those that
+    /// are left come after all that is taken, whatever their keys: a cancel would have elided them.
+    pub(super) fn take(&mut self, max_puts: usize) -> Vec<Unit> {
         let requests = std::mem::take(&mut self.requests);
-        let pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
+        let mut pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
+        let left = pending.puts.iter().nth(max_puts).map(|(number, _)| *number);
+        if let Some(left) = left {
+            self.puts = pending.puts.split_off(&left);
+            let is_left = |number: &u64| *number >= left;
+            self.keys = pending.keys.into_iter().filter(|(_, number)| is_left(number)).collect();
+            (self.since, self.is_urgent) = (pending.since, true);
+        }
         let puts = pending.puts.into_values();
         let puts = puts.map(|(record, promise)| Unit {
             op: Op::Put(record.clone()),

@@ -155,10 +155,6 @@ impl<T> Window<T> {
         self.waiting.iter_mut()
     }
 
-    pub(super) fn waiting_at(&mut self, position: Position) -> Option<&mut Waiting<T>> {
-        self.waiting.get_mut(&position)
-    }
-
     /// Where the first timer is that waits.
     pub(super) fn first(&self) -> Option<Position> {
         self.waiting.first_key_value().map(|(position, _)| *position)
@@ -251,13 +247,13 @@ impl<T> Window<T> {
                 self.depart(position);
                 Found::Idle
             }
-            Stage::Running => {
+            Stage::Running if !busy.is_void => {
                 busy.is_void = true;
                 let record = busy.record.clone();
                 self.forget(&record);
                 Found::Running
             }
-            Stage::Leaving => Found::Unknown,
+            Stage::Running | Stage::Leaving => Found::Unknown,
         }
     }
 

@@ -27,6 +27,10 @@ use super::window::Found;
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
 
+/// How many times the new timers that make a batch are written at once, if so many wait. The ends of
+/// timers that have fired wait behind them.
+const ROUNDS: usize = 4;
+
 pub(super) struct Writer<S> {
     pub(super) core: Arc<Core>,
     pub(super) store: S,
@@ -121,7 +125,7 @@ impl<S: Store> Writer<S> {
     // --- writing ---
 
     fn write(&mut self) -> Result<(), StoreError> {
-        let units = self.core.state().pending.take();
+        let units = self.core.state().pending.take(self.core.config.batch * ROUNDS);
         if units.is_empty() {
             return Ok(());
         }

@@ -49,6 +49,7 @@ struct Tables {
     sessions: u64,
     timers: BTreeMap<Position, Arc<Record>>,
     keys: BTreeMap<Key, Position>,
+    numbers: BTreeMap<u64, Position>,
     letters: BTreeMap<Position, Arc<DeadLetter>>,
 }
 
@@ -157,13 +158,8 @@ impl Tables {
                 Some(taken)
             }
             Op::Cancel(id) => {
-                // A list of this size can be searched.
-                let same = |position: &&Position| {
-                    position.number == id.first_position().number
-                        && self.timers[*position].id() == *id
-                };
-                let position = self.timers.keys().find(same).copied()?;
-                self.take(position)
+                let position = *self.numbers.get(&id.first_position().number)?;
+                if self.timers[&position].id() == *id { self.take(position) } else { None }
             }
             Op::CancelKey(key) => {
                 let position = self.keys.get(key).copied()?;
@@ -183,11 +179,13 @@ impl Tables {
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), record.position);
         }
+        self.numbers.insert(record.position.number, record.position);
         self.timers.insert(record.position, record.clone());
     }
 
     fn take(&mut self, position: Position) -> Option<Position> {
         let record = self.timers.remove(&position)?;
+        self.numbers.remove(&position.number);
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
