@@ -196,9 +196,12 @@ impl Parent {
             let known = self.known.get_mut(&number).expect("it was asked for");
             assert!(now_ms >= known.due_ms, "{number} was early");
             assert!(!known.is_over, "{number} came again, and was over: {known:?}");
-            assert!(!known.is_cancelled, "{number} fired, and was cancelled");
+            let attempt: u32 = words[1].parse().unwrap();
+            // It may have been cancelled between two attempts.
+            let is_first_of_two = number % 7 == 0 && attempt == 1;
+            assert!(!known.is_cancelled || is_first_of_two, "{number} fired, and was cancelled");
             known.fired += 1;
-            known.repeated += u32::from(!known.attempts.insert(words[1].parse().unwrap()));
+            known.repeated += u32::from(!known.attempts.insert(attempt));
         }
         self.read = log.len();
     }

@@ -136,6 +136,8 @@ struct View {
 struct Model {
     told: View,
     durable: View,
+    /// What the batch comes to that is being written.
+    in_flight: Option<View>,
     scheduled: u64,
     fired: BTreeSet<u64>,
     process: u32,
@@ -171,6 +173,7 @@ impl Model {
     /// What is about to be written.
     fn snapshot(&mut self) -> Snapshot {
         let tickets = std::mem::take(&mut self.tickets);
+        self.in_flight = Some(self.told.clone());
         Snapshot { told: self.told.clone(), tickets, cancels: std::mem::take(&mut self.cancels) }
     }
 
@@ -194,6 +197,7 @@ impl Model {
 
     /// The process is dead.
     fn died(&mut self) {
+        self.in_flight = None;
         self.told = self.durable.clone();
         self.tickets.clear();
         self.cancels.clear();
@@ -284,6 +288,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct Hooked {
     store: Memory,
     hooks: Arc<Mutex<Hooks>>,
+    model: Arc<Mutex<Model>>,
 }
 
 #[derive(Default)]
@@ -299,6 +304,10 @@ impl Store for Hooked {
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let result = self.store.commit(batch);
+        if result.is_ok() {
+            let mut model = self.model.lock().unwrap();
+            model.durable = model.in_flight.take().expect("a batch is written");
+        }
         let hook = self.hooks.lock().unwrap().commit.take();
         hook.into_iter().for_each(|hook| hook());
         result
@@ -448,7 +457,11 @@ impl World {
             UNIX_EPOCH + Duration::from_millis(model.now_ms)
         };
         *self.hooks.lock().unwrap() = Hooks::default();
-        let store = Hooked { store: self.disk.open(), hooks: self.hooks.clone() };
+        let store = Hooked {
+            store: self.disk.open(),
+            hooks: self.hooks.clone(),
+            model: self.shared.model.clone(),
+        };
         let shared = self.shared.clone();
         let service = Builder::new()
             .window(self.window)
@@ -491,6 +504,7 @@ impl World {
             self.disk.fail_next(fault);
             let timers = self.timers();
             // A batch without anything in it is not written.
+            drop(self.model().snapshot());
             let result = self.with(|service| service.step());
             if result.is_ok() || fault == Fault::Kept {
                 let mut model = self.model();
