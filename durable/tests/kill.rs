@@ -57,7 +57,7 @@ fn work(open: Open, place: &Path, first: u64, drains: bool) {
             (&fired).write_all(line.as_bytes()).unwrap();
             // Every seventh fails at first.
             let number: u64 = firing.payload().parse().unwrap();
-            if number % 7 == 0 && firing.attempt() == 1 { Err("again") } else { Ok(()) }
+            if number.is_multiple_of(7) && firing.attempt() == 1 { Err("again") } else { Ok(()) }
         })
         .unwrap();
     if drains {
@@ -84,7 +84,7 @@ fn work(open: Open, place: &Path, first: u64, drains: bool) {
         }
         tell(&lines);
         // Every fifth is cancelled, if it is not too late.
-        for (number, ticket) in tickets.iter().filter(|(number, _)| number % 5 == 0) {
+        for (number, ticket) in tickets.iter().filter(|(number, _)| number.is_multiple_of(5)) {
             tell(&[format!("cancelling {number}")]);
             if timers.cancel(ticket.id()).wait().unwrap() == Cancelled::Cancelled {
                 tell(&[format!("cancelled {number}")]);
@@ -198,7 +198,7 @@ impl Parent {
             assert!(!known.is_over, "{number} came again, and was over: {known:?}");
             let attempt: u32 = words[1].parse().unwrap();
             // It may have been cancelled between two attempts.
-            let is_first_of_two = number % 7 == 0 && attempt == 1;
+            let is_first_of_two = number.is_multiple_of(7) && attempt == 1;
             assert!(!known.is_cancelled || is_first_of_two, "{number} fired, and was cancelled");
             known.fired += 1;
             known.repeated += u32::from(!known.attempts.insert(attempt));
@@ -239,7 +239,7 @@ impl Parent {
         loop {
             let log = fs::read_to_string(&log).unwrap_or_default();
             let done = |number: &u64| {
-                let attempt = if number % 7 == 0 { 2 } else { 1 };
+                let attempt = if number.is_multiple_of(7) { 2 } else { 1 };
                 log.contains(&format!("\n{number} {attempt} "))
                     || log.starts_with(&format!("{number} {attempt} "))
             };

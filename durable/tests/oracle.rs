@@ -391,7 +391,7 @@ impl Shared {
         let mut model = self.model();
         match *step {
             Step::Schedule { due_in, key, plan } => {
-                let due_ms = model.now_ms.strict_add_signed(due_in);
+                let due_ms = model.now_ms.checked_add_signed(due_in).unwrap();
                 model.schedule(timers, due_ms, key, plan);
             }
             Step::Cancel(index) if model.scheduled > 0 => {
@@ -531,7 +531,7 @@ impl World {
             }
             Step::SetWall(by) => {
                 let mut model = self.model();
-                model.now_ms = model.now_ms.strict_add_signed(*by);
+                model.now_ms = model.now_ms.checked_add_signed(*by).unwrap();
                 let now = UNIX_EPOCH + Duration::from_millis(model.now_ms);
                 drop(model);
                 self.with(|service| service.set_wall(now));

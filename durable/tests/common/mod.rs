@@ -6,10 +6,10 @@ use std::process::Command;
 use tickless_durable::{RedbStore, Store, StoreError};
 
 /// Opens the store at a path.
-pub type Open = fn(&Path) -> Result<Box<dyn Store>, StoreError>;
+pub(crate) type Open = fn(&Path) -> Result<Box<dyn Store>, StoreError>;
 
 /// The embedded stores that this build has, by their names.
-pub fn stores() -> Vec<(&'static str, Open)> {
+pub(crate) fn stores() -> Vec<(&'static str, Open)> {
     vec![
         ("redb", |path| Ok(Box::new(RedbStore::open(path)?))),
         #[cfg(feature = "sqlite")]
@@ -19,20 +19,20 @@ pub fn stores() -> Vec<(&'static str, Open)> {
 
 /// The store with that name.
 #[cfg_attr(not(unix), expect(dead_code, reason = "children need signals"))]
-pub fn store(name: &str) -> Open {
+pub(crate) fn store(name: &str) -> Open {
     let found = stores().into_iter().find(|(other, _)| *other == name);
     found.expect("it is one of the stores").1
 }
 
 /// This program again, to run one of its tests as another process. That test does nothing unless
 /// it finds the variable `DURABLE_CHILD`.
-pub fn child(test: &str, role: &str) -> Command {
+pub(crate) fn child(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env("DURABLE_CHILD", role);
     command
 }
 
 /// What this process is a child for, if it is one.
-pub fn role() -> Option<String> {
+pub(crate) fn role() -> Option<String> {
     std::env::var("DURABLE_CHILD").ok()
 }
