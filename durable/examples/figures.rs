@@ -98,8 +98,8 @@ fn rate() -> Result<()> {
             let store = store_rate(batch)?;
             shares.push(service / store);
             println!(
-                "rate, round {round}: {threads} threads {service:.0} durable timers/s in batches of \
-                 {batch}, the store alone {store:.0}/s with the same batches: {:.0} %",
+                "rate, round {round}: {threads} threads {service:.0} durable timers/s in batches \
+                 of {batch}, the store alone {store:.0}/s with the same batches: {:.0} %",
                 service / store * 100.0
             );
         }

@@ -27,7 +27,10 @@ use tickless_durable::{Durable, Firing, RedbStore};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Over which time the reminders are due, beginning when they are scheduled.
+/// How long after the first one is scheduled the first one is due.
+const LEAD: Duration = Duration::from_secs(2);
+
+/// Over which time the reminders are due.
 const SPAN: Duration = Duration::from_secs(6);
 
 /// After which time without progress a child hangs.
@@ -72,7 +75,7 @@ fn child(place: &Path, reminders: u64, schedules: bool) -> Result<()> {
         for number in 0..reminders {
             // In an order that is not that of their times.
             let place = number.wrapping_mul(7919) % reminders;
-            let due = begun + SPAN.mul_f64(place as f64 / reminders as f64);
+            let due = begun + LEAD + SPAN.mul_f64(place as f64 / reminders as f64);
             tickets.push((number, due, timers.schedule(due, number.to_string())?));
         }
         for (number, due, ticket) in tickets {

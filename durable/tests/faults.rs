@@ -1,5 +1,5 @@
-//! Damaged files, full disks, and places where nothing may be written: a typed error, the file as it
-//! was, and never a timer that is left out without a word.
+//! Damaged files, full disks, and places where nothing may be written: a typed error, the file as
+//! it was, and never a timer that is left out without a word.
 
 mod common;
 

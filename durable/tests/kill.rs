@@ -289,10 +289,10 @@ fn nothing_is_lost_or_early_or_comes_again_when_the_process_is_killed() {
         }
         let (asked, durable, cancelled, repeated) = totals;
         println!(
-            "{name}: {} kills, {asked} timers asked for, {durable} durable, {cancelled} cancelled, \
-             {repeated} with an attempt that was made again, 0 lost, 0 early, 0 back after their end",
+            "{name}: {} kills, {asked} timers asked for, {durable} durable, {cancelled} cancelled",
             kills()
         );
+        println!("{name}: {repeated} repeated; 0 lost, 0 early, 0 back after their end");
         assert!(durable > 0 && cancelled > 0);
     }
 }

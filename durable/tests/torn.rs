@@ -1,6 +1,6 @@
-//! A disk that forgets what was not synced: after a crash, any part of the writes since the last sync
-//! is there, in sectors of 512 bytes, and the rest is as it was. What a commit has returned for must
-//! be there, and a batch that was cut is there as a whole or not at all.
+//! A disk that forgets what was not synced: after a crash, any part of the writes since the last
+//! sync is there, in sectors of 512 bytes, and the rest is as it was. What a commit has returned
+//! for must be there, and a batch that was cut is there as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -6,13 +6,13 @@
 //!
 //! Timers go by the wall clock, and the engine by the monotonic one. So three things follow a clock
 //! that is set:
-//! - A worker that is about to begin with a timer looks at the wall clock. If that was set back, the
-//!   timer is armed for the rest (`worker.rs`).
+//! - A worker that is about to begin with a timer looks at the wall clock. If that was set back,
+//!   the timer is armed for the rest (`worker.rs`).
 //! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
 //!   the clock is set forward past that.
 //! - When it rings and the two clocks have moved against each other, all timers are armed anew.
 //!
-//! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/clocks.rs`.
+//! *Tested by*: `durable/tests/oracle.rs`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};

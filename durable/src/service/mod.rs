@@ -97,8 +97,8 @@ impl<P: Payload> Durable<P> {
     }
 
     /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced: it
-    /// is cancelled in the same moment in which this one becomes durable. If its handler is running,
-    /// it is not tried again.
+    /// is cancelled in the same moment in which this one becomes durable. If its handler is
+    /// running, it is not tried again.
     ///
     /// # Errors
     /// As [`schedule`](Durable::schedule).

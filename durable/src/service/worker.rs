@@ -6,7 +6,7 @@
 //! removed, it is put off to its next attempt, or it becomes a dead letter. Until that is durable,
 //! a crash brings the timer back.
 //!
-//! *Tested by*: `durable/tests/handlers.rs`, `durable/tests/oracle.rs`.
+//! *Tested by*: `durable/tests/service.rs`, `durable/tests/oracle.rs`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -178,9 +178,9 @@ impl<P> Firing<P> {
         &self.payload
     }
 
-    /// The timer's number. It is the same at each attempt, so whatever the handler changes elsewhere
-    /// is changed once only if it is done together with a note of this number, and not done where
-    /// that note is found.
+    /// The timer's number. It is the same at each attempt, so whatever the handler changes
+    /// elsewhere is changed once only if it is done together with a note of this number, and not
+    /// done where that note is found.
     pub fn id(&self) -> TimerId {
         self.record.id()
     }
@@ -196,8 +196,8 @@ impl<P> Firing<P> {
         self.record.attempt
     }
 
-    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an earlier
-    /// process, which has died before the end of the timer was durable.
+    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an
+    /// earlier process, which has died before the end of the timer was durable.
     pub fn may_be_repeat(&self) -> bool {
         self.is_repeat
     }

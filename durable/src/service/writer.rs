@@ -27,8 +27,8 @@ use super::window::Found;
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
 
-/// How many times the new timers that make a batch are written at once, if so many wait. The ends of
-/// timers that have fired wait behind them.
+/// How many times the new timers that make a batch are written at once, if so many wait. The ends
+/// of timers that have fired wait behind them.
 const ROUNDS: usize = 4;
 
 pub(super) struct Writer<S> {

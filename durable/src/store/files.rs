@@ -7,8 +7,8 @@ use std::process;
 
 use crate::error::StoreError;
 
-/// Has `make` write a file under another name, and then puts it at `path`, where there is nothing. A
-/// crash leaves all of it at `path`, or nothing.
+/// Has `make` write a file under another name, and then puts it at `path`, where there is nothing.
+/// A crash leaves all of it at `path`, or nothing.
 pub(super) fn make_whole(
     path: &Path,
     make: impl FnOnce(&Path) -> Result<(), StoreError>,

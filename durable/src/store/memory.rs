@@ -1,7 +1,7 @@
 //! A store without a disk, for tests: it forgets what was not durable when it is told to crash.
 //!
-//! A [`Disk`] is what survives, and a [`Memory`] is one opening of it. After a crash, the store that
-//! was open can do nothing more, and the next one finds what was durable.
+//! A [`Disk`] is what survives, and a [`Memory`] is one opening of it. After a crash, the store
+//! that was open can do nothing more, and the next one finds what was durable.
 //!
 //! *Tested by*: the conformance suite.
 

@@ -78,12 +78,8 @@ const TABLES: &str = "
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A copy of the file can be read with any tool that knows SQLite, and so can the file itself while
-/// no service has it open:
-///
-/// ```text
-/// SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers LIMIT 10;
-/// ```
+/// While no service has the file open, any tool that knows SQLite can read it:
+/// `SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers`.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
