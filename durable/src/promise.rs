@@ -19,12 +19,13 @@ pub(crate) struct Promise<T>(Arc<Shared<T>>);
 /// A change on its way to the disk: [`wait`](Reply::wait) for it, or `.await` it.
 ///
 /// Dropping it changes nothing: the change takes place all the same. Waiting makes it take place
-/// sooner, because a change that nobody waits for may wait for others to share a write with.
+/// sooner: a change that nobody waits for lingers for a while.
 #[must_use = "the change may fail, and nobody would know"]
 pub struct Reply<T> {
     shared: Arc<Shared<T>>,
-    /// Who is to hurry if somebody waits.
+    /// Who is to hurry if somebody waits, and the new timer that this is about.
     core: Weak<Core>,
+    number: Option<u64>,
 }
 
 /// A timer on its way to the disk: [`wait`](Ticket::wait) until it is durable, or `.await` that.
@@ -50,7 +51,7 @@ struct State<T> {
 pub(crate) fn promise<T>(core: &Arc<Core>) -> (Promise<T>, Reply<T>) {
     let state = Mutex::new(State { value: None, waker: None });
     let shared = Arc::new(Shared { state, kept: Condvar::new() });
-    (Promise(shared.clone()), Reply { shared, core: Arc::downgrade(core) })
+    (Promise(shared.clone()), Reply { shared, core: Arc::downgrade(core), number: None })
 }
 
 // === impl Promise ===
@@ -112,7 +113,7 @@ impl<T: Clone> Reply<T> {
         if self.shared.state().value.is_none()
             && let Some(core) = self.core.upgrade()
         {
-            core.hurry();
+            core.hurry(self.number);
         }
     }
 }
@@ -146,7 +147,8 @@ impl<T> std::fmt::Debug for Reply<T> {
 
 impl Ticket {
     pub(crate) fn new(id: TimerId, reply: Reply<()>) -> Ticket {
-        Ticket { id, reply }
+        let number = Some(id.first_position().number);
+        Ticket { id, reply: Reply { number, ..reply } }
     }
 
     /// The timer's number, by which it can be cancelled, also after a restart.

@@ -127,11 +127,9 @@ impl Core {
         ms_passed(self.now())
     }
 
-    /// Somebody waits for what is pending.
-    pub(crate) fn hurry(&self) {
-        let mut state = self.state();
-        state.pending.is_urgent = true;
-        drop(state);
+    /// Somebody waits for this new timer, or for something else that is pending.
+    pub(crate) fn hurry(&self, number: Option<u64>) {
+        self.state().pending.hurry(number);
         self.writer_bell.notify_one();
     }
 
@@ -244,7 +242,7 @@ impl Core {
             let mut state = self.state();
             state.failure.get_or_insert_with(|| error.clone());
             state.window.clear();
-            let units = state.pending.take(usize::MAX);
+            let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests))
         };
         self.worker_bell.notify_all();
@@ -282,11 +280,6 @@ impl State {
             Some(ScheduleReason::Store(error)) => Err(Refused(promise, Error::Store(error))),
             Some(_) => Err(Refused(promise, Error::Stopped)),
         }
-    }
-
-    /// Something waits to be written from now on.
-    pub(super) fn note_pending(&mut self) {
-        self.pending.since.get_or_insert_with(Instant::now);
     }
 }
 

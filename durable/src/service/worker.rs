@@ -148,7 +148,6 @@ impl Core {
         }
         state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
         state.pending.outcome(change.0, change.1);
-        state.note_pending();
         drop(state);
         self.writer_bell.notify_one();
     }

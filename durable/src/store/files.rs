@@ -1,6 +1,6 @@
 //! Making a file that is whole from the first moment on.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -23,6 +23,8 @@ pub(super) fn make_whole(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
+    // Says what is wrong with the directory, if something is.
+    OpenOptions::new().write(true).create_new(true).open(&unfinished).map_err(failed)?;
     let made = make(&unfinished).and_then(|()| place(&unfinished, path).map_err(failed));
     // What is left over takes room and does no harm.
     let _ = fs::remove_file(&unfinished);
