@@ -154,14 +154,14 @@ fn put(number: u64) -> Op {
 
 // === elide ===
 
-/// 99 of 100 timers are cancelled within 10 ms, at random times.
+/// 99 of 100 timers are cancelled within 10 ms, at random times, if the thread runs.
 fn elide() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let timers = open(&directory.path().join("timers"))?;
     let begun = Instant::now();
     let mut waiting = std::collections::BTreeMap::new();
     let mut random = 1_u64;
-    let mut scheduled = 0_u64;
+    let (mut scheduled, mut late) = (0_u64, 0_u64);
     while scheduled < 1_000_000 {
         // 100 timers per 100 us.
         for _ in 0..100 {
@@ -170,21 +170,26 @@ fn elide() -> Result<()> {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             if !scheduled.is_multiple_of(100) {
                 let after = Duration::from_micros((random >> 33) % 10_000);
-                waiting.insert((begun.elapsed() + after, scheduled), ticket.id());
+                let now = begun.elapsed();
+                waiting.insert((now + after, scheduled), (ticket.id(), now));
             }
         }
         while let Some(first) = waiting.first_entry() {
             if first.key().0 > begun.elapsed() {
                 break;
             }
-            drop(timers.cancel(first.remove()));
+            let (id, at) = first.remove();
+            // This thread does not always run when it should.
+            late += u64::from(begun.elapsed() - at > Duration::from_millis(20));
+            drop(timers.cancel(id));
         }
         thread::sleep(Duration::from_micros(100));
     }
     let seconds = begun.elapsed().as_secs_f64();
-    waiting.into_values().for_each(|id| drop(timers.cancel(id)));
+    waiting.into_values().for_each(|(id, _)| drop(timers.cancel(id)));
     timers.stop()?;
     let stats = timers.stats();
+    println!("elide: {late} of the cancels came after more than 20 ms, for want of a processor");
     println!(
         "elide: {} timers at {:.0}/s, 99 % of them cancelled within 10 ms: {} reached the disk, \
          {:.2} %, in {} batches",

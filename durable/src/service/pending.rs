@@ -138,15 +138,15 @@ impl Pending {
         }
     }
 
-    /// How long it may take until something has to be written, if each change waits that long;
-    /// `None`: there is nothing.
+    /// How long it may take until something has to be written, if each change waits for `linger`, and
+    /// half of that for others to be written with; `None`: there is nothing.
     pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
         if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
             return Some(Duration::ZERO);
         }
         let put = self.puts.first_key_value().map(|(_, put)| put.since);
         let since = put.into_iter().chain(self.since).min()?;
-        Some(linger.saturating_sub(since.elapsed()))
+        Some((linger + linger / 2).saturating_sub(since.elapsed()))
     }
 
     pub(super) fn cancel(&mut self, id: TimerId, then: Then) {
