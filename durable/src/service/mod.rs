@@ -162,7 +162,7 @@ impl<P> Durable<P> {
         let position = Position { due_ms, number };
         let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
         let id = record.id();
-        let was_empty = state.pending.len() == 0;
+        let was_empty = state.pending.changes() == 0;
         let replaced = state.pending.put(Arc::new(record), promise, is_soon);
         state.stats.elided += u64::from(replaced.is_some());
         drop(state);
@@ -218,7 +218,7 @@ impl<P> Durable<P> {
             }
         };
         let mut at_once = None;
-        let was_empty = state.pending.len() == 0;
+        let was_empty = state.pending.changes() == 0;
         let elided = elide(&mut state);
         match &elided {
             // It was never in the store.

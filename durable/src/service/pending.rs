@@ -80,10 +80,11 @@ pub(super) enum Request {
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.requests.is_empty()
+        self.changes() == 0 && self.requests.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many changes wait here.
+    pub(super) fn changes(&self) -> usize {
         self.outcomes.len() + self.cancels.len() + self.puts.len()
     }
 
