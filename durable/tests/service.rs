@@ -96,10 +96,12 @@ fn more_than_may_wait_is_refused_with_its_payload() {
 fn timers_fire_in_order_and_are_over_then() {
     let disk = Disk::default();
     let (timers, fired) = sending(&disk, builder().workers(1));
-    for (name, ms) in [("c", 30), ("a", 10), ("b", 20)] {
+    // So far away that they are in the window before the first one is due.
+    let tickets = [("c", 520), ("a", 500), ("b", 510)].map(|(name, ms)| {
         let due = now() + Duration::from_millis(ms);
-        drop(timers.schedule(due, text(name)).unwrap());
-    }
+        timers.schedule(due, text(name)).unwrap()
+    });
+    tickets.iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     for name in ["a", "b", "c"] {
         assert_eq!(fired.recv().unwrap(), (text(name), 1));
     }
