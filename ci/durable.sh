@@ -8,6 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # SQLite comes as C.
 need_command cc gcc
+need_command python3 python3
 # A failed assertion names its line without, and this is quicker to build and to link.
 export CARGO_PROFILE_DEV_DEBUG=false
 # Half of the random histories, as in ci/test.sh.
