@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::{HOUR, builder, gated, now, sending, text};
 use tickless_durable::store::Disk;
@@ -233,5 +233,22 @@ fn a_handler_can_schedule_and_cancel() {
     both.sort();
     assert_eq!(both, ["first", "second"]);
     timers.stop().unwrap();
+    assert!(disk.timers().is_empty());
+}
+
+#[test]
+fn a_timer_that_is_due_again_does_not_fire_after_a_cancel_that_is_not_written_yet() {
+    let (disk, begin) = (Disk::default(), SystemTime::UNIX_EPOCH + HOUR);
+    let handler = |_: &Firing<String>| Err("on purpose");
+    let mut service = builder().open_by_hand(disk.open(), begin, handler).unwrap();
+    let work = service.worker();
+    let ticket = service.timers().schedule(begin, text("a")).unwrap();
+    service.step().unwrap();
+    assert!(work(), "the first attempt");
+    service.step().unwrap();
+    service.advance(Duration::from_millis(20));
+    drop(service.timers().cancel(ticket.id()));
+    assert!(!work(), "the second attempt");
+    service.step().unwrap();
     assert!(disk.timers().is_empty());
 }
