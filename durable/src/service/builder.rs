@@ -70,19 +70,19 @@ impl Builder {
         self
     }
 
-    /// How long a change waits at least before it is written, if nobody waits for it, and half as long
-    /// again for others to share a write with. Default: 20 ms; zero: it does not wait.
+    /// How long a change waits at least before it is written, if nobody waits for it, and half as
+    /// long again for others to share a write with. Default: 20 ms; zero: it does not wait.
     ///
     /// A timer that is cancelled meanwhile is never written. A crash loses what was not written. A
-    /// timer that is due sooner than this is written at once, and so is a change for whose ticket or
-    /// reply somebody [waits](crate::Ticket::wait).
+    /// timer that is due sooner than this is written at once, and so is a change for whose ticket
+    /// or reply somebody [waits](crate::Ticket::wait).
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.config.linger = linger.min(Duration::from_secs(86_400));
         self
     }
 
-    /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next. A
-    /// larger batch shares its sync among more timers, and keeps those waiting that have fired.
+    /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next.
+    /// A larger batch shares its sync among more timers, and keeps those waiting that have fired.
     pub fn batch(mut self, timers: usize) -> Builder {
         self.config.batch = timers.max(1);
         self

@@ -139,8 +139,8 @@ impl Pending {
         }
     }
 
-    /// How long it may take until something has to be written, if each change waits for `linger`, and
-    /// half of that for others to be written with; `None`: there is nothing.
+    /// How long it may take until something has to be written, if each change waits for `linger`,
+    /// and half of that for others to be written with; `None`: there is nothing.
     pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
         if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
             return Some(Duration::ZERO);
