@@ -1,0 +1,34 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "conformance")]
+#[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
+pub mod conformance;
+mod error;
+mod payload;
+mod position;
+mod promise;
+mod record;
+mod service;
+pub mod store;
+
+pub use error::{
+    Error, OpenError, ScheduleError, ScheduleReason, StopError, StoreError, StoreErrorKind,
+};
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub use payload::Json;
+pub use payload::Payload;
+pub use position::{ParseIdError, Position, TimerId};
+pub use promise::{Reply, Ticket};
+pub use record::{DeadLetter, Key, Record};
+#[doc(hidden)]
+pub use service::ByHand;
+pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats};
+#[cfg(feature = "sqlite")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
+#[doc(inline)]
+pub use store::SqliteStore;
+#[doc(inline)]
+pub use store::{Op, RedbOptions, RedbStore, Store};
+pub use tickless::periodic::{Backoff, Jitter};

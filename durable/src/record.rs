@@ -1,0 +1,264 @@
+//! What a store keeps of a timer, and how that is written.
+//!
+//! A record is one value: a byte with the version, then the attempt, when the timer was first due,
+//! the key and the payload, and a checksum over all of it and over its position. A store with
+//! columns may keep the parts apart instead.
+//!
+//! *Tested by*: here, and in every store by the conformance suite.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::{Position, TimerId, time_of};
+
+/// What the layout of a record is called in its first byte.
+const VERSION: u8 = 1;
+
+/// The key of a timer.
+pub type Key = Arc<[u8]>;
+
+/// A timer as a store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it stands: when it is due next, and its number.
+    pub position: Position,
+    /// When it was first due: it differs from its position's time while it waits to be tried again.
+    pub first_due_ms: u64,
+    /// Which attempt is the next, from 1 on.
+    pub attempt: u32,
+    /// The key under which it can be replaced and cancelled. Of the timers of a store, one at most
+    /// has a given key.
+    pub key: Option<Key>,
+    /// What the handler gets.
+    pub payload: Arc<[u8]>,
+}
+
+/// A timer that will not be tried again, because it has failed too often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The timer. Its attempt is the number of attempts that were made.
+    pub record: Record,
+    /// What its last attempt failed with.
+    pub error: String,
+}
+
+// === impl Record ===
+
+impl Record {
+    /// The timer's number for callers.
+    pub fn id(&self) -> TimerId {
+        TimerId::of(Position { due_ms: self.first_due_ms, number: self.position.number })
+    }
+
+    /// When the timer was first due. A time that the system cannot represent is its earliest.
+    pub fn first_due(&self) -> SystemTime {
+        time_of(self.first_due_ms).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Whether the timer is not where its [`id`](Record::id) says, because it is tried again.
+    pub fn has_moved(&self) -> bool {
+        self.first_due_ms != self.position.due_ms
+    }
+
+    /// A checksum of all its parts, for a store that keeps them in columns.
+    pub fn checksum(&self) -> u32 {
+        checksum_of(&self.encode())
+    }
+
+    /// The record as one value, to be stored under its position.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self, None)
+    }
+
+    /// The record that was stored under `position` as `bytes`.
+    ///
+    /// # Errors
+    /// The bytes are not such a record ([`StoreErrorKind::Corrupt`]), or a later version of this
+    /// crate has written them ([`StoreErrorKind::Version`]).
+    pub fn decode(position: Position, bytes: &[u8]) -> Result<Record, StoreError> {
+        decode(position, bytes).map(|(record, _)| record)
+    }
+}
+
+// === impl DeadLetter ===
+
+impl DeadLetter {
+    /// A timer that has failed for good with `error`.
+    pub fn new(record: Record, error: impl Into<String>) -> DeadLetter {
+        DeadLetter { record, error: error.into() }
+    }
+
+    /// The timer's number.
+    pub fn id(&self) -> TimerId {
+        self.record.id()
+    }
+
+    /// As [`Record::checksum`].
+    pub fn checksum(&self) -> u32 {
+        checksum_of(&self.encode())
+    }
+
+    /// The letter as one value, to be stored under the position of its record.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(&self.record, Some(&self.error))
+    }
+
+    /// The letter that was stored under `position` as `bytes`.
+    ///
+    /// # Errors
+    /// As [`Record::decode`].
+    pub fn decode(position: Position, bytes: &[u8]) -> Result<DeadLetter, StoreError> {
+        let (record, error) = decode(position, bytes)?;
+        let error = error.ok_or_else(|| corrupt(position, "it is not a dead letter"))?;
+        Ok(DeadLetter { record, error })
+    }
+}
+
+// === the layout ===
+
+fn encode(record: &Record, error: Option<&str>) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(record.attempt.to_le_bytes());
+    bytes.extend(record.first_due_ms.to_le_bytes());
+    put(&mut bytes, record.key.as_deref());
+    put(&mut bytes, Some(&record.payload));
+    put(&mut bytes, error.map(str::as_bytes));
+    bytes.extend(checksum(record.position, &bytes).to_le_bytes());
+    bytes
+}
+
+fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), StoreError> {
+    let wrong = |what| corrupt(position, what);
+    let (body, sum) = bytes.split_last_chunk().ok_or_else(|| wrong("it is too short"))?;
+    // A later layout may have its checksum elsewhere, so the version is looked at first.
+    match body.first() {
+        Some(&VERSION) => {}
+        Some(&later) if later > VERSION => {
+            return Err(StoreError::new(
+                StoreErrorKind::Version,
+                format!("the record at {position:?} has version {later}, later than {VERSION}"),
+            ));
+        }
+        _ => return Err(wrong("it has no version")),
+    }
+    if checksum(position, body) != u32::from_le_bytes(*sum) {
+        return Err(wrong("its checksum does not match"));
+    }
+    let mut rest = &body[1..];
+    let parts = (|| {
+        let attempt = u32::from_le_bytes(take(&mut rest)?);
+        let first_due_ms = u64::from_le_bytes(take(&mut rest)?);
+        let key = take_part(&mut rest)?.map(Key::from);
+        let payload = take_part(&mut rest)??.into();
+        let error = match take_part(&mut rest)? {
+            Some(error) => Some(String::from_utf8(error.to_vec()).ok()?),
+            None => None,
+        };
+        Some((Record { position, first_due_ms, attempt, key, payload }, error))
+    })();
+    parts.filter(|_| rest.is_empty()).ok_or_else(|| wrong("its parts do not fit"))
+}
+
+/// A part that may be missing: one more than its length, then the bytes.
+fn put(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
+    let length = part.map_or(0, |part| part.len() as u64 + 1);
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(part.unwrap_or_default());
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*first)
+}
+
+/// `None`: there is no such part. `Some(None)`: it is missing on purpose.
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let Some(length) = u64::from_le_bytes(take(rest)?).checked_sub(1) else {
+        return Some(None);
+    };
+    let (part, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = after;
+    Some(Some(part))
+}
+
+/// Covers the position, so that a record in a wrong place is noticed.
+fn checksum(position: Position, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&position.to_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// The checksum at the end of a value.
+fn checksum_of(value: &[u8]) -> u32 {
+    value.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum))
+}
+
+fn corrupt(position: Position, what: &str) -> StoreError {
+    let message = format!("the record at {position:?} cannot be read: {what}");
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records() -> impl Strategy<Value = Record> {
+        let key = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
+        let payload = proptest::collection::vec(any::<u8>(), 0..40);
+        (any::<(u64, u64, u64, u32)>(), key, payload).prop_map(|(numbers, key, payload)| {
+            let (due_ms, number, first_due_ms, attempt) = numbers;
+            Record {
+                position: Position { due_ms, number },
+                first_due_ms,
+                attempt,
+                key: key.map(Key::from),
+                payload: payload.into(),
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(record in records(), error in ".{0,20}") {
+            prop_assert_eq!(&Record::decode(record.position, &record.encode()).unwrap(), &record);
+            let letter = DeadLetter::new(record, error);
+            let read = DeadLetter::decode(letter.record.position, &letter.encode());
+            prop_assert_eq!(read.unwrap(), letter);
+        }
+
+        #[test]
+        fn a_changed_bit_is_noticed(record in records(), place in any::<prop::sample::Index>()) {
+            let mut bytes = record.encode();
+            let bit = place.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Record::decode(record.position, &bytes).is_err());
+        }
+
+        #[test]
+        fn a_shorter_value_is_noticed(record in records(), length in any::<prop::sample::Index>()) {
+            let bytes = record.encode();
+            let bytes = &bytes[..length.index(bytes.len())];
+            let error = Record::decode(record.position, bytes).unwrap_err();
+            prop_assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+        }
+
+        #[test]
+        fn a_record_in_a_wrong_place_is_noticed(record in records(), by in 1..u64::MAX) {
+            let Position { due_ms, number } = record.position;
+            let elsewhere = Position { due_ms, number: number.wrapping_add(by) };
+            prop_assert!(Record::decode(elsewhere, &record.encode()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_told_from_damage() {
+        let bytes = [VERSION + 1, 0, 0, 0, 0];
+        let error = Record::decode(Position::FIRST, &bytes).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Version);
+    }
+}

@@ -1,0 +1,193 @@
+//! How a service is configured and opened.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tickless::periodic::Backoff;
+use tickless::wall::WallTimers;
+use tickless::{Engine, ManualClock};
+
+use crate::error::{OpenError, StoreError};
+use crate::payload::Payload;
+use crate::position::ms_passed;
+use crate::store::Store;
+
+use super::by_hand::ByHand;
+use super::config::{Config, Misfire};
+use super::core::Core;
+use super::numbers::Numbers;
+use super::owner::Owner;
+use super::worker::{Firing, erase};
+use super::{Durable, misfire};
+
+/// Configures and opens a [`Durable`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless_durable::{Backoff, Durable, Firing, Misfire, RedbStore};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.redb");
+/// let timers = Durable::builder()
+///     .workers(8)
+///     .attempts(5)
+///     .backoff(Backoff::new(Duration::from_secs(2)).max(Duration::from_secs(300)))
+///     .misfire(Misfire::Spread(Duration::from_secs(60)))
+///     .open(RedbStore::open(path)?, |firing: &Firing<String>| {
+///         println!("{} is due", firing.payload());
+///         Ok::<(), std::io::Error>(())
+///     })?;
+/// # timers.stop()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "a builder does nothing until it opens"]
+pub struct Builder {
+    config: Config,
+}
+
+// === impl Builder ===
+
+impl Builder {
+    /// A builder with the default settings.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// How many timers may be in memory, at least 1. Default: 65,536.
+    ///
+    /// The rest stays in the store, and is read when half of these have fired. A payload is in
+    /// memory with its timer.
+    pub fn window(mut self, timers: usize) -> Builder {
+        self.config.window = timers.max(1);
+        self
+    }
+
+    /// How far ahead timers are taken into memory. Default: an hour.
+    pub fn span(mut self, span: Duration) -> Builder {
+        self.config.span = span;
+        self
+    }
+
+    /// How long a change waits at least before it is written, if nobody waits for it, and half as
+    /// long again for others to share a write with. Default: 20 ms; zero: it does not wait.
+    ///
+    /// A timer that is cancelled meanwhile is never written. A crash loses what was not written. A
+    /// timer that is due sooner than this is written at once, and so is a change for whose ticket
+    /// or reply somebody [waits](crate::Ticket::wait).
+    pub fn linger(mut self, linger: Duration) -> Builder {
+        self.config.linger = linger.min(Duration::from_secs(86_400));
+        self
+    }
+
+    /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next.
+    /// A larger batch shares its sync among more timers, and keeps those waiting that have fired.
+    pub fn batch(mut self, timers: usize) -> Builder {
+        self.config.batch = timers.max(1);
+        self
+    }
+
+    /// How many new timers may wait to be written, at least 1. Default: a million. With more,
+    /// scheduling is refused ([`ScheduleReason::Busy`](crate::ScheduleReason::Busy)).
+    pub fn max_unwritten(mut self, timers: usize) -> Builder {
+        self.config.max_unwritten = timers.max(1);
+        self
+    }
+
+    /// How many threads call the handler, at least 1. Default: 4.
+    pub fn workers(mut self, workers: usize) -> Builder {
+        self.config.workers = workers.max(1);
+        self
+    }
+
+    /// How often a timer is tried before it becomes a dead letter, at least once. Default: 10.
+    pub fn attempts(mut self, attempts: u32) -> Builder {
+        self.config.attempts = attempts.max(1);
+        self
+    }
+
+    /// The pauses between attempts. Default: from a second on, twice as long each time, up to ten
+    /// minutes, half of it random.
+    pub fn backoff(mut self, backoff: Backoff) -> Builder {
+        self.config.backoff = backoff;
+        self
+    }
+
+    /// What becomes of timers that were due while no service ran. Default: they fire at once.
+    pub fn misfire(mut self, misfire: Misfire) -> Builder {
+        self.config.misfire = misfire;
+        self
+    }
+
+    /// How long before the opening a timer has to have been due in order to count as missed.
+    /// Default: 1 s.
+    pub fn misfire_after(mut self, after: Duration) -> Builder {
+        self.config.misfire_after = after;
+        self
+    }
+
+    /// How the threads' names begin. Default: `durable`.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
+        self.config.thread_name = name.into();
+        self
+    }
+
+    /// Calls `callback` if the store fails. The service then fires nothing more and refuses
+    /// everything; open a new one on a new opening of the store.
+    ///
+    /// The callback runs on the writer's thread. It must not stop the service or wait for it; it
+    /// tells another thread to.
+    pub fn on_failure(mut self, callback: impl Fn(&StoreError) + Send + Sync + 'static) -> Builder {
+        self.config.on_failure = Some(Arc::new(callback));
+        self
+    }
+
+    /// Opens the service on a store. Timers that are due begin to fire.
+    ///
+    /// `handler` is called with each timer that is due, on one of the service's threads. If it
+    /// returns `Ok`, the timer is over. If it returns an error or panics, the timer is tried again.
+    ///
+    /// # Errors
+    /// The store cannot be used, or a thread cannot be started.
+    pub fn open<P: Payload, E: Display>(
+        self,
+        mut store: impl Store,
+        handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<Durable<P>, OpenError> {
+        let numbers = Numbers::begin(&mut store)?;
+        misfire::settle(&mut store, &self.config, ms_passed(SystemTime::now()))?;
+        let name = format!("{}-engine", self.config.thread_name);
+        let engine = Engine::builder().shards(1).thread_name(name).build();
+        let engine = engine.map_err(OpenError::Engine)?;
+        let wall = WallTimers::new(&engine).map_err(OpenError::Thread)?;
+        let core = Core::new(self.config, engine, wall, numbers);
+        let owner = Owner::start(&core, store, &erase(handler)).map_err(OpenError::Thread)?;
+        Ok(Durable::owned(core, owner))
+    }
+
+    /// Opens a service without threads, whose clocks are moved and whose steps are made by hand.
+    #[doc(hidden)]
+    pub fn open_by_hand<P: Payload, E: Display, S: Store>(
+        self,
+        mut store: S,
+        now: SystemTime,
+        handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<ByHand<P, S>, OpenError> {
+        let numbers = Numbers::begin(&mut store)?;
+        misfire::settle(&mut store, &self.config, ms_passed(now))?;
+        let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
+        let engine = engine.map_err(OpenError::Engine)?;
+        let wall = WallTimers::by_hand(&engine, now);
+        // The steps are made when the test says so.
+        let config = Config { linger: Duration::ZERO, ..self.config };
+        let core = Core::new(config, engine, wall, numbers);
+        Ok(ByHand::new(core, store, erase(handler)))
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").finish_non_exhaustive()
+    }
+}

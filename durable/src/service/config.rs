@@ -1,0 +1,67 @@
+//! The settings of a service, with their defaults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickless::periodic::{Backoff, Jitter};
+
+use crate::error::StoreError;
+
+/// What becomes of timers that were due while no service ran.
+///
+/// It applies to timers that were due more than [`Builder::misfire_after`] before the service is
+/// opened and were never tried. A timer that was being tried when the process died is not missed:
+/// it is tried again.
+///
+/// [`Builder::misfire_after`]: crate::Builder::misfire_after
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misfire {
+    /// All of them fire at once, in order.
+    #[default]
+    FireAll,
+    /// None of them fires: they are taken out of the store.
+    Skip,
+    /// They fire evenly over this time, in order. They are put off in the store, before the service
+    /// opens.
+    Spread(Duration),
+}
+
+pub(super) type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
+
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) window: usize,
+    pub(super) span: Duration,
+    pub(super) linger: Duration,
+    pub(super) batch: usize,
+    pub(super) max_unwritten: usize,
+    pub(super) workers: usize,
+    pub(super) attempts: u32,
+    pub(super) backoff: Backoff,
+    pub(super) misfire: Misfire,
+    pub(super) misfire_after: Duration,
+    pub(super) thread_name: String,
+    pub(super) on_failure: Option<OnFailure>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            window: 65_536,
+            span: Duration::from_secs(3600),
+            linger: Duration::from_millis(20),
+            batch: 16_384,
+            max_unwritten: 1_000_000,
+            workers: 4,
+            attempts: 10,
+            backoff: Backoff::new(Duration::from_secs(1))
+                .max(Duration::from_secs(600))
+                .jitter(Jitter::Equal),
+            misfire: Misfire::FireAll,
+            misfire_after: Duration::from_secs(1),
+            thread_name: "durable".to_owned(),
+            on_failure: None,
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What the threads of a service share: its state under a lock, the engine, and the wall clock.
+//!
+//! *Owner*: any thread. The lock is held for short; the store is used without it, by the writer
+//! alone (`writer.rs`). No foreign code runs under it: promises are kept and handlers called
+//! without.
+//!
+//! Timers go by the wall clock, and the engine by the monotonic one. So three things follow a clock
+//! that is set:
+//! - A worker that is about to begin with a timer looks at the wall clock. If that was set back,
+//!   the timer is armed for the rest (`worker.rs`).
+//! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
+//!   the clock is set forward past that.
+//! - When it rings and the two clocks have moved against each other, all timers are armed anew.
+//!
+//! *Tested by*: `durable/tests/oracle.rs`.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use tickless::wall::{WallTimer, WallTimers};
+use tickless::{Engine, Handle, When};
+
+use crate::error::{Error, ScheduleReason, StoreError};
+use crate::position::{Position, ms_passed, time_of};
+use crate::promise::Promise;
+use crate::record::Record;
+
+use super::config::Config;
+use super::pending::Pending;
+use super::window::Window;
+use super::{Stats, numbers::Numbers};
+
+/// How often the alarm by the wall clock rings at most, while timers fire all the time.
+const GRAIN: Duration = Duration::from_millis(100);
+
+/// How far the two clocks may move against each other before all timers are armed anew.
+const DRIFT: Duration = Duration::from_millis(1);
+
+/// See the file's header.
+pub(crate) struct Core {
+    pub(super) config: Config,
+    pub(super) engine: Engine,
+    pub(super) wall: WallTimers,
+    /// An instant to which the engine's time is compared.
+    base: Instant,
+    state: Mutex<State>,
+    /// The writer sleeps by it, and the workers by the other one.
+    pub(super) writer_bell: Condvar,
+    pub(super) worker_bell: Condvar,
+    /// Rings when a worker ends.
+    pub(super) end_bell: Condvar,
+}
+
+pub(super) struct State {
+    pub(super) numbers: Numbers,
+    pub(super) pending: Pending,
+    pub(super) window: Window<Armed>,
+    /// When the alarm rings.
+    alarm: Option<(u64, WallTimer)>,
+    /// By how much the wall clock was ahead of the engine's when timers were armed.
+    offset: Offset,
+    pub(super) failure: Option<StoreError>,
+    /// Nothing is taken any more.
+    pub(super) is_closed: bool,
+    /// The writer may end when it has written all.
+    pub(super) is_ending: bool,
+    /// How many workers there are.
+    pub(super) workers: usize,
+    pub(super) stats: Stats,
+}
+
+/// A timer of the engine's, which is cancelled when it is dropped.
+pub(super) struct Armed(Option<Handle>);
+
+/// The difference between two clocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offset {
+    wall: Duration,
+    engine: Duration,
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(super) fn new(
+        config: Config,
+        engine: Engine,
+        wall: WallTimers,
+        numbers: Numbers,
+    ) -> Arc<Core> {
+        let base = engine.now();
+        let core = Core {
+            state: Mutex::new(State {
+                numbers,
+                pending: Pending::default(),
+                window: Window::new(config.window),
+                alarm: None,
+                offset: Offset::default(),
+                failure: None,
+                is_closed: false,
+                is_ending: false,
+                workers: 0,
+                stats: Stats::default(),
+            }),
+            config,
+            engine,
+            wall,
+            base,
+            writer_bell: Condvar::new(),
+            worker_bell: Condvar::new(),
+            end_bell: Condvar::new(),
+        };
+        core.state().offset = core.offset();
+        Arc::new(core)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // No foreign code runs under the lock, so a panic there is a fault of this crate.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        self.wall.now()
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        ms_passed(self.now())
+    }
+
+    /// Somebody waits for this new timer, or for something else that is pending.
+    pub(crate) fn hurry(&self, number: Option<u64>) {
+        self.state().pending.hurry(number);
+        self.writer_bell.notify_one();
+    }
+
+    // --- arming ---
+
+    /// Admits a timer of the store to the window, if it belongs there.
+    pub(super) fn admit(self: &Arc<Core>, state: &mut State, record: Arc<Record>) {
+        let position = record.position;
+        if state.pending.voids(&record) || state.window.has(position) {
+            return;
+        }
+        let now_ms = self.now_ms();
+        if let Some(until_ms) = self.is_beyond(position, now_ms) {
+            state.window.leave(position, Some(until_ms));
+        } else if state.window.make_room(position) {
+            // What is due needs no engine, and so keeps its order.
+            let is_due = position.due_ms <= now_ms;
+            let timer = if is_due { Armed(None) } else { self.arm(position) };
+            state.window.admit(record, timer);
+            if is_due && state.window.fire(position) {
+                self.worker_bell.notify_one();
+            }
+        }
+    }
+
+    /// Whether a timer is too far away for the window, and when to look for it again.
+    pub(super) fn is_beyond(&self, position: Position, now_ms: u64) -> Option<u64> {
+        let span_ms = u64::try_from(self.config.span.as_millis()).unwrap_or(u64::MAX);
+        let is_beyond = position.due_ms > now_ms.saturating_add(span_ms);
+        is_beyond.then(|| position.due_ms - span_ms / 2)
+    }
+
+    pub(super) fn arm(self: &Arc<Core>, position: Position) -> Armed {
+        let core = Arc::downgrade(self);
+        let when = self.when(position);
+        // A stopped engine fires nothing, and the store has the timer.
+        Armed(self.engine.schedule(when, move || due(&core, position)).ok())
+    }
+
+    /// The time that is left by the wall clock. The engine rounds it up.
+    fn when(&self, position: Position) -> When {
+        let due = time_of(position.due_ms);
+        let left = due.map(|due| due.duration_since(self.now()).unwrap_or(Duration::ZERO));
+        When::after(left.unwrap_or(Duration::MAX))
+    }
+
+    // --- firing ---
+
+    /// The engine finds a timer due.
+    fn is_due(self: &Arc<Core>, position: Position) {
+        let mut state = self.state();
+        if state.failure.is_some() || state.is_closed {
+            return;
+        }
+        // Whether it is due by the wall clock, the worker sees that begins with it.
+        if state.window.fire(position) {
+            drop(state);
+            self.worker_bell.notify_one();
+        }
+    }
+
+    /// The alarm rings: the first timer is due, or the clock was set, or it is time to look for
+    /// more.
+    fn ring(self: &Arc<Core>) {
+        let mut state = self.state();
+        state.alarm = None;
+        if state.failure.is_some() || state.is_closed {
+            return;
+        }
+        let offset = self.offset();
+        if offset.drift(state.offset) > DRIFT {
+            state.offset = offset;
+            for (position, waiting) in state.window.waiting() {
+                waiting.timer = self.arm(*position);
+            }
+        }
+        self.set_alarm(&mut state);
+        drop(state);
+        self.writer_bell.notify_one();
+    }
+
+    /// Sets the alarm to the first timer's time, if it is not set to an earlier one.
+    pub(super) fn set_alarm(self: &Arc<Core>, state: &mut State) {
+        let Some(next_ms) = state.window.next_ms() else { return };
+        let now = self.now();
+        let soonest = now.checked_add(GRAIN).map_or(u64::MAX, ms_passed);
+        let next_ms = next_ms.max(soonest);
+        if state.alarm.as_ref().is_some_and(|(at_ms, _)| *at_ms <= next_ms) {
+            return;
+        }
+        let Some(time) = time_of(next_ms) else { return };
+        if let Some((_, alarm)) = state.alarm.take() {
+            alarm.cancel();
+        }
+        let core = Arc::downgrade(self);
+        let ring = move || core.upgrade().iter().for_each(Core::ring);
+        state.alarm = self.wall.schedule(time, ring).ok().map(|alarm| (next_ms, alarm));
+    }
+
+    fn offset(&self) -> Offset {
+        let wall = self.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Offset { wall, engine: self.engine.now().saturating_duration_since(self.base) }
+    }
+
+    // --- failing and ending ---
+
+    /// The store has failed: everybody who waits is told, and nothing fires any more.
+    pub(super) fn fail(&self, error: &StoreError) {
+        let (units, requests) = {
+            let mut state = self.state();
+            state.failure.get_or_insert_with(|| error.clone());
+            state.window.clear();
+            let units = state.pending.take(Duration::ZERO, usize::MAX);
+            (units, std::mem::take(&mut state.pending.requests))
+        };
+        self.worker_bell.notify_all();
+        units.into_iter().for_each(|unit| unit.then.fail(Error::Store(error.clone())));
+        requests.into_iter().for_each(|request| request.fail(Error::Store(error.clone())));
+    }
+
+    /// Nothing new is taken, and nothing fires any more.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.worker_bell.notify_all();
+        self.writer_bell.notify_one();
+    }
+}
+
+fn due(core: &Weak<Core>, position: Position) {
+    if let Some(core) = core.upgrade() {
+        core.is_due(position);
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Why nothing can be scheduled, if that is so.
+    pub(super) fn refusal(&self) -> Option<ScheduleReason> {
+        let failure = self.failure.clone().map(ScheduleReason::Store);
+        failure.or(self.is_closed.then_some(ScheduleReason::Stopped))
+    }
+
+    /// The same for other changes, whose promise is then not kept.
+    pub(super) fn refuse<T>(&self, promise: Promise<T>) -> Result<Promise<T>, Refused<T>> {
+        match self.refusal() {
+            None => Ok(promise),
+            Some(ScheduleReason::Store(error)) => Err(Refused(promise, Error::Store(error))),
+            Some(_) => Err(Refused(promise, Error::Stopped)),
+        }
+    }
+}
+
+/// A promise that will not be kept. It is broken after the lock is released.
+pub(super) struct Refused<T>(Promise<T>, Error);
+
+impl<T> Refused<T> {
+    pub(super) fn tell(self) {
+        self.0.keep(Err(self.1));
+    }
+}
+
+// === impl Armed, Offset ===
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.cancel();
+        }
+    }
+}
+
+impl Offset {
+    /// By how much the clocks have moved against each other since.
+    fn drift(self, since: Offset) -> Duration {
+        (self.wall + since.engine).abs_diff(since.wall + self.engine)
+    }
+}

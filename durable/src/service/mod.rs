@@ -1,0 +1,364 @@
+//! The service: it keeps timers in a store, and fires those that are due.
+//!
+//! | file | what is there |
+//! |---|---|
+//! | `core.rs` | what the threads share, and firing by two clocks |
+//! | `pending.rs` | the batch that is being gathered |
+//! | `window.rs` | the timers that are due first |
+//! | `writer.rs` | the thread that has the store |
+//! | `worker.rs` | the threads that call the handler |
+//! | `owner.rs` | how all of them begin and end |
+//! | `misfire.rs`, `numbers.rs` | what happens when a store is opened |
+//! | `by_hand.rs` | the same without threads |
+
+mod builder;
+mod by_hand;
+mod config;
+mod core;
+mod misfire;
+mod numbers;
+mod owner;
+mod pending;
+mod stats;
+mod window;
+mod worker;
+mod writer;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::error::{ScheduleError, ScheduleReason, StopError, StoreError};
+use crate::payload::Payload;
+use crate::position::{Position, TimerId, ms_at_or_after};
+use crate::promise::{Reply, Ticket, promise};
+use crate::record::{DeadLetter, Key, Record};
+use crate::store::Op;
+
+pub use builder::Builder;
+#[doc(hidden)]
+pub use by_hand::ByHand;
+pub use config::Misfire;
+pub(crate) use core::Core;
+use core::State;
+use owner::Owner;
+use pending::{Request, Then};
+pub use stats::Stats;
+use window::Found;
+pub use worker::Firing;
+
+/// Timers that survive a restart.
+///
+/// They are kept in a [`Store`](crate::Store), and a handler is called with each one that is due.
+/// See the [crate's documentation](crate) for what is promised.
+///
+/// Clones share the service. When the last one is dropped, the service stops as by
+/// [`stop`](Durable::stop).
+pub struct Durable<P = Vec<u8>> {
+    core: Arc<Core>,
+    /// A handler's has none.
+    owner: Option<Arc<Owner>>,
+    payload: PhantomData<fn(P) -> P>,
+}
+
+/// What a cancel did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The timer does not fire (again).
+    Cancelled,
+    /// A handler was running for it. It is not tried again, whatever that handler returns.
+    Running,
+    /// There is no such timer: it is over, or there never was one.
+    NotFound,
+}
+
+// === impl Durable ===
+
+impl Durable {
+    /// Returns a [`Builder`], for a service with payloads of any type.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+impl<P: Payload> Durable<P> {
+    /// Schedules a timer for a time of the wall clock, rounded up to a millisecond. A time that has
+    /// passed is due at once.
+    ///
+    /// The timer is durable, and can fire, when the ticket is ready. It follows the wall clock: if
+    /// that is set, the timer is due when the clock shows its time.
+    ///
+    /// # Errors
+    /// The service has stopped or failed, or the payload cannot be written.
+    pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
+        self.enter(None, at, payload)
+    }
+
+    /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced: it
+    /// is cancelled in the same moment in which this one becomes durable. If its handler is
+    /// running, it is not tried again.
+    ///
+    /// # Errors
+    /// As [`schedule`](Durable::schedule).
+    pub fn schedule_keyed(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Ticket, ScheduleError<P>> {
+        self.enter(Some(key.as_ref().into()), at, payload)
+    }
+
+    fn enter(
+        &self,
+        key: Option<Key>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Ticket, ScheduleError<P>> {
+        let bytes = match payload.to_bytes() {
+            Ok(bytes) => bytes.into(),
+            Err(error) => {
+                let reason = ScheduleReason::Payload(error.to_string());
+                return Err(ScheduleError { payload, reason });
+            }
+        };
+        self.enter_bytes(key, ms_at_or_after(at), bytes)
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+}
+
+impl<P> Durable<P> {
+    fn owned(core: Arc<Core>, owner: Arc<Owner>) -> Durable<P> {
+        Durable { core, owner: Some(owner), payload: PhantomData }
+    }
+
+    fn borrowed(core: &Arc<Core>) -> Durable<P> {
+        Durable { core: core.clone(), owner: None, payload: PhantomData }
+    }
+
+    fn enter_bytes(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Ticket, ScheduleReason> {
+        let core = &self.core;
+        let (promise, reply) = promise(core);
+        let linger_ms = u64::try_from(core.config.linger.as_millis()).unwrap_or(u64::MAX);
+        let is_soon = due_ms <= core.now_ms().saturating_add(linger_ms);
+        let mut state = core.state();
+        if let Some(reason) = state.refusal() {
+            return Err(reason);
+        }
+        let is_full = state.pending.puts() >= core.config.max_unwritten;
+        let number = if is_full { None } else { state.numbers.take() };
+        let number = number.ok_or(ScheduleReason::Busy)?;
+        state.stats.scheduled += 1;
+        if let Some(key) = &key {
+            state.window.cancel_key(key);
+        }
+        let position = Position { due_ms, number };
+        let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
+        let id = record.id();
+        let was_empty = state.pending.changes() == 0;
+        let replaced = state.pending.put(Arc::new(record), promise, is_soon);
+        state.stats.elided += u64::from(replaced.is_some());
+        drop(state);
+        // Otherwise the writer knows how long it may sleep.
+        if is_soon || was_empty {
+            core.writer_bell.notify_one();
+        }
+        if let Some(replaced) = replaced {
+            replaced.keep(Err(crate::Error::Replaced));
+        }
+        Ok(Ticket::new(id, reply))
+    }
+
+    // --- cancelling ---
+
+    /// Cancels the timer with this number, also if an earlier process has scheduled it.
+    ///
+    /// From this call on, the timer does not begin to fire. A timer that is not written yet never
+    /// will be. The reply is ready when the cancel is durable; before that, a crash can bring the
+    /// timer back.
+    pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
+        self.take_out(
+            |state| state.pending.elide(id.first_position().number),
+            |state| state.window.cancel(id),
+            |state, then| state.pending.cancel(id, then),
+        )
+    }
+
+    /// Cancels the timer with this key: see [`cancel`](Durable::cancel).
+    pub fn cancel_key(&self, key: impl AsRef<[u8]>) -> Reply<Cancelled> {
+        let key: Key = key.as_ref().into();
+        self.take_out(
+            |state| state.pending.elide_key(&key),
+            |state| state.window.cancel_key(&key),
+            |state, then| state.pending.cancel_key(key.clone(), then),
+        )
+    }
+
+    fn take_out(
+        &self,
+        elide: impl Fn(&mut State) -> Option<(Arc<Record>, crate::promise::Promise<()>)>,
+        find: impl Fn(&mut State) -> Found,
+        write: impl Fn(&mut State, Then),
+    ) -> Reply<Cancelled> {
+        let (promise, reply) = promise(&self.core);
+        let mut state = self.core.state();
+        let promise = match state.refuse(promise) {
+            Ok(promise) => promise,
+            Err(refused) => {
+                drop(state);
+                refused.tell();
+                return reply;
+            }
+        };
+        let mut at_once = None;
+        let was_empty = state.pending.changes() == 0;
+        let elided = elide(&mut state);
+        match &elided {
+            // It was never in the store.
+            Some((record, _)) if record.key.is_none() => at_once = Some(promise),
+            // What it would have replaced is in the store, perhaps.
+            Some((record, _)) => {
+                let key = record.key.clone().expect("it was looked at");
+                let then = Then::Cancel(Some(Cancelled::Cancelled), promise);
+                state.pending.cancel_key(key, then);
+            }
+            None => {
+                let known = match find(&mut state) {
+                    Found::Idle => Some(Cancelled::Cancelled),
+                    Found::Running => Some(Cancelled::Running),
+                    Found::Unknown => None,
+                };
+                write(&mut state, Then::Cancel(known, promise));
+            }
+        }
+        state.stats.elided += u64::from(elided.is_some());
+        drop(state);
+        if was_empty {
+            self.core.writer_bell.notify_one();
+        }
+        if let Some((_, ticket)) = elided {
+            ticket.keep(Err(crate::Error::Cancelled));
+        }
+        if let Some(promise) = at_once {
+            promise.keep(Ok(Cancelled::Cancelled));
+        }
+        reply
+    }
+
+    // --- dead letters ---
+
+    /// Reads the dead letters: the timers that have failed too often, after that one, in the order
+    /// of their last attempts, at most `limit`.
+    pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
+        let after = after.map(|letter| letter.record.position);
+        self.request(|promise| Request::Letters { after, limit, promise })
+    }
+
+    /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
+    /// its key, which another timer may have by now. The reply tells whether the letter was there.
+    pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
+        let (position, due_ms) = (letter.record.position, ms_at_or_after(at));
+        self.request(|promise| Request::Revive { position, due_ms, promise })
+    }
+
+    /// Throws a dead letter away. The reply tells whether it was there.
+    pub fn forget(&self, letter: &DeadLetter) -> Reply<bool> {
+        let (promise, reply) = promise(&self.core);
+        let mut state = self.core.state();
+        match state.refuse(promise) {
+            Ok(promise) => {
+                let op = Op::Forget(letter.record.position);
+                state.pending.outcome(op, Then::Forget(promise));
+                drop(state);
+                self.core.writer_bell.notify_one();
+            }
+            Err(refused) => {
+                drop(state);
+                refused.tell();
+            }
+        }
+        reply
+    }
+
+    fn request<T>(&self, request: impl FnOnce(crate::promise::Promise<T>) -> Request) -> Reply<T> {
+        let (promise, reply) = promise(&self.core);
+        let mut state = self.core.state();
+        match state.refuse(promise) {
+            Ok(promise) => {
+                state.pending.requests.push(request(promise));
+                drop(state);
+                self.core.writer_bell.notify_one();
+            }
+            Err(refused) => {
+                drop(state);
+                refused.tell();
+            }
+        }
+        reply
+    }
+
+    // --- the service ---
+
+    /// Reads the store anew from this time on, because somebody else has added a timer that is due
+    /// then. Only a store that several instances share needs this.
+    pub fn look_again(&self, from: SystemTime) {
+        let position = Position { due_ms: ms_at_or_after(from), number: 0 };
+        self.core.state().window.look_again(position);
+        self.core.writer_bell.notify_one();
+    }
+
+    /// What the service has done so far.
+    pub fn stats(&self) -> Stats {
+        let state = self.core.state();
+        Stats { near: state.window.len(), busy: state.window.busy(), ..state.stats }
+    }
+
+    /// The failure of the store that has ended this service, if there was one.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.core.state().failure.clone()
+    }
+
+    /// Stops the service: nothing is taken and nothing begins to fire any more, the handlers that
+    /// run come to their end, what is pending is written, and the store is closed. What has not
+    /// fired stays in the store.
+    ///
+    /// Stopping again, or from several threads, waits for the same end.
+    ///
+    /// # Errors
+    /// The store has failed, or the call comes from the handler.
+    pub fn stop(&self) -> Result<(), StopError> {
+        self.stop_at_most(None).map(drop)
+    }
+
+    /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`. Returns how many
+    /// were still running then. Their timers stay in the store and come again.
+    ///
+    /// # Errors
+    /// As `stop`.
+    pub fn stop_within(&self, limit: Duration) -> Result<usize, StopError> {
+        self.stop_at_most(Some(limit))
+    }
+
+    fn stop_at_most(&self, limit: Option<Duration>) -> Result<usize, StopError> {
+        self.owner.as_ref().map_or(Err(StopError::InHandler), |owner| owner.stop(limit))
+    }
+}
+
+impl<P> Clone for Durable<P> {
+    fn clone(&self) -> Durable<P> {
+        Durable { core: self.core.clone(), owner: self.owner.clone(), payload: PhantomData }
+    }
+}
+
+impl<P> fmt::Debug for Durable<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+//! The threads of a service, and how they end.
+//!
+//! *Owner*: any thread stops; one at a time does it, and the others wait for that.
+//!
+//! The order of an end: nothing new is taken, the engine and the alarm end, the workers end after
+//! the handlers that run, and then the writer writes what is left and ends with the store.
+//!
+//! *Tested by*: `durable/tests/service.rs`.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::StopError;
+use crate::store::Store;
+
+use super::core::Core;
+use super::worker::{Run, is_served};
+use super::writer::Writer;
+
+pub(super) struct Owner {
+    core: Arc<Core>,
+    threads: Arc<Mutex<Threads>>,
+}
+
+#[derive(Default)]
+struct Threads {
+    workers: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+// === impl Owner ===
+
+impl Owner {
+    pub(super) fn start<S: Store>(
+        core: &Arc<Core>,
+        store: S,
+        run: &Arc<Run>,
+    ) -> io::Result<Arc<Owner>> {
+        let name = &core.config.thread_name;
+        let owner = Owner { core: core.clone(), threads: Arc::default() };
+        {
+            // If a thread cannot be started, dropping the owner ends the others.
+            let mut threads = owner.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = Writer { core: core.clone(), store };
+            let builder = thread::Builder::new().name(format!("{name}-writer"));
+            threads.writer = Some(builder.spawn(move || writer.run())?);
+            for _ in 0..core.config.workers {
+                let (core, run) = (core.clone(), run.clone());
+                let builder = thread::Builder::new().name(format!("{name}-worker"));
+                // It counts as one before it runs, so that an end waits for it.
+                core.state().workers += 1;
+                let counted = core.clone();
+                let worker = builder.spawn(move || core.work(&*run));
+                threads.workers.push(worker.inspect_err(|_| counted.state().workers -= 1)?);
+            }
+        }
+        Ok(Arc::new(owner))
+    }
+
+    /// Returns how many workers were still busy when the limit was over.
+    pub(super) fn stop(&self, limit: Option<Duration>) -> Result<usize, StopError> {
+        if is_served(&self.core) {
+            return Err(StopError::InHandler);
+        }
+        let running = end(&self.core, &self.threads, limit);
+        let failure = self.core.state().failure.clone();
+        failure.map_or(Ok(running), |error| Err(StopError::Store(error)))
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if !is_served(&self.core) {
+            end(&self.core, &self.threads, None);
+            return;
+        }
+        // A handler had the last one. It cannot wait for itself, so another thread does.
+        let (core, threads) = (self.core.clone(), self.threads.clone());
+        let ending = thread::Builder::new().name("durable-end".to_owned());
+        if ending.spawn(move || end(&core, &threads, None)).is_err() {
+            // Without one, what is pending is lost, as in a crash: it was not durable yet.
+            self.core.close();
+        }
+    }
+}
+
+fn end(core: &Core, threads: &Mutex<Threads>, limit: Option<Duration>) -> usize {
+    core.close();
+    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+    // What the engine returns is in the store as well. It refuses to stop only inside a task of its
+    // own, and its tasks are this crate's.
+    let _ = core.engine.stop();
+    core.wall.stop();
+    let running = core.wait_for_workers(limit);
+    for worker in threads.workers.drain(..) {
+        // One that is still busy ends when its handler returns: nobody waits for it, and its timer
+        // comes again.
+        if running == 0 {
+            // Panics of handlers are caught where they are called.
+            join(worker);
+        }
+    }
+    core.state().is_ending = true;
+    core.writer_bell.notify_one();
+    threads.writer.take().into_iter().for_each(join);
+    running
+}
+
+/// Waits for a thread, unless it is this one: a waker that the writer calls may have the last
+/// reference to the service.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        let _ = thread.join();
+    }
+}
+
+impl Core {
+    fn wait_for_workers(&self, limit: Option<Duration>) -> usize {
+        let begun = Instant::now();
+        let mut state = self.state();
+        while state.workers > 0 {
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            state = match left {
+                None => self.end_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    let woken = self.end_bell.wait_timeout(state, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.workers
+    }
+}

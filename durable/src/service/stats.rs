@@ -1,0 +1,28 @@
+//! Counters of a service.
+
+/// What a service has done since it was opened, and what it has in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers that were scheduled.
+    pub scheduled: u64,
+    /// New timers that have reached the store.
+    pub stored: u64,
+    /// Timers that were cancelled or replaced before they reached the store.
+    pub elided: u64,
+    /// Times that a handler was called.
+    pub fired: u64,
+    /// Of those, how often it failed or panicked.
+    pub failed: u64,
+    /// Timers that became dead letters.
+    pub buried: u64,
+    /// Batches that were committed.
+    pub batches: u64,
+    /// Times that a page was read from the store.
+    pub refills: u64,
+    /// Timers that are in memory, those that are `busy` included.
+    pub near: usize,
+    /// Timers that are due and not yet over: they wait for a handler, or one runs them, or their
+    /// end is not durable yet.
+    pub busy: usize,
+}

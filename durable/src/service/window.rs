@@ -1,0 +1,313 @@
+//! The near window: the timers that are due first, which the engine fires.
+//!
+//! All timers of the store up to the *frontier* are here, and what is beyond it may be. The rest
+//! stays on the disk. So memory is bounded, whatever the store holds.
+//!
+//! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or a
+//! handler runs it, or what became of it is not written yet. A busy timer stays until that is
+//! durable, so that a refill which meets its record does not fire it again.
+//!
+//! *Owner*: under the service's lock.
+//!
+//! *Invariants*: a position is here once. No timer of the store that is at or before the frontier
+//! is missing, unless a change that takes it out is on its way to the store.
+//!
+//! *Tested by*: here, and `durable/tests/oracle.rs`.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::position::{Position, TimerId};
+use crate::record::{Key, Record};
+
+/// `T` is the timer of the engine, which is cancelled when it is dropped.
+pub(super) struct Window<T> {
+    waiting: BTreeMap<Position, Waiting<T>>,
+    busy: HashMap<Position, Busy>,
+    /// Those of the busy ones that no handler has yet.
+    ready: VecDeque<Position>,
+    keys: HashMap<Key, Position>,
+    /// Where those are that are tried again, by their numbers.
+    moved: HashMap<u64, Position>,
+    /// How many there may be.
+    max: usize,
+    frontier: Position,
+    /// When to look beyond the frontier, if it is too early for that.
+    next_look_ms: Option<u64>,
+    /// From half empty until full.
+    is_filling: bool,
+}
+
+pub(super) struct Waiting<T> {
+    pub(super) record: Arc<Record>,
+    pub(super) timer: T,
+}
+
+struct Busy {
+    record: Arc<Record>,
+    stage: Stage,
+    /// It was cancelled or replaced: what becomes of it is of no interest.
+    is_void: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Ready,
+    Running,
+    /// The handler is done with it.
+    Leaving,
+}
+
+/// What a cancel finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It was taken out, and no handler has it.
+    Idle,
+    /// A handler has it.
+    Running,
+    /// It is not here, or a handler is done with it: the store decides.
+    Unknown,
+}
+
+// === impl Window ===
+
+impl<T> Window<T> {
+    pub(super) fn new(max: usize) -> Window<T> {
+        Window {
+            waiting: BTreeMap::new(),
+            busy: HashMap::new(),
+            ready: VecDeque::new(),
+            keys: HashMap::new(),
+            moved: HashMap::new(),
+            max,
+            frontier: Position::FIRST,
+            next_look_ms: None,
+            is_filling: true,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.busy.len()
+    }
+
+    pub(super) fn busy(&self) -> usize {
+        self.busy.len()
+    }
+
+    // --- what is here ---
+
+    /// Whether a timer at this position would have to be here.
+    pub(super) fn covers(&self, position: Position) -> bool {
+        position <= self.frontier
+    }
+
+    pub(super) fn has(&self, position: Position) -> bool {
+        self.waiting.contains_key(&position) || self.busy.contains_key(&position)
+    }
+
+    /// Makes room for a timer at this position: the last one has to go if it is due later.
+    pub(super) fn make_room(&mut self, position: Position) -> bool {
+        if self.len() < self.max {
+            return true;
+        }
+        match self.waiting.last_key_value() {
+            Some((&last, _)) if last > position => {
+                self.take_waiting(last);
+                self.leave(last, None);
+                true
+            }
+            _ => {
+                self.leave(position, None);
+                false
+            }
+        }
+    }
+
+    /// Leaves the timer at this position, and all after it, to the store: until then, or until
+    /// there is room.
+    pub(super) fn leave(&mut self, position: Position, until_ms: Option<u64>) {
+        if position <= self.frontier {
+            self.frontier = position.before();
+            // A timer that comes first is looked for first.
+            self.next_look_ms = until_ms;
+        }
+    }
+
+    /// Adds a timer, for which there is room.
+    pub(super) fn admit(&mut self, record: Arc<Record>, timer: T) {
+        let position = record.position;
+        if let Some(key) = &record.key {
+            self.keys.insert(key.clone(), position);
+        }
+        if record.has_moved() {
+            self.moved.insert(position.number, position);
+        }
+        self.waiting.insert(position, Waiting { record, timer });
+    }
+
+    /// There may be timers from this position on that nobody knew of.
+    pub(super) fn look_again(&mut self, position: Position) {
+        self.leave(position, None);
+    }
+
+    /// The timers that wait, for arming them anew.
+    pub(super) fn waiting(&mut self) -> impl Iterator<Item = (&Position, &mut Waiting<T>)> {
+        self.waiting.iter_mut()
+    }
+
+    /// Where the first timer is that waits.
+    pub(super) fn first(&self) -> Option<Position> {
+        self.waiting.first_key_value().map(|(position, _)| *position)
+    }
+
+    /// When there is something to do by the wall clock.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        let first = self.first().map(|position| position.due_ms);
+        first.into_iter().chain(self.next_look_ms).min()
+    }
+
+    // --- firing ---
+
+    /// A timer that waits is due.
+    pub(super) fn fire(&mut self, position: Position) -> bool {
+        let Some(Waiting { record, .. }) = self.waiting.remove(&position) else { return false };
+        self.busy.insert(position, Busy { record, stage: Stage::Ready, is_void: false });
+        self.ready.push_back(position);
+        true
+    }
+
+    /// The next timer for a handler.
+    pub(super) fn begin(&mut self) -> Option<Arc<Record>> {
+        loop {
+            let position = self.ready.pop_front()?;
+            // It may have been cancelled meanwhile, and even have come back.
+            if let Some(busy) = self.busy.get_mut(&position)
+                && busy.stage == Stage::Ready
+            {
+                busy.stage = Stage::Running;
+                return Some(busy.record.clone());
+            }
+        }
+    }
+
+    /// A timer that was to begin is not due after all: the clock was set back meanwhile.
+    pub(super) fn put_back(&mut self, position: Position, timer: T) {
+        if let Some(Busy { record, .. }) = self.busy.remove(&position) {
+            self.waiting.insert(position, Waiting { record, timer });
+        }
+    }
+
+    pub(super) fn is_anything_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// A handler is done with a timer. Returns whether what becomes of it has to be written; the
+    /// timer then leaves when it is.
+    pub(super) fn done(&mut self, position: Position) -> bool {
+        match self.busy.get_mut(&position) {
+            Some(busy) if !busy.is_void => {
+                busy.stage = Stage::Leaving;
+                true
+            }
+            _ => {
+                self.depart(position);
+                false
+            }
+        }
+    }
+
+    /// What became of the timer is durable.
+    pub(super) fn depart(&mut self, position: Position) {
+        if let Some(busy) = self.busy.remove(&position) {
+            self.forget(&busy.record);
+        }
+    }
+
+    // --- cancelling ---
+
+    pub(super) fn cancel(&mut self, id: TimerId) -> Found {
+        let first = id.first_position();
+        let position = self.moved.get(&first.number).copied().unwrap_or(first);
+        self.cancel_at(position)
+    }
+
+    pub(super) fn cancel_key(&mut self, key: &[u8]) -> Found {
+        let position = self.keys.get(key).copied();
+        position.map_or(Found::Unknown, |position| self.cancel_at(position))
+    }
+
+    /// Takes the timer out, if it is here and no handler has it.
+    pub(super) fn cancel_at(&mut self, position: Position) -> Found {
+        if self.take_waiting(position) {
+            return Found::Idle;
+        }
+        let Some(busy) = self.busy.get_mut(&position) else { return Found::Unknown };
+        match busy.stage {
+            Stage::Ready => {
+                self.depart(position);
+                Found::Idle
+            }
+            Stage::Running if !busy.is_void => {
+                busy.is_void = true;
+                let record = busy.record.clone();
+                self.forget(&record);
+                Found::Running
+            }
+            Stage::Running | Stage::Leaving => Found::Unknown,
+        }
+    }
+
+    fn take_waiting(&mut self, position: Position) -> bool {
+        let Some(Waiting { record, .. }) = self.waiting.remove(&position) else { return false };
+        self.forget(&record);
+        true
+    }
+
+    /// The timer can no longer be found by its key or by its number.
+    fn forget(&mut self, record: &Record) {
+        let position = record.position;
+        if let Some(key) = &record.key
+            && self.keys.get(key) == Some(&position)
+        {
+            self.keys.remove(key);
+        }
+        if self.moved.get(&position.number) == Some(&position) {
+            self.moved.remove(&position.number);
+        }
+    }
+
+    // --- refilling ---
+
+    /// After which position to read on, and how many records at most.
+    pub(super) fn refill(&mut self, now_ms: u64) -> Option<(Position, usize)> {
+        if self.next_look_ms.is_some_and(|look| now_ms < look) {
+            return None;
+        }
+        let mut room = self.max.saturating_sub(self.len());
+        let last = self.waiting.last_key_value().map(|(position, _)| *position);
+        if self.next_look_ms.is_some() || last.is_some_and(|last| last > self.frontier) {
+            // What is beyond the frontier comes before some that is here, which has to make room.
+            (self.is_filling, room) = (true, room.max(1));
+        }
+        self.is_filling |= self.len() <= self.max / 2;
+        let is_wanted = self.is_filling && self.frontier != Position::LAST && room > 0;
+        is_wanted.then_some((self.frontier, room))
+    }
+
+    /// Whether the frontier is still where the refill began.
+    pub(super) fn is_at(&self, frontier: Position) -> bool {
+        self.frontier == frontier
+    }
+
+    /// All timers up to this position have been looked at.
+    pub(super) fn advance(&mut self, frontier: Position) {
+        self.frontier = frontier;
+        self.next_look_ms = None;
+        self.is_filling &= frontier != Position::LAST && self.len() < self.max;
+    }
+
+    /// Forgets everything: the store has failed.
+    pub(super) fn clear(&mut self) {
+        *self = Window { frontier: Position::LAST, ..Window::new(self.max) };
+    }
+}

@@ -1,0 +1,213 @@
+//! The workers: threads that call the handler with what is due.
+//!
+//! *Owner*: each worker's thread, or a test that works by hand.
+//!
+//! A timer has one of three ends here, and each is a change that the writer makes durable: it is
+//! removed, it is put off to its next attempt, or it becomes a dead letter. Until that is durable,
+//! a crash brings the timer back.
+//!
+//! *Tested by*: `durable/tests/service.rs`, `durable/tests/oracle.rs`.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
+
+use crate::payload::Payload;
+use crate::position::{END, Position, TimerId, ms_at_or_after};
+use crate::record::{DeadLetter, Record};
+use crate::store::Op;
+
+use super::Durable;
+use super::core::Core;
+use super::pending::Then;
+
+/// The handler, without the types of the payload and of its errors.
+pub(super) type Run = dyn Fn(&Arc<Core>, &Record) -> Result<(), Failure> + Send + Sync;
+
+/// Why an attempt has failed.
+pub(super) struct Failure {
+    error: String,
+    /// Another attempt would fail in the same way.
+    is_final: bool,
+}
+
+/// A timer that is due, as its handler gets it.
+#[derive(Debug)]
+pub struct Firing<P> {
+    payload: P,
+    record: Record,
+    is_repeat: bool,
+    durable: Durable<P>,
+}
+
+thread_local! {
+    /// The service whose handler this thread runs.
+    static SERVED: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Whether this thread runs a handler of that service.
+pub(super) fn is_served(core: &Arc<Core>) -> bool {
+    SERVED.try_with(Cell::get).is_ok_and(|served| std::ptr::eq(served, Arc::as_ptr(core)))
+}
+
+/// Hides the types of a handler.
+pub(super) fn erase<P: Payload, E: Display>(
+    handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
+) -> Arc<Run> {
+    Arc::new(move |core, record| {
+        let is_repeat = record.attempt > 1 || core.state().numbers.is_earlier(record.id());
+        let durable = Durable::borrowed(core);
+        // All foreign code is called in here, destructors included.
+        let called = catch_unwind(AssertUnwindSafe(|| {
+            let payload = P::from_bytes(&record.payload).map_err(|error| Failure {
+                error: format!("the payload cannot be read: {error}"),
+                is_final: true,
+            })?;
+            let firing = Firing { payload, record: record.clone(), is_repeat, durable };
+            let failed = |error: E| Failure { error: error.to_string(), is_final: false };
+            handler(&firing).map_err(failed)
+        }));
+        called.unwrap_or_else(|panic| {
+            Err(Failure { error: format!("panicked: {}", text(&*panic)), is_final: false })
+        })
+    })
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with a value of some type")
+}
+
+// === impl Core: working ===
+
+impl Core {
+    /// Works until the service is closed or has failed.
+    pub(super) fn work(self: &Arc<Core>, run: &Run) {
+        while self.wait_for_work() {
+            self.work_once(run);
+        }
+    }
+
+    fn wait_for_work(&self) -> bool {
+        let mut state = self.state();
+        loop {
+            if state.is_closed || state.failure.is_some() {
+                state.workers -= 1;
+                drop(state);
+                self.end_bell.notify_all();
+                return false;
+            }
+            if state.window.is_anything_ready() {
+                return true;
+            }
+            state = self.worker_bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Handles the next timer that is due, if there is one.
+    pub(super) fn work_once(self: &Arc<Core>, run: &Run) -> bool {
+        let Some(record) = self.begin() else { return false };
+        let before = SERVED.replace(Arc::as_ptr(self));
+        let result = run(self, &record);
+        SERVED.set(before);
+        self.finish(&record, result);
+        true
+    }
+
+    fn begin(self: &Arc<Core>) -> Option<Arc<Record>> {
+        let mut state = self.state();
+        if state.is_closed || state.failure.is_some() {
+            return None;
+        }
+        loop {
+            let record = state.window.begin()?;
+            let position = record.position;
+            if position.due_ms <= self.now_ms() {
+                state.stats.fired += 1;
+                return Some(record);
+            }
+            state.window.put_back(position, self.arm(position));
+            self.set_alarm(&mut state);
+        }
+    }
+
+    /// Notes what became of a timer, to be written.
+    fn finish(&self, record: &Record, result: Result<(), Failure>) {
+        let position = record.position;
+        let change = result.as_ref().map_or_else(
+            |failure| self.after_failure(record, failure),
+            |()| (Op::Remove(position), Then::Leave(position)),
+        );
+        let mut state = self.state();
+        state.stats.failed += u64::from(result.is_err());
+        if state.failure.is_some() || !state.window.done(position) {
+            return;
+        }
+        state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
+        state.pending.outcome(change.0, change.1);
+        drop(state);
+        self.writer_bell.notify_one();
+    }
+
+    fn after_failure(&self, record: &Record, failure: &Failure) -> (Op, Then) {
+        let from = record.position;
+        if failure.is_final || record.attempt >= self.config.attempts {
+            let letter = Arc::new(DeadLetter::new(record.clone(), failure.error.clone()));
+            return (Op::Bury { from, letter }, Then::Leave(from));
+        }
+        let before = record.attempt.saturating_sub(1) as usize;
+        let pause = self.config.backoff.delays().nth(before).unwrap_or_default();
+        let due = self.now().checked_add(pause);
+        let due_ms = due.map_or(END - 1, ms_at_or_after);
+        let position = Position { due_ms, number: from.number };
+        let to = Record { position, attempt: record.attempt + 1, ..record.clone() };
+        let to = Arc::new(to);
+        (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
+    }
+}
+
+// === impl Firing ===
+
+impl<P> Firing<P> {
+    /// What the timer carries.
+    pub fn payload(&self) -> &P {
+        &self.payload
+    }
+
+    /// The timer's number. It is the same at each attempt, so whatever the handler changes
+    /// elsewhere is changed once only if it is done together with a note of this number, and not
+    /// done where that note is found.
+    pub fn id(&self) -> TimerId {
+        self.record.id()
+    }
+
+    /// The timer's key, if it has one.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.record.key.as_deref()
+    }
+
+    /// Which attempt this is, from 1 on. Attempts that ended with the process are not counted: see
+    /// [`may_be_repeat`](Firing::may_be_repeat).
+    pub fn attempt(&self) -> u32 {
+        self.record.attempt
+    }
+
+    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an
+    /// earlier process, which has died before the end of the timer was durable.
+    pub fn may_be_repeat(&self) -> bool {
+        self.is_repeat
+    }
+
+    /// When the timer was scheduled to be due, before it was put off for any reason.
+    pub fn due(&self) -> SystemTime {
+        self.record.first_due()
+    }
+
+    /// The service, to schedule and cancel other timers. It does not keep the service open.
+    pub fn timers(&self) -> &Durable<P> {
+        &self.durable
+    }
+}

@@ -1,0 +1,288 @@
+//! The writer: the one thread that has the store.
+//!
+//! Each step takes the whole batch that was gathered, commits it without the lock, admits to the
+//! window what is durable now, and keeps the promises. Then it reads on if the window is half
+//! empty. Because the same thread commits and reads, a timer is either committed before a refill
+//! reads on, and read if it is beyond the frontier, or admitted after it if it is not.
+//!
+//! *Owner*: the writer's thread, or a test that makes the steps by hand.
+//!
+//! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/faults.rs`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::promise::Promise;
+use crate::record::Record;
+use crate::store::{Op, Store};
+
+use super::Cancelled;
+use super::core::{Core, State};
+use super::numbers::Numbers;
+use super::pending::{Request, Then, Unit};
+use super::window::Found;
+
+/// How many records are read at a time. Between two reads, batches are written.
+const PAGE: usize = 1024;
+
+pub(super) struct Writer<S> {
+    pub(super) core: Arc<Core>,
+    pub(super) store: S,
+}
+
+/// A promise that can be kept, when the lock is released.
+enum Kept {
+    Admitted(Promise<()>),
+    Cancelled(Promise<Cancelled>, Cancelled),
+    Forgotten(Promise<bool>, bool),
+}
+
+/// What woke the writer.
+#[derive(PartialEq, Eq)]
+enum Wake {
+    Work,
+    End,
+}
+
+// === impl Writer ===
+
+impl<S: Store> Writer<S> {
+    /// Works until the service ends or the store fails.
+    pub(super) fn run(mut self) {
+        while self.sleep() == Wake::Work {
+            // A store may be foreign code.
+            let step = catch_unwind(AssertUnwindSafe(|| self.step())).unwrap_or_else(|_| {
+                Err(StoreError::new(StoreErrorKind::Io, "the store has panicked"))
+            });
+            if let Err(error) = step {
+                self.core.fail(&error);
+                if let Some(tell) = &self.core.config.on_failure {
+                    let _ = catch_unwind(AssertUnwindSafe(|| tell(&error)));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn sleep(&self) -> Wake {
+        let core = &self.core;
+        let mut state = core.state();
+        loop {
+            let is_over = state.is_ending && state.pending.is_empty();
+            if is_over {
+                return Wake::End;
+            }
+            let now_ms = core.now_ms();
+            let can_refill = !state.is_closed && state.window.refill(now_ms).is_some();
+            if can_refill || state.numbers.is_used_up() || !state.pending.requests.is_empty() {
+                return Wake::Work;
+            }
+            state = match state.pending.wait(core.config.linger) {
+                None => core.writer_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) if !(left.is_zero() || state.is_ending) => {
+                    let woken = core.writer_bell.wait_timeout(state, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => return Wake::Work,
+            };
+        }
+    }
+
+    /// Writes what is pending, serves requests, and reads on.
+    pub(super) fn step(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        self.serve()?;
+        self.refill()?;
+        if self.core.state().numbers.is_used_up() {
+            let numbers = Numbers::begin(&mut self.store).map_err(|error| match error {
+                OpenError::Store(error) => error,
+                other => StoreError::new(StoreErrorKind::Io, other.to_string()),
+            })?;
+            self.core.state().numbers.go_on(numbers);
+        }
+        Ok(())
+    }
+
+    // --- writing ---
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        let units = {
+            let mut state = self.core.state();
+            let config = &self.core.config;
+            let linger = if state.is_closed { Duration::ZERO } else { config.linger };
+            state.pending.take(linger, config.batch)
+        };
+        if units.is_empty() {
+            return Ok(());
+        }
+        let (ops, thens): (Vec<Op>, Vec<Then>) =
+            units.into_iter().map(|Unit { op, then }| (op, then)).unzip();
+        let outcomes = match self.store.commit(&ops) {
+            Ok(outcomes) if outcomes.len() == ops.len() => outcomes,
+            result => {
+                let error = result.err().unwrap_or_else(|| {
+                    StoreError::new(StoreErrorKind::Io, "the store tells too little")
+                });
+                thens.into_iter().for_each(|then| then.fail(Error::Store(error.clone())));
+                return Err(error);
+            }
+        };
+        let mut kept = Vec::new();
+        {
+            let mut state = self.core.state();
+            state.stats.batches += 1;
+            for (then, outcome) in thens.into_iter().zip(outcomes) {
+                kept.extend(self.apply(&mut state, then, outcome));
+            }
+            self.core.set_alarm(&mut state);
+        }
+        kept.into_iter().for_each(Kept::keep);
+        Ok(())
+    }
+
+    /// A change is durable, and took out what was at `outcome`.
+    fn apply(&self, state: &mut State, then: Then, outcome: Option<Position>) -> Option<Kept> {
+        match then {
+            Then::Admit(record, promise) => {
+                state.stats.stored += 1;
+                if let Some(replaced) = outcome {
+                    state.window.cancel_at(replaced);
+                }
+                self.admit_if_near(state, record);
+                Some(Kept::Admitted(promise))
+            }
+            Then::Leave(position) => {
+                state.window.depart(position);
+                None
+            }
+            Then::Retry(from, to) => {
+                state.window.depart(from);
+                // Else it was cancelled or replaced before.
+                if outcome.is_some() {
+                    self.admit_if_near(state, to);
+                }
+                None
+            }
+            Then::Cancel(known, promise) => {
+                let found = outcome.map_or(Found::Unknown, |place| state.window.cancel_at(place));
+                let cancelled = known.unwrap_or(match (outcome, found) {
+                    (None, _) => Cancelled::NotFound,
+                    (Some(_), Found::Running) => Cancelled::Running,
+                    (Some(_), _) => Cancelled::Cancelled,
+                });
+                Some(Kept::Cancelled(promise, cancelled))
+            }
+            Then::Forget(promise) => Some(Kept::Forgotten(promise, outcome.is_some())),
+        }
+    }
+
+    fn admit_if_near(&self, state: &mut State, record: Arc<Record>) {
+        if state.window.covers(record.position) {
+            self.core.admit(state, record);
+        }
+    }
+
+    // --- requests ---
+
+    fn serve(&mut self) -> Result<(), StoreError> {
+        let requests = std::mem::take(&mut self.core.state().pending.requests);
+        for request in requests {
+            match request {
+                Request::Letters { after, limit, promise } => {
+                    match self.store.dead_letters(after, limit) {
+                        Ok(letters) => promise.keep(Ok(letters)),
+                        Err(error) => {
+                            promise.keep(Err(Error::Store(error.clone())));
+                            return Err(error);
+                        }
+                    }
+                }
+                Request::Revive { position, due_ms, promise } => {
+                    self.revive(position, due_ms, promise)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a timer of a dead letter again. It has no key, which another may have by now.
+    fn revive(
+        &mut self,
+        position: Position,
+        due_ms: u64,
+        promise: Promise<bool>,
+    ) -> Result<(), StoreError> {
+        let found = match self.store.dead_letters(Some(position.before()), 1) {
+            Ok(found) => found,
+            Err(error) => {
+                promise.keep(Err(Error::Store(error.clone())));
+                return Err(error);
+            }
+        };
+        let letter = found.into_iter().find(|letter| letter.record.position == position);
+        let mut state = self.core.state();
+        let letter = letter.filter(|_| !state.pending.has_put(position.number));
+        let Some(letter) = letter else {
+            drop(state);
+            promise.keep(Ok(false));
+            return Ok(());
+        };
+        let position = Position { due_ms, number: position.number };
+        let record = Record { position, attempt: 1, key: None, ..letter.record };
+        state.pending.outcome(Op::Forget(letter.record.position), Then::Forget(promise));
+        let (admitted, _) = crate::promise::promise(&self.core);
+        state.pending.put(Arc::new(record), admitted, true);
+        state.pending.hurry(None);
+        Ok(())
+    }
+
+    // --- reading ---
+
+    /// Reads one page into the window, if it is time for that.
+    fn refill(&mut self) -> Result<(), StoreError> {
+        let core = self.core.clone();
+        let wanted = {
+            let mut state = core.state();
+            if state.is_closed { None } else { state.window.refill(core.now_ms()) }
+        };
+        let Some((after, room)) = wanted else { return Ok(()) };
+        let limit = room.min(PAGE);
+        let records = self.store.scan(Some(after), limit)?;
+        let is_last = records.len() < limit;
+        let mut state = core.state();
+        if !state.window.is_at(after) {
+            return Ok(());
+        }
+        state.stats.refills += 1;
+        let now_ms = core.now_ms();
+        for record in records {
+            let position = record.position;
+            state.window.advance(position);
+            core.admit(&mut state, Arc::new(record));
+            // It is too far away, or there is no room: it and the rest stay where they are.
+            if !state.window.covers(position) || core.is_beyond(position, now_ms).is_some() {
+                core.set_alarm(&mut state);
+                return Ok(());
+            }
+        }
+        if is_last {
+            state.window.advance(Position::LAST);
+        }
+        core.set_alarm(&mut state);
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn keep(self) {
+        match self {
+            Kept::Admitted(promise) => promise.keep(Ok(())),
+            Kept::Cancelled(promise, cancelled) => promise.keep(Ok(cancelled)),
+            Kept::Forgotten(promise, was_there) => promise.keep(Ok(was_there)),
+        }
+    }
+}

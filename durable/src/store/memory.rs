@@ -1,0 +1,194 @@
+//! A store without a disk, for tests: it forgets what was not durable when it is told to crash.
+//!
+//! A [`Disk`] is what survives, and a [`Memory`] is one opening of it. After a crash, the store
+//! that was open can do nothing more, and the next one finds what was durable.
+//!
+//! *Tested by*: the conformance suite.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Key, Record};
+
+use super::{Op, Store};
+
+/// What survives a crash. Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct Disk(Arc<Mutex<State>>);
+
+/// A store on a [`Disk`].
+#[derive(Debug)]
+pub struct Memory {
+    disk: Disk,
+    /// Which opening this is: an earlier one is dead.
+    opening: u64,
+}
+
+/// What happens at the next commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails, and nothing of the batch is durable.
+    Lost,
+    /// It fails after the batch has become durable.
+    Kept,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tables: Tables,
+    openings: u64,
+    fault: Option<Fault>,
+    commits: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tables {
+    sessions: u64,
+    timers: BTreeMap<Position, Arc<Record>>,
+    keys: BTreeMap<Key, Position>,
+    numbers: BTreeMap<u64, Position>,
+    letters: BTreeMap<Position, Arc<DeadLetter>>,
+}
+
+// === impl Disk ===
+
+impl Disk {
+    /// Opens the store on this disk. One that was opened before can do nothing from then on.
+    pub fn open(&self) -> Memory {
+        let mut state = self.state();
+        state.openings += 1;
+        state.fault = None;
+        Memory { disk: self.clone(), opening: state.openings }
+    }
+
+    /// The next commit ends like that.
+    pub fn fail_next(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
+    /// All timers that are durable.
+    pub fn timers(&self) -> Vec<Record> {
+        self.state().tables.timers.values().map(|record| (**record).clone()).collect()
+    }
+
+    /// Adds a timer behind the back of the store that is open, as another instance would.
+    pub fn add(&self, record: Record) {
+        self.state().tables.apply(&Op::Put(Arc::new(record)));
+    }
+
+    /// How many batches were made durable.
+    pub fn commits(&self) -> u64 {
+        self.state().commits
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    fn state(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.disk.state();
+        if state.openings != self.opening {
+            return Err(StoreError::new(StoreErrorKind::Fenced, "the disk was opened again"));
+        }
+        Ok(state)
+    }
+}
+
+impl Store for Memory {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        let mut state = self.state()?;
+        state.tables.sessions += 1;
+        Ok(state.tables.sessions)
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        let mut state = self.state()?;
+        let fault = state.fault.take();
+        let failed = || StoreError::new(StoreErrorKind::Io, "the disk has failed");
+        if fault == Some(Fault::Lost) {
+            return Err(failed());
+        }
+        let outcomes = batch.iter().map(|op| state.tables.apply(op)).collect();
+        state.commits += 1;
+        if fault == Some(Fault::Kept) { Err(failed()) } else { Ok(outcomes) }
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let state = self.state()?;
+        let records = state.tables.timers.range(beyond(after)).take(limit);
+        Ok(records.map(|(_, record)| (**record).clone()).collect())
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let state = self.state()?;
+        let letters = state.tables.letters.range(beyond(after)).take(limit);
+        Ok(letters.map(|(_, letter)| (**letter).clone()).collect())
+    }
+}
+
+fn beyond(after: Option<Position>) -> (Bound<Position>, Bound<Position>) {
+    (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}
+
+// === impl Tables ===
+
+impl Tables {
+    fn apply(&mut self, op: &Op) -> Option<Position> {
+        match op {
+            Op::Remove(position) => self.take(*position),
+            Op::Move { from, to } => {
+                let taken = self.take(*from)?;
+                self.put(to);
+                Some(taken)
+            }
+            Op::Bury { from, letter } => {
+                let taken = self.take(*from)?;
+                self.letters.insert(letter.record.position, letter.clone());
+                Some(taken)
+            }
+            Op::Cancel(id) => {
+                let position = *self.numbers.get(&id.first_position().number)?;
+                if self.timers[&position].id() == *id { self.take(position) } else { None }
+            }
+            Op::CancelKey(key) => {
+                let position = self.keys.get(key).copied()?;
+                self.take(position)
+            }
+            Op::Put(record) => {
+                let replaced = record.key.as_ref().and_then(|key| self.keys.get(key)).copied();
+                let replaced = replaced.and_then(|position| self.take(position));
+                self.put(record);
+                replaced
+            }
+            Op::Forget(position) => self.letters.remove(position).map(|_| *position),
+        }
+    }
+
+    fn put(&mut self, record: &Arc<Record>) {
+        if let Some(key) = &record.key {
+            self.keys.insert(key.clone(), record.position);
+        }
+        self.numbers.insert(record.position.number, record.position);
+        self.timers.insert(record.position, record.clone());
+    }
+
+    fn take(&mut self, position: Position) -> Option<Position> {
+        let record = self.timers.remove(&position)?;
+        self.numbers.remove(&position.number);
+        if let Some(key) = &record.key {
+            self.keys.remove(key);
+        }
+        Some(position)
+    }
+}

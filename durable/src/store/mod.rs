@@ -1,0 +1,144 @@
+//! Where timers are kept: the trait, and the stores that come with this crate.
+//!
+//! # How to write another store
+//!
+//! A store is a sorted list of [`Record`]s, an index of their keys, and a list of dead letters.
+//! Implement [`Store`], and have the suite of [`conformance`](crate::conformance) (a feature) test
+//! it. `durable/src/store/redb.rs` is the shortest example for an embedded store,
+//! `durable/src/store/sqlite.rs` for one with columns.
+//!
+//! A service has one store and calls it from one thread, so a store needs no lock of its own. It
+//! must not answer from a cache that other writers can make stale.
+//!
+//! ## Stores that several instances share
+//!
+//! A store is *one list with one writer*, and nothing in the trait says that it is all there is in
+//! a database. Where several instances share the work, the database has a number of shards, each a
+//! list of its own, and an instance runs one service for each shard that it holds:
+//!
+//! - *Lease and fence.* Taking a shard's lease is how its store is opened. The store keeps the
+//!   lease's number, the fence. [`commit`](Store::commit) compares it with the shard's in the same
+//!   transaction, and fails with [`StoreErrorKind::Fenced`] if another instance has the shard by
+//!   now. The service then stops firing, and the instance opens the shard again when it gets the
+//!   lease back. A server's store renews its lease on its own.
+//! - *Numbers.* [`begin`](Store::begin) has to return a number that no other instance gets: a
+//!   sequence of the database does.
+//! - *Earlier deadlines.* An instance that schedules on a shard of another writes the record and
+//!   sends a notification. The holder calls [`look_again`](crate::Durable::look_again) with the
+//!   time of that timer, and the service reads the list anew from there.
+//!
+//! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
+
+mod files;
+mod memory;
+mod redb;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::position::{Position, TimerId};
+use crate::record::{DeadLetter, Key, Record};
+
+#[doc(hidden)]
+pub use memory::{Disk, Fault, Memory};
+pub use redb::{RedbOptions, RedbStore};
+#[cfg(feature = "sqlite")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
+pub use sqlite::SqliteStore;
+
+/// One change of a store. Together with others it makes a batch for [`Store::commit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Takes the timer at this position out, if it is there.
+    Remove(Position),
+    /// If there is a timer at `from`, puts `to` in its place: the same timer, due later. If there
+    /// is none, does nothing: it was cancelled or replaced meanwhile.
+    Move {
+        /// Where the timer is.
+        from: Position,
+        /// The timer as it is from now on.
+        to: Arc<Record>,
+    },
+    /// If there is a timer at `from`, takes it out and keeps this letter instead.
+    Bury {
+        /// Where the timer is.
+        from: Position,
+        /// What is kept of it.
+        letter: Arc<DeadLetter>,
+    },
+    /// Takes the timer with this number out, wherever it is by now.
+    Cancel(TimerId),
+    /// Takes the timer with this key out.
+    CancelKey(Key),
+    /// Adds a timer. If it has a key, takes the timer out that has this key.
+    Put(Arc<Record>),
+    /// Takes the dead letter out whose record has this position.
+    Forget(Position),
+}
+
+/// Where timers are kept.
+///
+/// The only truth about timers is here: whatever a service knows besides it can be lost at any
+/// moment. [How to write another store](self) tells what is asked of an implementation.
+pub trait Store: Send + 'static {
+    /// Adds one to the number of sessions, durably, and returns the new number: 1 for a store that
+    /// was never used. A service calls this once, before anything else.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn begin(&mut self) -> Result<u64, StoreError>;
+
+    /// Makes the changes, in this order, all or none of them, and returns when they are durable:
+    /// they then survive a crash of this process and of the machine.
+    ///
+    /// For each change, the result has the position of the timer (or of the dead letter) that it
+    /// took out: for a `Put` that of the timer with the same key, for a `Move` the timer's former
+    /// one. `None` means that there was nothing to take out. A batch that changes nothing need not
+    /// be written.
+    ///
+    /// # Errors
+    /// It is unknown whether the batch is durable. The service stops, and never uses this store
+    /// again: after a failed write, only opening a store anew tells what is in it.
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError>;
+
+    /// Returns the first `limit` timers after the position `after`, or from the beginning on if it
+    /// is `None`, in order of their positions. Fewer than `limit` means that there are no more.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what is there is damaged. A damaged record is never left out.
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// As [`scan`](Store::scan), for the dead letters, in order of their records' positions.
+    ///
+    /// # Errors
+    /// As for `scan`.
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError>;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        (**self).begin()
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        (**self).commit(batch)
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        (**self).scan(after, limit)
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        (**self).dead_letters(after, limit)
+    }
+}

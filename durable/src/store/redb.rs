@@ -1,0 +1,373 @@
+//! The default store: a file of redb's, a copy-on-write B+tree without dependencies.
+//!
+//! Deletes at the head of such a tree leave nothing behind, which is where timers are taken out.
+//!
+//! *Invariants*: a file comes into being whole, under another name, so an empty file is never one
+//! of ours. `keys` has a position for each timer with a key; `moved` has one for each timer that is
+//! not where its number says.
+//!
+//! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
+
+use std::fs;
+use std::io;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
+
+use crate::error::{StoreError, StoreErrorKind, kind_of};
+use crate::position::Position;
+use crate::record::{DeadLetter, Record};
+
+use super::files::make_whole;
+use super::{Op, Store};
+
+/// A position as a key.
+type Place = [u8; 16];
+
+const TIMERS: TableDefinition<'_, Place, &[u8]> = TableDefinition::new("timers");
+const KEYS: TableDefinition<'_, &[u8], Place> = TableDefinition::new("keys");
+/// By a timer's number, where it is.
+const MOVED: TableDefinition<'_, u64, Place> = TableDefinition::new("moved");
+const LETTERS: TableDefinition<'_, Place, &[u8]> = TableDefinition::new("dead letters");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+const SESSIONS: &str = "sessions";
+
+/// Bytes of the file that are kept in memory, unless told otherwise.
+const CACHE: usize = 64 << 20;
+
+/// A store in one file, by [redb](https://docs.rs/redb).
+///
+/// ```
+/// use tickless_durable::RedbStore;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.redb");
+/// let store = RedbStore::open(&path)?;
+/// assert!(RedbStore::open(&path).is_err(), "one opening at a time");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RedbStore {
+    database: Database,
+}
+
+/// How a [`RedbStore`] is opened.
+///
+/// ```
+/// use tickless_durable::RedbOptions;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.redb");
+/// let store = RedbOptions::new().cache_bytes(16 << 20).check(true).open(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct RedbOptions {
+    cache_bytes: usize,
+    check: bool,
+}
+
+// === impl RedbOptions ===
+
+impl RedbOptions {
+    /// The default options.
+    pub fn new() -> RedbOptions {
+        RedbOptions { cache_bytes: CACHE, check: false }
+    }
+
+    /// How much of the file is kept in memory. Default: 64 MiB.
+    ///
+    /// With a larger cache, a store with many timers reads less when it writes.
+    pub fn cache_bytes(mut self, bytes: usize) -> RedbOptions {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Whether the whole file is checked when it is opened, page by page. Default: only after a
+    /// crash.
+    ///
+    /// Without it, damage is found when the page is read that has it.
+    pub fn check(mut self, check: bool) -> RedbOptions {
+        self.check = check;
+        self
+    }
+
+    /// Opens the file, which is made if it does not exist. Its directory has to exist.
+    ///
+    /// # Errors
+    /// The file cannot be used; it is then as it was.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<RedbStore, StoreError> {
+        let path = path.as_ref();
+        let io = |error| StoreError::io(format!("{} cannot be opened", path.display()), error);
+        match fs::metadata(path) {
+            Ok(found) if found.len() == 0 => {
+                let message = format!("{} is empty: it was cut off", path.display());
+                return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_whole(path, create)?;
+            }
+            Err(error) => return Err(io(error)),
+        }
+        let opened = guarded(|| self.builder().open(path))?;
+        Ok(RedbStore { database: opened.map_err(|error| failed(path.display(), error))? })
+    }
+
+    /// Opens what `backend` has, or begins in it if it is empty. This is for tests.
+    #[doc(hidden)]
+    pub fn open_backend(&self, backend: impl StorageBackend) -> Result<RedbStore, StoreError> {
+        let opened = guarded(|| self.builder().create_with_backend(backend))?;
+        let database = opened.map_err(|error| failed("the storage", error))?;
+        make_tables(&database).map_err(|error| failed("the storage", error))?;
+        Ok(RedbStore { database })
+    }
+
+    fn builder(&self) -> redb::Builder {
+        let mut builder = redb::Builder::new();
+        builder.set_cache_size(self.cache_bytes).set_check_integrity_on_open(self.check);
+        builder
+    }
+}
+
+impl Default for RedbOptions {
+    fn default() -> RedbOptions {
+        RedbOptions::new()
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    let made = (|| {
+        let database = redb::Builder::new().set_cache_size(0).create(path)?;
+        make_tables(&database)?;
+        database.close()?;
+        Ok::<(), redb::Error>(())
+    })();
+    made.map_err(|error| failed(path.display(), error))
+}
+
+fn make_tables(database: &Database) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    write.open_table(TIMERS)?;
+    write.open_table(KEYS)?;
+    write.open_table(MOVED)?;
+    write.open_table(LETTERS)?;
+    write.open_table(META)?;
+    write.commit()?;
+    Ok(())
+}
+
+// === impl RedbStore ===
+
+impl RedbStore {
+    /// Opens the file at `path` with the default [options](RedbOptions). It is made if it does not
+    /// exist.
+    ///
+    /// # Errors
+    /// As [`RedbOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<RedbStore, StoreError> {
+        RedbOptions::new().open(path)
+    }
+
+    /// Reads a table from after a position on.
+    fn read<T>(
+        &self,
+        table: TableDefinition<'_, Place, &'static [u8]>,
+        after: Option<Position>,
+        limit: usize,
+        decode: impl Fn(Position, &[u8]) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let read = || {
+            let table = self.database.begin_read()?.open_table(table)?;
+            let after = after.map(Position::to_bytes);
+            let beyond = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+            let mut found = Vec::new();
+            for item in table.range::<Place>(beyond)?.take(limit) {
+                let (place, value) = item?;
+                found.push(decode(Position::from_bytes(place.value()), value.value()));
+            }
+            Ok::<_, redb::Error>(found)
+        };
+        let found = guarded(read)?.map_err(|error| failed("the timers", error))?;
+        found.into_iter().collect()
+    }
+}
+
+impl Store for RedbStore {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        let begin = || {
+            let write = self.database.begin_write()?;
+            let mut meta = write.open_table(META)?;
+            let session = meta.get(SESSIONS)?.map_or(0, |count| count.value()) + 1;
+            meta.insert(SESSIONS, session)?;
+            drop(meta);
+            write.commit()?;
+            Ok::<u64, redb::Error>(session)
+        };
+        guarded(begin)?.map_err(|error| failed("the timers", error))
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        let commit = || {
+            let write = self.database.begin_write()?;
+            let mut tables = Tables {
+                timers: write.open_table(TIMERS)?,
+                keys: write.open_table(KEYS)?,
+                moved: write.open_table(MOVED)?,
+                letters: write.open_table(LETTERS)?,
+            };
+            let mut is_changed = false;
+            let mut outcomes = Vec::with_capacity(batch.len());
+            for op in batch {
+                let outcome = tables.apply(op)?;
+                is_changed |= outcome.is_some() || matches!(op, Op::Put(_));
+                outcomes.push(outcome);
+            }
+            drop(tables);
+            // A commit costs a sync, also without a change.
+            if is_changed {
+                write.commit()?
+            } else {
+                write.abort()?
+            }
+            Ok::<_, Wrong>(outcomes)
+        };
+        guarded(commit)?.map_err(|wrong| match wrong {
+            Wrong::Store(error) => error,
+            Wrong::Database(error) => failed("the timers", error),
+        })
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read(TIMERS, after, limit, Record::decode)
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.read(LETTERS, after, limit, DeadLetter::decode)
+    }
+}
+
+/// The tables within a transaction.
+struct Tables<'t> {
+    timers: Table<'t, Place, &'static [u8]>,
+    keys: Table<'t, &'static [u8], Place>,
+    moved: Table<'t, u64, Place>,
+    letters: Table<'t, Place, &'static [u8]>,
+}
+
+/// What goes wrong inside a transaction: the database, or what it has stored.
+enum Wrong {
+    Store(StoreError),
+    Database(redb::Error),
+}
+
+impl Tables<'_> {
+    fn apply(&mut self, op: &Op) -> Result<Option<Position>, Wrong> {
+        match op {
+            Op::Remove(position) => self.take(*position),
+            Op::Move { from, to } => {
+                let taken = self.take(*from)?;
+                if taken.is_some() {
+                    self.put(to)?;
+                }
+                Ok(taken)
+            }
+            Op::Bury { from, letter } => {
+                let taken = self.take(*from)?;
+                if taken.is_some() {
+                    let place = letter.record.position.to_bytes();
+                    self.letters.insert(place, letter.encode().as_slice())?;
+                }
+                Ok(taken)
+            }
+            Op::Cancel(id) => {
+                let first = id.first_position();
+                let moved = self.moved.get(first.number)?.map(|place| place.value());
+                self.take(moved.map_or(first, Position::from_bytes))
+            }
+            Op::CancelKey(key) => self.take_key(key),
+            Op::Put(record) => {
+                let replaced = match &record.key {
+                    Some(key) => self.take_key(key)?,
+                    None => None,
+                };
+                self.put(record)?;
+                Ok(replaced)
+            }
+            Op::Forget(position) => {
+                Ok(self.letters.remove(position.to_bytes())?.map(|_| *position))
+            }
+        }
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Wrong> {
+        let place = record.position.to_bytes();
+        if let Some(key) = &record.key {
+            self.keys.insert(&**key, place)?;
+        }
+        if record.has_moved() {
+            self.moved.insert(record.position.number, place)?;
+        }
+        self.timers.insert(place, record.encode().as_slice())?;
+        Ok(())
+    }
+
+    fn take_key(&mut self, key: &[u8]) -> Result<Option<Position>, Wrong> {
+        let place = self.keys.get(key)?.map(|place| place.value());
+        place.map_or(Ok(None), |place| self.take(Position::from_bytes(place)))
+    }
+
+    fn take(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        let Some(value) = self.timers.remove(position.to_bytes())? else { return Ok(None) };
+        // A record that cannot be read is not thrown away: the transaction ends without a change.
+        let record = Record::decode(position, value.value()).map_err(Wrong::Store)?;
+        if let Some(key) = &record.key {
+            self.keys.remove(&**key)?;
+        }
+        if record.has_moved() {
+            self.moved.remove(position.number)?;
+        }
+        Ok(Some(position))
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Wrong {
+    fn from(error: E) -> Wrong {
+        Wrong::Database(error.into())
+    }
+}
+
+// === failures ===
+
+/// Runs what uses the database. It panics where a damaged page misleads it.
+fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, StoreError> {
+    // Nothing of the store is used after a failure.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        StoreError::new(StoreErrorKind::Corrupt, format!("the file cannot be read: {text}"))
+    })
+}
+
+fn failed(what: impl std::fmt::Display, error: impl Into<redb::Error>) -> StoreError {
+    let error = error.into();
+    let kind = match &error {
+        redb::Error::Io(error) => kind_of(error),
+        redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => StoreErrorKind::Corrupt,
+        redb::Error::DatabaseAlreadyOpen => StoreErrorKind::InUse,
+        redb::Error::ValueTooLarge(_) => StoreErrorKind::TooLarge,
+        redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. } => {
+            StoreErrorKind::Corrupt
+        }
+        _ => StoreErrorKind::Io,
+    };
+    StoreError::caused(kind, format!("{what} cannot be used"), error)
+}

@@ -1,0 +1,400 @@
+//! A store in a database of SQLite's, which everybody can look into.
+//!
+//! | table | what is there |
+//! |---|---|
+//! | `timers` | a row for each timer, in order of `due` and `number` |
+//! | `dead_letters` | the same, with the `error` of the last attempt |
+//! | `meta` | the number of sessions |
+//!
+//! Times are milliseconds since 1970.
+//!
+//! *Invariant*: the `number` of a timer is unique, so that a timer is found by it wherever it is.
+//!
+//! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::num::TryFromIntError;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, params};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Key, Record};
+
+use super::files::make_whole;
+use super::{Op, Store};
+
+/// How a file of SQLite's begins.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
+const APPLICATION: i64 = 0x746b_6c73;
+
+/// The version of the tables (`PRAGMA user_version`).
+const VERSION: i64 = 1;
+
+/// `STRICT`, so that no value comes back as another type.
+const TABLES: &str = "
+    CREATE TABLE timers (
+        due INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        first_due INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        key BLOB,
+        payload BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (due, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX timers_by_key ON timers (key) WHERE key IS NOT NULL;
+    CREATE INDEX timers_moved ON timers (number) WHERE due <> first_due;
+    CREATE TABLE dead_letters (
+        due INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        first_due INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        key BLOB,
+        payload BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
+        error TEXT NOT NULL,
+        PRIMARY KEY (due, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE meta (sessions INTEGER NOT NULL) STRICT;
+    INSERT INTO meta VALUES (0);
+";
+
+/// A store in one file of [SQLite](https://sqlite.org)'s, with a write-ahead log beside it.
+///
+/// ```
+/// use tickless_durable::SqliteStore;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("timers.sqlite");
+/// let store = SqliteStore::open(&path)?;
+/// assert!(SqliteStore::open(&path).is_err(), "one opening at a time");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// While no service has the file open, any tool that knows SQLite can read it:
+/// `SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers`.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Connection,
+}
+
+// === impl SqliteStore ===
+
+impl SqliteStore {
+    /// Opens the database at `path`. It is made if it does not exist; its directory has to.
+    ///
+    /// # Errors
+    /// The file cannot be used; it is then as it was.
+    pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
+        let path = path.as_ref();
+        if look(path)? {
+            make_whole(path, |path| {
+                let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+                make_tables(&connection)?;
+                connection.close().map_err(|(_, error)| failed(error))
+            })?;
+        }
+        let connection = connect(path, OpenFlags::empty())?;
+        check(&connection)?;
+        Ok(SqliteStore { connection })
+    }
+}
+
+fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(Duration::ZERO).map_err(failed)?;
+    // The lock is kept until the end, so that there is one writer.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
+    Ok(connection)
+}
+
+/// Looks at the file before SQLite does, which would repair or begin anew what is damaged. Returns
+/// whether there is none.
+fn look(path: &Path) -> Result<bool, StoreError> {
+    let failed = |error| StoreError::io(format!("{} cannot be opened", path.display()), error);
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // The log of a file that is gone would be taken for one of the new file.
+            let mut log = path.as_os_str().to_owned();
+            log.push("-wal");
+            return match fs::metadata(&log) {
+                Ok(found) if found.len() > 0 => {
+                    let message = format!("{} is gone, and its log is not", path.display());
+                    Err(StoreError::new(StoreErrorKind::Corrupt, message))
+                }
+                _ => Ok(true),
+            };
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let mut head = [0; 100];
+    match file.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let message = format!("{} was cut off", path.display());
+            return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    if &head[..16] != MAGIC {
+        let message = format!("{} is no database of SQLite's", path.display());
+        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+    }
+    Ok(false)
+}
+
+fn make_tables(connection: &Connection) -> Result<(), StoreError> {
+    let tables = format!(
+        "BEGIN EXCLUSIVE; {TABLES} PRAGMA application_id = {APPLICATION};
+         PRAGMA user_version = {VERSION}; COMMIT; PRAGMA journal_mode = WAL;"
+    );
+    connection.execute_batch(&tables).map_err(failed)
+}
+
+/// Sees whose tables these are before anything is written, and takes the lock.
+fn check(connection: &Connection) -> Result<(), StoreError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version) =
+        (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
+    if application != APPLICATION || version < 1 {
+        let message = "the database is not one of timers";
+        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+    }
+    if version > VERSION {
+        let message = format!("the tables have version {version}, later than {VERSION}");
+        return Err(StoreError::new(StoreErrorKind::Version, message));
+    }
+    // A commit is synced before it returns.
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
+}
+
+impl Store for SqliteStore {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        let begin = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
+        let session = self.connection.query_row(begin, [], |row| row.get::<_, i64>(0));
+        u64::try_from(session.map_err(failed)?)
+            .map_err(|_| StoreError::new(StoreErrorKind::Corrupt, "the sessions are negative"))
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        let mut commit = || {
+            let transaction = self.connection.transaction()?;
+            let changes = Changes(&transaction);
+            let outcomes: Result<Vec<_>, _> = batch.iter().map(|op| changes.apply(op)).collect();
+            let outcomes = outcomes?;
+            transaction.commit()?;
+            Ok(outcomes)
+        };
+        commit().map_err(failed)
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let columns = "due, number, first_due, attempt, key, payload, checksum";
+        let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
+            let record = record_of(row)?;
+            let is_intact = row.get::<_, i64>(6)? == i64::from(record.checksum());
+            Ok((is_intact, record.position, record))
+        })?;
+        found.into_iter().map(intact).collect()
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let columns = "due, number, first_due, attempt, key, payload, checksum, error";
+        let found =
+            self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
+                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(7)?);
+                let is_intact = row.get::<_, i64>(6)? == i64::from(letter.checksum());
+                Ok((is_intact, letter.record.position, letter))
+            })?;
+        found.into_iter().map(intact).collect()
+    }
+}
+
+impl SqliteStore {
+    fn read<T>(
+        &self,
+        select: &str,
+        after: Option<Position>,
+        limit: usize,
+        decode: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let read = || match after {
+            Some(after) => {
+                let beyond = "WHERE (due, number) > (?1, ?2) ORDER BY due, number LIMIT ?3";
+                let mut read = self.connection.prepare_cached(&format!("{select} {beyond}"))?;
+                let place = params![signed(after.due_ms), signed(after.number), limit];
+                read.query_map(place, decode)?.collect::<rusqlite::Result<Vec<T>>>()
+            }
+            None => {
+                let all = "ORDER BY due, number LIMIT ?1";
+                let mut read = self.connection.prepare_cached(&format!("{select} {all}"))?;
+                read.query_map([limit], decode)?.collect()
+            }
+        };
+        read().map_err(failed)
+    }
+}
+
+/// Changes within a transaction.
+struct Changes<'c>(&'c Transaction<'c>);
+
+impl Changes<'_> {
+    fn apply(&self, op: &Op) -> rusqlite::Result<Option<Position>> {
+        match op {
+            Op::Remove(position) => self.take(*position),
+            Op::Move { from, to } => {
+                let taken = self.take(*from)?;
+                if taken.is_some() {
+                    self.put(to)?;
+                }
+                Ok(taken)
+            }
+            Op::Bury { from, letter } => {
+                let taken = self.take(*from)?;
+                if taken.is_some() {
+                    self.bury(letter)?;
+                }
+                Ok(taken)
+            }
+            Op::Cancel(id) => {
+                let first = id.first_position();
+                match self.take(first)? {
+                    Some(position) => Ok(Some(position)),
+                    None => self.take_moved(first),
+                }
+            }
+            Op::CancelKey(key) => self.take_key(key),
+            Op::Put(record) => {
+                let replaced = match &record.key {
+                    Some(key) => self.take_key(key)?,
+                    None => None,
+                };
+                self.put(record)?;
+                Ok(replaced)
+            }
+            Op::Forget(position) => {
+                let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
+                let mut forget = self.0.prepare_cached(forget)?;
+                let place = params![signed(position.due_ms), signed(position.number)];
+                Ok((forget.execute(place)? > 0).then_some(*position))
+            }
+        }
+    }
+
+    fn put(&self, record: &Record) -> rusqlite::Result<()> {
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        self.0.prepare_cached(put)?.execute(params![
+            signed(record.position.due_ms),
+            signed(record.position.number),
+            signed(record.first_due_ms),
+            record.attempt,
+            record.key.as_deref(),
+            &*record.payload,
+            record.checksum(),
+        ])?;
+        Ok(())
+    }
+
+    fn bury(&self, letter: &DeadLetter) -> rusqlite::Result<()> {
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        self.0.prepare_cached(bury)?.execute(params![
+            signed(letter.record.position.due_ms),
+            signed(letter.record.position.number),
+            signed(letter.record.first_due_ms),
+            letter.record.attempt,
+            letter.record.key.as_deref(),
+            &*letter.record.payload,
+            letter.checksum(),
+            letter.error,
+        ])?;
+        Ok(())
+    }
+
+    fn take(&self, position: Position) -> rusqlite::Result<Option<Position>> {
+        let take = "DELETE FROM timers WHERE due = ?1 AND number = ?2";
+        let place = params![signed(position.due_ms), signed(position.number)];
+        let taken = self.0.prepare_cached(take)?.execute(place)?;
+        Ok((taken > 0).then_some(position))
+    }
+
+    fn take_moved(&self, first: Position) -> rusqlite::Result<Option<Position>> {
+        let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due
+                    RETURNING due, number";
+        let mut take = self.0.prepare_cached(take)?;
+        take.query_row(params![signed(first.number), signed(first.due_ms)], position_of).optional()
+    }
+
+    fn take_key(&self, key: &Key) -> rusqlite::Result<Option<Position>> {
+        let take = "DELETE FROM timers WHERE key = ?1 RETURNING due, number";
+        self.0.prepare_cached(take)?.query_row([&**key], position_of).optional()
+    }
+}
+
+// === values ===
+
+/// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn position_of(row: &Row<'_>) -> rusqlite::Result<Position> {
+    Ok(Position { due_ms: unsigned(row, 0)?, number: unsigned(row, 1)? })
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number = row.get::<_, i64>(column)?;
+    u64::try_from(number).map_err(|error| misfit(column, error))
+}
+
+fn misfit(column: usize, error: TryFromIntError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, Box::new(error))
+}
+
+fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let attempt = row.get::<_, i64>(3)?;
+    Ok(Record {
+        position: position_of(row)?,
+        first_due_ms: unsigned(row, 2)?,
+        attempt: u32::try_from(attempt).map_err(|error| misfit(3, error))?,
+        key: row.get::<_, Option<Vec<u8>>>(4)?.map(Key::from),
+        payload: row.get::<_, Vec<u8>>(5)?.into(),
+    })
+}
+
+/// SQLite has no checksums of its own.
+fn intact<T>((is_intact, position, found): (bool, Position, T)) -> Result<T, StoreError> {
+    let message = || format!("the checksum of the row at {position:?} does not match");
+    is_intact.then_some(found).ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, message()))
+}
+
+fn failed(error: rusqlite::Error) -> StoreError {
+    let code = error.sqlite_error_code();
+    let kind = match code {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
+        Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            StoreErrorKind::Denied
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::InUse,
+        Some(ErrorCode::TooBig) => StoreErrorKind::TooLarge,
+        Some(_) => StoreErrorKind::Io,
+        // A value or a table that is not as it was made.
+        None => StoreErrorKind::Corrupt,
+    };
+    StoreError::caused(kind, "the timers cannot be used", error)
+}
