@@ -2,6 +2,7 @@
 //! [CONTRIBUTING.md]: https://docs.rs/crate/tickless/latest/source/CONTRIBUTING.md
 //! [PERF.md]: https://docs.rs/crate/tickless/latest/source/PERF.md
 //! [tests/README.md]: https://docs.rs/crate/tickless/latest/source/tests/README.md
+//! [proofs]: https://docs.rs/crate/tickless/latest/source/proofs/README.md
 //!
 // The first definition of a link counts, so these stand in for the README's own: at docs.rs there
 // is no repository, only the package.

@@ -6,7 +6,7 @@
 //! there is a notice, a request for a sweep, or a stop.
 //!
 //! *Invariant*: over any stretch of time, a reaper waits in user space no longer than its share of
-//! that stretch and of a [`WINDOW`]. It earns credit as time passes, and begins to wait only with
+//! that stretch and of a `WINDOW`. It earns credit as time passes, and begins to wait only with
 //! credit for all of it. Without credit it sleeps until the time itself, so its timers are as late
 //! as a wake-up.
 //!
