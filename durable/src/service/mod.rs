@@ -40,8 +40,12 @@ pub use builder::Builder;
 #[doc(hidden)]
 pub use by_hand::ByHand;
 pub use config::Misfire;
+#[cfg(feature = "postgres")]
+pub(crate) use config::Share;
 pub(crate) use core::Core;
 use core::State;
+#[cfg(feature = "postgres")]
+pub(crate) use numbers::Numbers;
 use owner::Owner;
 use pending::{Request, Then};
 pub use stats::Stats;
@@ -138,7 +142,7 @@ impl<P> Durable<P> {
         Durable { core: core.clone(), owner: None, payload: PhantomData }
     }
 
-    fn enter_bytes(
+    pub(crate) fn enter_bytes(
         &self,
         key: Option<Key>,
         due_ms: u64,
@@ -318,6 +322,33 @@ impl<P> Durable<P> {
         let position = Position { due_ms: ms_at_or_after(from), number: 0 };
         self.core.state().window.look_again(position);
         self.core.writer_bell.notify_one();
+    }
+
+    /// Somebody else has taken these timers out of the store.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn are_gone(&self, positions: &[Position]) {
+        let mut state = self.core.state();
+        for position in positions {
+            state.window.cancel_at(*position);
+        }
+    }
+
+    /// The clock that the instances share was read: it may have been set.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn clock_was_read(&self) {
+        self.core.ring();
+    }
+
+    /// Whether this thread runs a handler of this service.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_in_handler(&self) -> bool {
+        worker::is_served(&self.core)
+    }
+
+    /// Nothing fires any more, from now on and for this reason.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn fail(&self, error: &StoreError) {
+        self.core.fail(error);
     }
 
     /// What the service has done so far.
