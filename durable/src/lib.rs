@@ -1,4 +1,7 @@
 //! .
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub mod cluster;
 #[cfg(feature = "conformance")]
 #[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
 pub mod conformance;
@@ -10,6 +13,9 @@ mod record;
 mod service;
 pub mod store;
 
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use cluster::Cluster;
 pub use error::{
     Error, OpenError, ScheduleError, ScheduleReason, StopError, StoreError, StoreErrorKind,
 };

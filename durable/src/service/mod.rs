@@ -339,6 +339,12 @@ impl<P> Durable<P> {
         self.core.ring();
     }
 
+    /// The same service, which this clone does not keep open.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn unowned(&self) -> Durable<P> {
+        Durable::borrowed(&self.core)
+    }
+
     /// Whether this thread runs a handler of this service.
     #[cfg(feature = "postgres")]
     pub(crate) fn is_in_handler(&self) -> bool {

@@ -110,6 +110,11 @@ impl Session {
         &mut self.client
     }
 
+    /// Whether nothing is known of its end.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
     /// Runs a statement, which is prepared the first time.
     pub(crate) fn query(
         &mut self,
