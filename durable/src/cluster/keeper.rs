@@ -5,9 +5,9 @@
 //!
 //! 1. The instance says that it is alive, and reads the database's clock.
 //! 2. The leases are renewed. A shard whose lease does not come back is lost.
-//! 3. The instances that are alive share the shards: each has as many as any other, and the first
-//!    ones have one more if that does not come out even. Who has too many closes some. Who has too
-//!    few takes some that are free, or whose lease is over (`FOR UPDATE SKIP LOCKED`).
+//! 3. The instances that are alive share the shards: each has as many as any other, and some have
+//!    one more if that does not come out even. Who has too many closes some. Who has too few takes
+//!    some that are free, or whose lease is over (`FOR UPDATE SKIP LOCKED`).
 //!
 //! Between two rounds the thread waits for notifications. If the connection is lost, some may be
 //! lost with it, so all shards are closed, and opened again.
@@ -125,6 +125,7 @@ impl<P: Send + 'static> Keeper<P> {
         failed.into_iter().for_each(|shard| self.close(shard));
         let fair = self.fair_share(session)?;
         let wanted = inner.held().wanted();
+        let fair = if inner.faults.ignores_lease { fair.max(wanted.len()) } else { fair };
         let missing = fair.saturating_sub(wanted.len());
         let taken = self.take(session, missing)?;
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
@@ -175,10 +176,14 @@ impl<P: Send + 'static> Keeper<P> {
         // Long dead ones, one statement for itself, so that no two instances wait for each other.
         let bury = "DELETE FROM instances WHERE instance IN (
                         SELECT instance FROM instances
-                        WHERE expires < now() - 10 * $1 * interval '1 microsecond'
+                        WHERE expires < now() - $1 * interval '10 microseconds'
                         FOR UPDATE SKIP LOCKED)";
         session.query(bury, &[&micros(inner.lease)])?;
-        let alive = "SELECT instance FROM instances WHERE expires > now() ORDER BY instance";
+        // Who has more keeps the one more, so that no shard changes hands for nothing.
+        let alive = "SELECT instance FROM instances
+                     LEFT JOIN (SELECT holder, count(*) AS shards FROM shards
+                        WHERE expires > now() GROUP BY holder) AS held ON holder = instance
+                     WHERE expires > now() ORDER BY coalesce(held.shards, 0) DESC, instance";
         let alive = session.query(alive, &[])?;
         let instance = inner.instance.cast_signed();
         let rank = alive.iter().position(|row| row.get::<_, i64>(0) == instance);

@@ -68,10 +68,17 @@ impl PostgresStore {
         Ok(PostgresStore { session, shard: shard.cast_signed(), fence, ignores_fence })
     }
 
+    /// Makes the tables of a schema, for tests that look into them.
+    #[doc(hidden)]
+    pub fn make_tables(config: &Config, schema: &str, shards: u32) -> Result<(), StoreError> {
+        let database = Database::new(config.clone(), NoTls, schema, Duration::from_secs(5));
+        prepare(&database, Some(shards)).map(drop)
+    }
+
     /// Takes the first shard of a schema, whoever holds it, for tests.
     #[doc(hidden)]
     pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, Duration::from_secs(5));
+        let database = Database::new(config.clone(), NoTls, schema, Duration::from_secs(1));
         prepare(&database, Some(1))?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";

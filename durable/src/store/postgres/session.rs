@@ -177,7 +177,7 @@ pub(crate) fn failed(error: postgres::Error) -> StoreError {
     };
     let message = match error.as_db_error() {
         Some(told) => format!("the database says: {}", told.message()),
-        None => format!("the database cannot be reached: {error}"),
+        None => format!("the database cannot be used: {error}"),
     };
     StoreError::caused(kind, message, error)
 }
