@@ -136,8 +136,9 @@ impl Builder {
             let message = format!("a schema cannot be called {:?} here", self.schema);
             return Err(StoreError::new(StoreErrorKind::Denied, message).into());
         }
-        // Two thirds of a lease are left when its renewal is asked for.
-        let database = (self.reach)(self.config?, &self.schema, self.lease / 2);
+        // Two thirds of a lease are left when its renewal is asked for. So a transaction that its
+        // client has left alone is over when the lease is.
+        let database = (self.reach)(self.config?, &self.schema, self.lease * 2 / 3);
         let shards = prepare(&database, self.shards)?;
         let mut session = database.connect("tickless keeper")?;
         listen(&mut session, &database.channel())?;

@@ -11,7 +11,7 @@ use crate::history::{History, Recorder};
 use crate::instance::{Instance, Settings, faketime};
 use crate::server::Place;
 
-const LEASE: Duration = Duration::from_millis(1000);
+const LEASE: Duration = Duration::from_millis(1500);
 
 /// A place for a history, and how its instances are started.
 fn scene(shards: u32) -> Option<(Place, Recorder, Settings)> {
@@ -144,8 +144,8 @@ fn held_up_in_a_handler(faults: Faults) -> Option<History> {
     let mut held_up = Instance::start(&place, &Settings { faults, ..settings.clone() });
     recorder.wait_for_holders(1);
     held_up.schedule_gated();
-    // These are due when it goes on.
-    held_up.schedule(20, 2000, 1000);
+    // Some of these are due when it goes on.
+    held_up.schedule(20, 1500, 2500);
     recorder.wait_for(&starts_of(&held_up, 1), 1);
     held_up.pause();
     let mut other = Instance::start(&place, &settings);
@@ -197,7 +197,7 @@ fn an_instance_that_goes_by_its_own_clock_is_found() {
     let ahead = Instance::start(&place, &Settings { faults, skew, ..settings.clone() });
     let mut right = Instance::start(&place, &settings);
     recorder.wait_for_holders(2);
-    right.schedule(40, 500, 500);
+    right.schedule(40, 3000, 500);
     recorder.wait_for_the_end();
     assert_found(&recorder.read(), "before it was due");
     drop(ahead);

@@ -65,11 +65,11 @@ const TABLES: &str = "
     CREATE TABLE changes (seq bigserial, timer text, is_put bool, under bigint, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE TABLE takings (seq bigserial, shard int, fence bigint);
-    CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;
     END $$;
-    CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
     DECLARE one timers;
     BEGIN
         IF TG_OP = 'INSERT' THEN one := NEW; ELSE one := OLD; END IF;
@@ -80,7 +80,7 @@ const TABLES: &str = "
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;
     END $$;
-    CREATE FUNCTION note_taking() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    CREATE FUNCTION note_taking() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
         IF NEW.fence <> OLD.fence THEN
             INSERT INTO takings (shard, fence) VALUES (NEW.shard, NEW.fence);
         END IF;

@@ -4,4 +4,5 @@ mod faults;
 mod history;
 mod instance;
 mod server;
+mod share;
 mod store;

@@ -75,7 +75,7 @@ impl Database {
     ///   the batch is durable.
     pub(crate) fn connect(&self, name: &str) -> Result<Session, StoreError> {
         let mut config = self.config.clone();
-        config.application_name(name);
+        config.application_name(&format!("{name} in {}", self.schema));
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(self.patience);
         }
