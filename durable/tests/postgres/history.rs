@@ -1,7 +1,7 @@
 //! What instances did, as rows that handlers and triggers write, and what has to hold of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
@@ -9,7 +9,7 @@ use tickless_durable::store::PostgresStore;
 
 use crate::server::Place;
 
-/// How long nothing may happen where something has to.
+/// How long a test waits for something.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A handler began.
@@ -108,14 +108,29 @@ impl Recorder {
     /// Waits until a query counts that many.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, query: &str, count: i64) {
+        let begun = Instant::now();
         loop {
             let counted: i64 = self.client.query_one(query, &[]).unwrap().get(0);
             if counted == count {
                 return;
             }
-            let told = self.client.notifications().timeout_iter(LIMIT).next().unwrap();
-            assert!(told.is_some(), "it stays {counted}, and is never {count}: {query}");
+            let left = LIMIT.saturating_sub(begun.elapsed());
+            let told = self.client.notifications().timeout_iter(left).next().unwrap();
+            let is_over = told.is_none() || left.is_zero();
+            assert!(!is_over, "it is {counted}, not {count}: {query}\n{}", self.state());
         }
+    }
+
+    /// What the tables have, for a test that has waited for too long.
+    fn state(&mut self) -> String {
+        let mut state = String::new();
+        for table in ["shards", "instances", "timers", "starts"] {
+            let rows = format!("SELECT t::text FROM {table} AS t LIMIT 50");
+            let rows = self.client.query(&rows, &[]).unwrap();
+            let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            state.push_str(&format!("{table}\n  {}\n", rows.join("\n  ")));
+        }
+        state
     }
 
     /// Waits until that many instances have the shards, as evenly as can be.

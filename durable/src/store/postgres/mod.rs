@@ -42,6 +42,9 @@ pub(crate) use changes::apply;
 pub(crate) use session::{Database, Session, failed};
 pub(crate) use tables::prepare;
 
+/// How long the server lets the transactions of tests wait for them.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The list of one shard, for as long as nobody else has taken the shard.
 ///
 /// A [`Cluster`](crate::Cluster) makes these; see [`store::postgres`](crate::store) for the tables.
@@ -71,14 +74,14 @@ impl PostgresStore {
     /// Makes the tables of a schema, for tests that look into them.
     #[doc(hidden)]
     pub fn make_tables(config: &Config, schema: &str, shards: u32) -> Result<(), StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, Duration::from_secs(5));
+        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
         prepare(&database, Some(shards)).map(drop)
     }
 
     /// Takes the first shard of a schema, whoever holds it, for tests.
     #[doc(hidden)]
     pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
-        let database = Database::new(config.clone(), NoTls, schema, Duration::from_secs(1));
+        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
         prepare(&database, Some(1))?;
         let mut session = database.connect("tickless taking")?;
         let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
