@@ -72,8 +72,9 @@ fn of_three_instances_the_last_one_does_all_in_the_end() {
     recorder.wait_for(&starts_of(&first, 5), 5);
     first.kill();
     recorder.wait_for_holders(2);
+    let now_us = recorder.now_us();
     second.schedule(50, 0, 3000);
-    recorder.wait_for(&format!("{} AND fence > 1", starts_of(&second, 5)), 5);
+    recorder.wait_for(&format!("{} AND at_us > {now_us}", starts_of(&second, 5)), 5);
     second.kill();
     recorder.wait_for_the_end();
     let history = recorder.read();
