@@ -26,14 +26,16 @@ use super::{Cluster, Inner, Open, Owner, State};
 #[must_use = "a builder does nothing until it starts"]
 pub struct Builder {
     config: Result<Config, StoreError>,
-    /// How the database is reached, and for how long a connection has patience.
-    reach: Box<dyn FnOnce(Config, &str, Duration) -> Database>,
+    reach: Box<Reach>,
     schema: String,
     shards: Option<u32>,
     lease: Duration,
     service: service::Builder,
     faults: Faults,
 }
+
+/// How the schema of a database is reached, and for how long the server waits for a client.
+type Reach = dyn FnOnce(Config, &str, Duration) -> Database + Send;
 
 /// What an instance does wrong, for tests which show that they would notice.
 #[doc(hidden)]

@@ -108,16 +108,16 @@ impl Clerk {
     /// What there is to do; `None` when all is done for ever.
     fn wait(&self) -> Option<Desk> {
         let is_idle = |desk: &mut Desk| {
-            let is_empty = desk.writes.is_empty()
-                && desk.releases.is_empty()
-                && desk.messages.is_empty();
+            let is_empty =
+                desk.writes.is_empty() && desk.releases.is_empty() && desk.messages.is_empty();
             is_empty && !desk.is_closed
         };
         let desk = self.bell.wait_while(self.desk(), is_idle);
         let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
         let is_closed = desk.is_closed;
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
-        let is_over = jobs.writes.is_empty() && jobs.releases.is_empty() && jobs.messages.is_empty();
+        let is_over =
+            jobs.writes.is_empty() && jobs.releases.is_empty() && jobs.messages.is_empty();
         (!is_over).then_some(jobs)
     }
 }
@@ -129,7 +129,8 @@ impl Work<'_> {
         while let Some(jobs) = self.clerk.wait() {
             for (shard, fence) in jobs.releases {
                 // Without it, the lease runs out.
-                let _ = self.with_session(|session, channel| release(session, channel, shard, fence));
+                let _ =
+                    self.with_session(|session, channel| release(session, channel, shard, fence));
             }
             for message in jobs.messages {
                 // Without it, others look a little later.
@@ -201,12 +202,7 @@ pub(super) fn notify(
     session.query(notify, &[&channel, &message.to_text()]).map(drop)
 }
 
-fn release(
-    session: &mut Session,
-    channel: &str,
-    shard: u32,
-    fence: i64,
-) -> Result<(), StoreError> {
+fn release(session: &mut Session, channel: &str, shard: u32, fence: i64) -> Result<(), StoreError> {
     let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
                    WHERE shard = $1 AND fence = $2";
     session.query(release, &[&shard.cast_signed(), &fence])?;

@@ -35,7 +35,8 @@ pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
 pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>) {
     let ignores_fence = inner.faults.ignores_fence;
     let store = PostgresStore::new(&inner.database, lease.shard, lease.fence, ignores_fence);
-    let opened = store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
+    let opened =
+        store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
     match opened {
         Ok(durable) => {
             let unwanted = inner.held().opened(lease, durable);

@@ -102,12 +102,10 @@ impl<P> Firing<'_, P> {
     pub fn settle(&self, transaction: &mut Transaction<'_>) -> Result<bool, postgres::Error> {
         let schema = &self.inner().database.schema;
         // The shard's row is locked as in a commit of the store: see `store/postgres/mod.rs`.
-        let hold = format!(
-            "SELECT 1 FROM {schema}.shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE"
-        );
-        let take = format!(
-            "DELETE FROM {schema}.timers WHERE shard = $1 AND due = $2 AND number = $3"
-        );
+        let hold =
+            format!("SELECT 1 FROM {schema}.shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE");
+        let take =
+            format!("DELETE FROM {schema}.timers WHERE shard = $1 AND due = $2 AND number = $3");
         let shard = self.shard.cast_signed();
         if transaction.query(&hold, &[&shard, &self.fence])?.is_empty() {
             return Ok(false);

@@ -108,6 +108,45 @@ fn an_instance_that_was_held_up_comes_back_with_an_old_fence_and_does_no_harm() 
 }
 
 #[test]
+fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
+    let Some((place, mut recorder, settings)) = scene(1) else { return };
+    let mut held_up = Instance::start(&place, &settings);
+    recorder.wait_for_holders(1);
+    held_up.schedule(1, 0, 0);
+    recorder.wait_for_the_end();
+    // Whoever puts a timer now waits for this lock, in the middle of a batch.
+    let slow = "CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    PERFORM pg_advisory_xact_lock_shared(tg_relid::bigint);
+                    RETURN NULL;
+                END $$;
+                CREATE TRIGGER slow AFTER INSERT ON timers FOR EACH ROW
+                    EXECUTE FUNCTION wait_for_test()";
+    recorder.client.batch_execute(slow).unwrap();
+    let lock = "SELECT pg_advisory_lock('timers'::regclass::bigint)";
+    recorder.client.batch_execute(lock).unwrap();
+    held_up.begin_to_schedule();
+    let waiting = "SELECT count(*) FROM pg_locks
+                   WHERE locktype = 'advisory' AND objid = 'timers'::regclass AND NOT granted";
+    while recorder.client.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == 0 {
+        std::thread::yield_now();
+    }
+    let free = "SELECT shard FROM shards FOR UPDATE SKIP LOCKED";
+    let free = recorder.client.query(free, &[]).unwrap();
+    assert!(free.is_empty(), "a batch that is being written keeps its shard");
+    held_up.pause();
+    let other = Instance::start(&place, &settings);
+    let unlock = "SELECT pg_advisory_unlock('timers'::regclass::bigint)";
+    recorder.client.batch_execute(unlock).unwrap();
+    // The transaction goes on, and waits for the instance with the shard's row locked.
+    let taken = format!("SELECT count(*) FROM shards WHERE holder = {}", other.number);
+    recorder.wait_for(&taken, 1);
+    held_up.go_on();
+    held_up.has_scheduled();
+    recorder.wait_for_the_end();
+    recorder.read().check();
+}
+
+#[test]
 fn clocks_that_differ_make_nothing_early() {
     let Some((place, mut recorder, settings)) = scene(4) else { return };
     let Some(library) = faketime() else {

@@ -237,9 +237,10 @@ impl History {
     /// No handler begins under a fence when one of that shard has begun under a later one.
     fn stale_starts(&self) -> Vec<String> {
         let is_stale = |start: &&Start| {
-            let later = self.starts.iter().filter(|other| {
-                other.shard == start.shard && other.fence > start.fence
-            });
+            let later = self
+                .starts
+                .iter()
+                .filter(|other| other.shard == start.shard && other.fence > start.fence);
             later.map(|later| later.at_us).min().is_some_and(|first| start.begun_us > first)
         };
         let stale = self.starts.iter().filter(is_stale);

@@ -76,13 +76,22 @@ impl Instance {
     /// Has it schedule timers over a time from now on, and waits until they are durable.
     pub(crate) fn schedule(&mut self, count: u32, from_ms: u64, over_ms: u64) {
         self.tell(&format!("schedule {count} {from_ms} {over_ms} plain"));
-        assert_eq!(self.line(), "done");
+        self.has_scheduled();
     }
 
     /// Has it schedule a timer that is due at once, and whose handler waits until it is told to
     /// [`go`](Instance::go).
     pub(crate) fn schedule_gated(&mut self) {
         self.tell("schedule 1 0 0 gated");
+        self.has_scheduled();
+    }
+
+    /// Has it schedule a timer that is due at once.
+    pub(crate) fn begin_to_schedule(&mut self) {
+        self.tell("schedule 1 0 0 plain");
+    }
+
+    pub(crate) fn has_scheduled(&mut self) {
         assert_eq!(self.line(), "done");
     }
 

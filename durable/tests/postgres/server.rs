@@ -52,7 +52,8 @@ impl Place {
         match SERVER.get_or_init(start) {
             Ok(server) => {
                 let schema = format!("place_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
-                let url = format!("host={} user=tickless dbname=postgres", server.directory.display());
+                let url =
+                    format!("host={} user=tickless dbname=postgres", server.directory.display());
                 Some(Place { url, schema })
             }
             Err(why) if env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required") => {
@@ -124,9 +125,9 @@ fn somebody_else() -> Result<Option<(u32, u32)>, String> {
     if id(&["-u"])? != 0 {
         return Ok(None);
     }
-    let found = ["postgres", "nobody"].iter().find_map(|name| {
-        Some((id(&["-u", name]).ok()?, id(&["-g", name]).ok()?))
-    });
+    let found = ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| Some((id(&["-u", name]).ok()?, id(&["-g", name]).ok()?)));
     found.map(Some).ok_or_else(|| "there is no user for the server".to_owned())
 }
 

@@ -57,7 +57,7 @@ impl Scene {
     }
 }
 
-/// A key whose timers are in the shard that the other of two instances holds.
+/// A key whose timers are in the shard that the other of two instances holds, and has opened.
 fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
     let held = "SELECT shard FROM shards WHERE holder = $1";
     let instance = cluster.instance().cast_signed();
@@ -68,7 +68,10 @@ fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
         cluster.cancel(id).wait().unwrap();
         id.shard().cast_signed() != held
     };
-    (0..).map(|n| format!("key {n}")).find(is_elsewhere).expect("there is one")
+    let key = (0..).map(|n| format!("key {n}")).find(is_elsewhere).expect("there is one");
+    cluster.schedule_keyed(&key, cluster.now(), "open".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired().1, "open");
+    key
 }
 
 #[test]
@@ -135,6 +138,31 @@ fn a_timer_of_another_instance_is_replaced_and_cancelled() {
     // Those that were taken out would have come before.
     assert_eq!(scene.fired(), (other.instance(), "after all".into()));
     scene.recorder.wait_for_the_end();
+}
+
+#[test]
+fn two_instances_that_replace_the_same_timers_do_not_disturb_each_other() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let (one, other) = (scene.start(), scene.start());
+    scene.recorder.wait_for_holders(2);
+    std::thread::scope(|scope| {
+        for cluster in [&one, &other] {
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let due = cluster.now() + HOUR;
+                    let enter = |key: u8| cluster.schedule_keyed([key], due, round.to_string());
+                    let tickets: Vec<_> = (0..5).map(|key| enter(key).unwrap()).collect();
+                    for ticket in tickets {
+                        ticket.wait().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    scene.recorder.wait_for("SELECT count(*) FROM timers", 5);
+    // No service has failed, and taken its shard anew.
+    let open = one.shards().len() + other.shards().len();
+    assert_eq!((open, one.failure().is_none(), other.failure().is_none()), (2, true, true));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tickless_durable::store::PostgresStore;
-use tickless_durable::{Cluster, Op, OpenError, Position, Record, Store, StoreErrorKind, conformance};
+use tickless_durable::{
+    Cluster, Op, OpenError, Position, Record, Store, StoreErrorKind, conformance,
+};
 
 use crate::server::Place;
 
@@ -94,7 +96,8 @@ fn a_batch_keeps_a_shard_from_being_taken_and_not_from_being_renewed() {
 #[test]
 fn a_database_that_cannot_be_used_is_a_typed_error() {
     let start = |builder: tickless_durable::cluster::Builder| {
-        let started = builder.start(|_: &tickless_durable::cluster::Firing<'_, String>| Ok::<(), String>(()));
+        let started =
+            builder.start(|_: &tickless_durable::cluster::Firing<'_, String>| Ok::<(), String>(()));
         match started {
             Err(OpenError::Store(error)) => error.kind(),
             other => panic!("{other:?}"),

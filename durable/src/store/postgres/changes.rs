@@ -110,7 +110,8 @@ impl Changes<'_> {
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
             Op::Forget(position) => {
-                let forget = "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
+                let forget =
+                    "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
                               RETURNING due, number";
                 self.first(forget, *position)
             }

@@ -45,7 +45,8 @@ fn unsigned(row: &Row, column: usize) -> Result<u64, StoreError> {
 
 fn misfit(row: &Row, column: usize) -> StoreError {
     let name = row.columns()[column].name();
-    let message = format!("the number {} in the column {name} cannot be", row.get::<_, i64>(column));
+    let message =
+        format!("the number {} in the column {name} cannot be", row.get::<_, i64>(column));
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 

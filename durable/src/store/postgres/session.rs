@@ -54,7 +54,8 @@ impl Database {
 
     /// Whether a schema can have this name here: it is written without quotes.
     pub(crate) fn is_named_well(schema: &str) -> bool {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         (1..=48).contains(&schema.len())
             && schema.bytes().all(is_plain)
             && !schema.starts_with(|first: char| first.is_ascii_digit())
@@ -150,7 +151,9 @@ impl Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("statements", &self.statements.len()).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("statements", &self.statements.len())
+            .finish_non_exhaustive()
     }
 }
 
