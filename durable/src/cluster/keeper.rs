@@ -68,18 +68,17 @@ fn micros(time: Duration) -> f64 {
 impl<P: Send + 'static> Keeper<P> {
     pub(super) fn run(mut self) {
         loop {
-            let begun = since_start();
-            let pause = match self.connected(Keeper::round) {
-                Ok(pause) => pause,
+            let deadline = match self.connected(Keeper::round) {
+                Ok(deadline) => deadline,
                 Err(error) => {
                     self.lose(&error);
-                    self.inner.lease / 10
+                    since_start() + self.inner.lease / 10
                 }
             };
             if self.inner.is_stopping() && self.inner.held().is_empty() {
                 break;
             }
-            self.wait(begun + pause);
+            self.wait(deadline);
         }
         let _ = self.connected(|keeper, session| {
             let gone = "DELETE FROM instances WHERE instance = $1";
@@ -130,14 +129,14 @@ impl<P: Send + 'static> Keeper<P> {
         let taken = self.take(session, missing)?;
         wanted.into_iter().skip(fair).for_each(|shard| self.close(shard));
         inner.held().open().iter().for_each(crate::Durable::clock_was_read);
-        let third = inner.lease / 3;
         let next = if taken < missing {
             // Somebody has one locked, and lets go of it or takes it.
             Some(inner.lease / 20)
         } else {
             self.next_expiry(session)?
         };
-        Ok(next.map_or(third, |next| third.min(next)))
+        let regular = sent + inner.lease / 3;
+        Ok(next.map_or(regular, |next| regular.min(since_start() + next)))
     }
 
     fn renew(&self, session: &mut Session) -> Result<(), StoreError> {
@@ -226,15 +225,18 @@ impl<P: Send + 'static> Keeper<P> {
         Ok(taken.len())
     }
 
-    /// When the first lease of another instance is over, if it is not renewed.
+    /// How long the first lease of another instance lasts, if it is not renewed.
     fn next_expiry(&self, session: &mut Session) -> Result<Option<Duration>, StoreError> {
         let first = "SELECT (extract(epoch FROM min(expires) - now()) * 1000000)::bigint
-                     FROM shards WHERE holder <> $1 AND expires > now()";
+                     FROM shards WHERE holder <> $1";
         let first = session.query(first, &[&self.inner.instance.cast_signed()])?;
         let first_us = first[0].get::<_, Option<i64>>(0);
-        let first_us = first_us.map(|first_us| u64::try_from(first_us).unwrap_or(0));
-        // A millisecond later it is over.
-        Ok(first_us.map(|first_us| Duration::from_micros(first_us + 1000)))
+        Ok(first_us.map(|first_us| match u64::try_from(first_us) {
+            // A millisecond later it is over.
+            Ok(first_us) => Duration::from_micros(first_us + 1000),
+            // It was not over in this round's first statements, or is for another to take.
+            Err(_) => self.inner.lease / 50,
+        }))
     }
 
     fn close(&self, shard: u32) {

@@ -42,6 +42,7 @@ pub(crate) struct Change {
 pub(crate) struct Taking {
     pub(crate) shard: i32,
     pub(crate) fence: i64,
+    pub(crate) at_us: i64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,7 +65,8 @@ const TABLES: &str = "
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE TABLE changes (seq bigserial, timer text, is_put bool, under bigint, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
-    CREATE TABLE takings (seq bigserial, shard int, fence bigint);
+    CREATE TABLE takings (seq bigserial, shard int, fence bigint,
+        at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;
@@ -175,8 +177,12 @@ impl Recorder {
             fence: row.get(3),
             at_us: row.get(4),
         };
-        let takings = "SELECT shard, fence FROM takings ORDER BY seq";
-        let taking = |row: &postgres::Row| Taking { shard: row.get(0), fence: row.get(1) };
+        let takings = "SELECT shard, fence, at_us FROM takings ORDER BY seq";
+        let taking = |row: &postgres::Row| Taking {
+            shard: row.get(0),
+            fence: row.get(1),
+            at_us: row.get(2),
+        };
         History {
             starts: self.client.query(starts, &[]).unwrap().iter().map(start).collect(),
             changes: self.client.query(changes, &[]).unwrap().iter().map(change).collect(),
@@ -256,7 +262,7 @@ impl History {
     fn fences_that_do_not_grow(&self) -> Vec<String> {
         let mut last = BTreeMap::new();
         let mut complaints = Vec::new();
-        for Taking { shard, fence } in &self.takings {
+        for Taking { shard, fence, .. } in &self.takings {
             if last.insert(shard, *fence).is_some_and(|before| before >= *fence) {
                 complaints.push(format!("the fence of shard {shard} does not grow: {fence}"));
             }
@@ -300,7 +306,7 @@ fn sound() -> History {
             change("1-2", false, 4, 190),
             change("1-1", false, 4, 210),
         ],
-        takings: vec![Taking { shard: 1, fence: 3 }, Taking { shard: 1, fence: 4 }],
+        takings: [3, 4].map(|fence| Taking { shard: 1, fence, at_us: 0 }).to_vec(),
     }
 }
 
