@@ -7,16 +7,18 @@
 #   MORE_PREEMPTIONS      preemptions per interleaving beyond what each model names
 #   TICKLESS_SCHEDULES    random schedules of each kind for each body
 #   SECONDS_EACH          for each fuzz target
+#   DURABLE_KILLS         how often a process with durable timers is killed, for each store
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 scale="${TICKLESS_TEST_SCALE:-200}"
 export MORE_PREEMPTIONS="${MORE_PREEMPTIONS:-1}"
 export TICKLESS_SCHEDULES="${TICKLESS_SCHEDULES:-100000}"
 export SECONDS_EACH="${SECONDS_EACH:-1800}"
+export DURABLE_KILLS="${DURABLE_KILLS:-500}"
 export LONG=1
 
 stages=("$@")
-[ $# -gt 0 ] || stages=(release asan tsan capi shuttle loom fuzz mutants)
+[ $# -gt 0 ] || stages=(release asan tsan capi shuttle loom fuzz mutants durable)
 
 passed=0
 failed=()

@@ -1,4 +1,6 @@
-//! .
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub mod cluster;
@@ -20,6 +22,7 @@ pub use error::{
     Error, OpenError, ScheduleError, ScheduleReason, StopError, StoreError, StoreErrorKind,
 };
 #[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 pub use payload::Json;
 pub use payload::Payload;
 pub use position::{ParseIdError, Position, TimerId};
@@ -29,6 +32,7 @@ pub use record::{DeadLetter, Key, Record};
 pub use service::ByHand;
 pub use service::{Builder, Cancelled, Durable, Firing, Misfire, Stats};
 #[cfg(feature = "sqlite")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
 #[doc(inline)]
 pub use store::SqliteStore;
 #[doc(inline)]

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the writer keeps a promise, once; the caller waits for it, by a thread or a task.
 //!
-//! *Tested by*: here, and `durable/tests/tickets.rs`.
+//! *Tested by*: here, and `durable/tests/service.rs`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,12 +19,13 @@ pub(crate) struct Promise<T>(Arc<Shared<T>>);
 /// A change on its way to the disk: [`wait`](Reply::wait) for it, or `.await` it.
 ///
 /// Dropping it changes nothing: the change takes place all the same. Waiting makes it take place
-/// sooner, because a change that nobody waits for may wait for others to share a write with.
+/// sooner: a change that nobody waits for lingers for a while.
 #[must_use = "the change may fail, and nobody would know"]
 pub struct Reply<T> {
     shared: Arc<Shared<T>>,
-    /// Who is to hurry if somebody waits.
+    /// Who is to hurry if somebody waits, and the new timer that this is about.
     core: Weak<Core>,
+    number: Option<u64>,
 }
 
 /// A timer on its way to the disk: [`wait`](Ticket::wait) until it is durable, or `.await` that.
@@ -60,7 +61,7 @@ pub(crate) fn promise_alone<T>() -> (Promise<T>, Reply<T>) {
 fn promise_by<T>(core: Weak<Core>) -> (Promise<T>, Reply<T>) {
     let state = Mutex::new(State { value: None, waker: None });
     let shared = Arc::new(Shared { state, kept: Condvar::new() });
-    (Promise(shared.clone()), Reply { shared, core })
+    (Promise(shared.clone()), Reply { shared, core, number: None })
 }
 
 // === impl Promise ===
@@ -122,7 +123,7 @@ impl<T: Clone> Reply<T> {
         if self.shared.state().value.is_none()
             && let Some(core) = self.core.upgrade()
         {
-            core.hurry();
+            core.hurry(self.number);
         }
     }
 }
@@ -156,7 +157,8 @@ impl<T> std::fmt::Debug for Reply<T> {
 
 impl Ticket {
     pub(crate) fn new(id: TimerId, reply: Reply<()>) -> Ticket {
-        Ticket { id, reply }
+        let number = Some(id.first_position().number);
+        Ticket { id, reply: Reply { number, ..reply } }
     }
 
     /// The timer's number, by which it can be cancelled, also after a restart.

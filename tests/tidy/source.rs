@@ -20,8 +20,19 @@ pub(crate) struct Source {
 }
 
 /// Folders with Rust files of ours.
-const FOLDERS: [&str; 10] =
-    ["src", "tests", "benches", "capi", "ci", "demo", "examples", "fuzz", "loom-tests", "wheel"];
+const FOLDERS: [&str; 11] = [
+    "src",
+    "tests",
+    "benches",
+    "capi",
+    "ci",
+    "demo",
+    "durable",
+    "examples",
+    "fuzz",
+    "loom-tests",
+    "wheel",
+];
 
 /// Folders that tools fill.
 const NOT_OURS: [&str; 3] = ["target", "corpus", "artifacts"];

@@ -70,21 +70,21 @@ impl Builder {
         self
     }
 
-    /// How long a change may wait for others to share a write with, if nobody waits for it.
-    /// Default: 20 ms; zero: it never waits.
+    /// How long a change waits at least before it is written, if nobody waits for it, and half as
+    /// long again for others to share a write with. Default: 20 ms; zero: it does not wait.
     ///
     /// A timer that is cancelled meanwhile is never written. A crash loses what was not written. A
-    /// timer that is due sooner than this is written at once, and so is everything that waits when
-    /// somebody [waits](crate::Ticket::wait) for a change.
+    /// timer that is due sooner than this is written at once, and so is a change for whose ticket
+    /// or reply somebody [waits](crate::Ticket::wait).
     pub fn linger(mut self, linger: Duration) -> Builder {
-        self.config.linger = linger;
+        self.config.linger = linger.min(Duration::from_secs(86_400));
         self
     }
 
-    /// How many changes make a batch that is written at once, at least 1. Default: 4096. While a
-    /// batch is written, the next one grows without a limit.
-    pub fn batch(mut self, changes: usize) -> Builder {
-        self.config.batch = changes.max(1);
+    /// How many new timers are written together, at least 1. Default: 16,384. The rest comes next.
+    /// A larger batch shares its sync among more timers, and keeps those waiting that have fired.
+    pub fn batch(mut self, timers: usize) -> Builder {
+        self.config.batch = timers.max(1);
         self
     }
 
@@ -202,7 +202,9 @@ impl Builder {
         let engine = Engine::builder().shards(1).manual_clock(&ManualClock::new()).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::by_hand(&engine, now);
-        let core = Core::new(self.config, engine, wall, numbers);
+        // The steps are made when the test says so.
+        let config = Config { linger: Duration::ZERO, ..self.config };
+        let core = Core::new(config, engine, wall, numbers);
         Ok(ByHand::new(core, store, erase(handler)))
     }
 }

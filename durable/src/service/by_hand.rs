@@ -43,17 +43,23 @@ impl<P, S: Store> ByHand<P, S> {
         result
     }
 
-    /// Calls the handler with the next timer that is due, if there is one.
-    pub fn work_once(&self) -> bool {
-        self.core().work_once(&*self.run)
+    /// Calls the handler with the next timer that is due, if there is one: at any time, also during
+    /// a step.
+    pub fn worker(&self) -> impl Fn() -> bool + Send + use<P, S> {
+        let (core, run) = (self.core().clone(), self.run.clone());
+        move || core.work_once(&*run)
     }
 
-    /// Lets time pass by both clocks.
+    /// Lets time pass by both clocks, in steps of 10 ms, by the wall clock first.
     pub fn advance(&self, by: Duration) {
-        let now = self.core().now() + by;
-        // The engine first: what it finds due is not due by the wall clock yet.
-        self.core().engine.advance(by).expect("the engine is driven here alone");
-        self.set_wall(now);
+        let (now, step) = (self.core().now(), Duration::from_millis(10));
+        let mut passed = Duration::ZERO;
+        while passed < by {
+            let step = step.min(by - passed);
+            passed += step;
+            self.core().wall.set_now(now + passed);
+            self.advance_engine(step);
+        }
     }
 
     /// Lets time pass by the engine's clock alone: the wall clock is slower or stands still.
@@ -78,7 +84,9 @@ impl<P, S: Store> ByHand<P, S> {
     /// The store has failed.
     pub fn stop(mut self) -> Result<S, StoreError> {
         self.core().close();
-        self.step()?;
+        while !self.core().state().pending.is_empty() {
+            self.step()?;
+        }
         Ok(self.writer.store)
     }
 

@@ -64,7 +64,7 @@ impl Default for Config {
             window: 65_536,
             span: Duration::from_secs(3600),
             linger: Duration::from_millis(20),
-            batch: 4096,
+            batch: 16_384,
             max_unwritten: 1_000_000,
             workers: 4,
             attempts: 10,

@@ -6,13 +6,13 @@
 //!
 //! Timers go by the wall clock, and the engine by the monotonic one. So three things follow a clock
 //! that is set:
-//! - A timer that the engine finds due is looked at by the wall clock, and armed for the rest if
-//!   that was set back.
-//! - An alarm by the wall clock stands at the time of the first timer. If the clock is set forward,
-//!   it rings at once, and fires what is due.
+//! - A worker that is about to begin with a timer looks at the wall clock. If that was set back,
+//!   the timer is armed for the rest (`worker.rs`).
+//! - An alarm by the wall clock stands at the time of the first timer, so that it rings at once if
+//!   the clock is set forward past that.
 //! - When it rings and the two clocks have moved against each other, all timers are armed anew.
 //!
-//! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/clocks.rs`.
+//! *Tested by*: `durable/tests/oracle.rs`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -127,11 +127,9 @@ impl Core {
         ms_passed(self.now())
     }
 
-    /// Somebody waits for what is pending.
-    pub(crate) fn hurry(&self) {
-        let mut state = self.state();
-        state.pending.is_urgent = true;
-        drop(state);
+    /// Somebody waits for this new timer, or for something else that is pending.
+    pub(crate) fn hurry(&self, number: Option<u64>) {
+        self.state().pending.hurry(number);
         self.writer_bell.notify_one();
     }
 
@@ -147,8 +145,13 @@ impl Core {
         if let Some(until_ms) = self.is_beyond(position, now_ms) {
             state.window.leave(position, Some(until_ms));
         } else if state.window.make_room(position) {
-            let timer = self.arm(position);
+            // What is due needs no engine, and so keeps its order.
+            let is_due = position.due_ms <= now_ms;
+            let timer = if is_due { Armed(None) } else { self.arm(position) };
             state.window.admit(record, timer);
+            if is_due && state.window.fire(position) {
+                self.worker_bell.notify_one();
+            }
         }
     }
 
@@ -159,7 +162,7 @@ impl Core {
         is_beyond.then(|| position.due_ms - span_ms / 2)
     }
 
-    fn arm(self: &Arc<Core>, position: Position) -> Armed {
+    pub(super) fn arm(self: &Arc<Core>, position: Position) -> Armed {
         let core = Arc::downgrade(self);
         let when = self.when(position);
         // A stopped engine fires nothing, and the store has the timer.
@@ -181,13 +184,10 @@ impl Core {
         if state.failure.is_some() || state.is_closed {
             return;
         }
-        if position.due_ms <= self.now_ms() {
-            if state.window.fire(position) {
-                drop(state);
-                self.worker_bell.notify_one();
-            }
-        } else if let Some(waiting) = state.window.waiting_at(position) {
-            waiting.timer = self.arm(position);
+        // Whether it is due by the wall clock, the worker sees that begins with it.
+        if state.window.fire(position) {
+            drop(state);
+            self.worker_bell.notify_one();
         }
     }
 
@@ -202,10 +202,6 @@ impl Core {
         if state.failure.is_some() || state.is_closed {
             return;
         }
-        let now_ms = self.now_ms();
-        while let Some(position) = state.window.first().filter(|first| first.due_ms <= now_ms) {
-            state.window.fire(position);
-        }
         let offset = self.offset();
         if offset.drift(state.offset) > DRIFT {
             state.offset = offset;
@@ -215,7 +211,6 @@ impl Core {
         }
         self.set_alarm(&mut state);
         drop(state);
-        self.worker_bell.notify_all();
         self.writer_bell.notify_one();
     }
 
@@ -254,7 +249,7 @@ impl Core {
             let mut state = self.state();
             state.failure.get_or_insert_with(|| error.clone());
             state.window.clear();
-            let units = state.pending.take();
+            let units = state.pending.take(Duration::ZERO, usize::MAX);
             (units, std::mem::take(&mut state.pending.requests))
         };
         self.worker_bell.notify_all();
@@ -292,11 +287,6 @@ impl State {
             Some(ScheduleReason::Store(error)) => Err(Refused(promise, Error::Store(error))),
             Some(_) => Err(Refused(promise, Error::Stopped)),
         }
-    }
-
-    /// Something waits to be written from now on.
-    pub(super) fn note_pending(&mut self) {
-        self.pending.since.get_or_insert_with(Instant::now);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Skipped timers are taken out and spread ones are put off in the store itself, so that what the
 //! service then finds is simply a list of timers, and a crash in between does no harm.
 //!
-//! *Tested by*: `durable/tests/misfire.rs`.
+//! *Tested by*: `durable/tests/service.rs`.
 
 use std::sync::Arc;
 

@@ -101,8 +101,8 @@ impl<P: Payload> Durable<P> {
     }
 
     /// Schedules a timer under a key. The timer that has this key, if there is one, is replaced: it
-    /// is cancelled in the same moment in which this one becomes durable. If its handler is running,
-    /// it is not tried again.
+    /// is cancelled in the same moment in which this one becomes durable. If its handler is
+    /// running, it is not tried again.
     ///
     /// # Errors
     /// As [`schedule`](Durable::schedule).
@@ -166,14 +166,12 @@ impl<P> Durable<P> {
         let position = Position { due_ms, number };
         let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
         let id = record.id();
-        let replaced = state.pending.put(Arc::new(record), promise);
+        let was_empty = state.pending.changes() == 0;
+        let replaced = state.pending.put(Arc::new(record), promise, is_soon);
         state.stats.elided += u64::from(replaced.is_some());
-        let is_awake = state.pending.is_urgent || state.pending.since.is_some();
-        state.pending.is_urgent |= is_soon;
-        state.note_pending();
-        let is_full = state.pending.len() == core.config.batch;
         drop(state);
-        if is_soon || is_full || !is_awake {
+        // Otherwise the writer knows how long it may sleep.
+        if is_soon || was_empty {
             core.writer_bell.notify_one();
         }
         if let Some(replaced) = replaced {
@@ -224,6 +222,7 @@ impl<P> Durable<P> {
             }
         };
         let mut at_once = None;
+        let was_empty = state.pending.changes() == 0;
         let elided = elide(&mut state);
         match &elided {
             // It was never in the store.
@@ -244,12 +243,8 @@ impl<P> Durable<P> {
             }
         }
         state.stats.elided += u64::from(elided.is_some());
-        let wakes = at_once.is_none() && state.pending.since.is_none();
-        if at_once.is_none() {
-            state.note_pending();
-        }
         drop(state);
-        if wakes {
+        if was_empty {
             self.core.writer_bell.notify_one();
         }
         if let Some((_, ticket)) = elided {
@@ -285,7 +280,6 @@ impl<P> Durable<P> {
             Ok(promise) => {
                 let op = Op::Forget(letter.record.position);
                 state.pending.outcome(op, Then::Forget(promise));
-                state.note_pending();
                 drop(state);
                 self.core.writer_bell.notify_one();
             }

@@ -1,6 +1,7 @@
 //! The batch that is being gathered: what was asked for and is not written yet.
 //!
-//! A timer that is cancelled here never reaches the disk. A batch is taken as a whole and written in
+//! A timer that is cancelled here never reaches the disk, so each new timer waits here for a while,
+//! unless somebody waits for it or it is due soon. A batch is written in
 //! this order: what became of timers that have fired, then cancels, then new timers. So a cancel
 //! meets a timer that has just been put off to its next attempt, and a new timer with a key meets
 //! the one that it replaces.
@@ -13,7 +14,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::position::{Position, TimerId};
@@ -29,15 +30,25 @@ pub(super) struct Pending {
     outcomes: Vec<Unit>,
     cancels: Vec<Unit>,
     /// By their numbers.
-    puts: BTreeMap<u64, (Arc<Record>, Promise<()>)>,
+    puts: BTreeMap<u64, Put>,
+    /// Some of them should wait no longer.
+    has_urgent_put: bool,
     /// The numbers of those that have a key.
     keys: HashMap<Key, u64>,
     cancelled_numbers: HashSet<u64>,
     cancelled_keys: HashSet<Key>,
     pub(super) requests: Vec<Request>,
-    /// Since when something waits here, and whether it should wait no longer.
-    pub(super) since: Option<Instant>,
-    pub(super) is_urgent: bool,
+    /// Since when anything else than new timers waits here, and whether it should wait no longer.
+    since: Option<Instant>,
+    is_urgent: bool,
+}
+
+/// A new timer.
+struct Put {
+    record: Arc<Record>,
+    promise: Promise<()>,
+    since: Instant,
+    is_urgent: bool,
 }
 
 /// A change and what follows when it is durable.
@@ -69,10 +80,11 @@ pub(super) enum Request {
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.requests.is_empty()
+        self.changes() == 0 && self.requests.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many changes wait here.
+    pub(super) fn changes(&self) -> usize {
         self.outcomes.len() + self.cancels.len() + self.puts.len()
     }
 
@@ -83,11 +95,17 @@ impl Pending {
 
     /// Adds a new timer. One that waits here under the same key is replaced; its promise comes
     /// back.
-    pub(super) fn put(&mut self, record: Arc<Record>, promise: Promise<()>) -> Option<Promise<()>> {
+    pub(super) fn put(
+        &mut self,
+        record: Arc<Record>,
+        promise: Promise<()>,
+        is_urgent: bool,
+    ) -> Option<Promise<()>> {
         let number = record.position.number;
         let replaced = record.key.clone().and_then(|key| self.keys.insert(key, number));
-        self.puts.insert(number, (record, promise));
-        replaced.and_then(|number| self.puts.remove(&number)).map(|(_, promise)| promise)
+        self.has_urgent_put |= is_urgent;
+        self.puts.insert(number, Put { record, promise, since: Instant::now(), is_urgent });
+        replaced.and_then(|number| self.puts.remove(&number)).map(|put| put.promise)
     }
 
     pub(super) fn has_put(&self, number: u64) -> bool {
@@ -96,7 +114,7 @@ impl Pending {
 
     /// Takes a new timer out, which is then never written.
     pub(super) fn elide(&mut self, number: u64) -> Option<(Arc<Record>, Promise<()>)> {
-        let (record, promise) = self.puts.remove(&number)?;
+        let Put { record, promise, .. } = self.puts.remove(&number)?;
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
@@ -109,18 +127,44 @@ impl Pending {
         self.elide(number)
     }
 
+    /// Somebody waits for this new timer, or for something else.
+    pub(super) fn hurry(&mut self, number: Option<u64>) {
+        match number {
+            None => self.is_urgent = true,
+            Some(number) => {
+                if let Some(put) = self.puts.get_mut(&number) {
+                    (put.is_urgent, self.has_urgent_put) = (true, true);
+                }
+            }
+        }
+    }
+
+    /// How long it may take until something has to be written, if each change waits for `linger`,
+    /// and half of that for others to be written with; `None`: there is nothing.
+    pub(super) fn wait(&self, linger: Duration) -> Option<Duration> {
+        if self.has_urgent_put || (self.is_urgent && self.since.is_some()) {
+            return Some(Duration::ZERO);
+        }
+        let put = self.puts.first_key_value().map(|(_, put)| put.since);
+        let since = put.into_iter().chain(self.since).min()?;
+        Some((linger + linger / 2).saturating_sub(since.elapsed()))
+    }
+
     pub(super) fn cancel(&mut self, id: TimerId, then: Then) {
+        self.since.get_or_insert_with(Instant::now);
         self.cancelled_numbers.insert(id.first_position().number);
         self.cancels.push(Unit { op: Op::Cancel(id), then });
     }
 
     pub(super) fn cancel_key(&mut self, key: Key, then: Then) {
+        self.since.get_or_insert_with(Instant::now);
         self.cancelled_keys.insert(key.clone());
         self.cancels.push(Unit { op: Op::CancelKey(key), then });
     }
 
     /// Adds what became of a timer that has fired, or of a dead letter.
     pub(super) fn outcome(&mut self, op: Op, then: Then) {
+        self.since.get_or_insert_with(Instant::now);
         self.outcomes.push(Unit { op, then });
     }
 
@@ -131,14 +175,26 @@ impl Pending {
             || record.key.as_ref().is_some_and(by_key)
     }
 
-    /// Takes the whole batch, but not the requests.
-    pub(super) fn take(&mut self) -> Vec<Unit> {
+    /// Takes a batch: all that is here but the requests, and of the new timers at most `max_puts`:
+    /// those that have waited for `linger`, or should not wait. Those that are left come after all
+    /// that is taken, whatever their keys: a cancel would have elided them.
+    pub(super) fn take(&mut self, linger: Duration, max_puts: usize) -> Vec<Unit> {
         let requests = std::mem::take(&mut self.requests);
-        let pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
-        let puts = pending.puts.into_values();
-        let puts = puts.map(|(record, promise)| Unit {
-            op: Op::Put(record.clone()),
-            then: Then::Admit(record, promise),
+        let mut pending = std::mem::replace(self, Pending { requests, ..Pending::default() });
+        let now = Instant::now();
+        let is_ripe = |put: &Put| put.is_urgent || now.duration_since(put.since) >= linger;
+        let ripe = pending.puts.iter().filter(|(_, put)| is_ripe(put)).take(max_puts);
+        let ripe: Vec<u64> = ripe.map(|(number, _)| *number).collect();
+        let ripe = ripe.into_iter().filter_map(|number| pending.puts.remove(&number));
+        let ripe: Vec<Put> = ripe.collect();
+        for key in ripe.iter().filter_map(|put| put.record.key.as_ref()) {
+            pending.keys.remove(key);
+        }
+        (self.puts, self.keys) = (pending.puts, pending.keys);
+        self.has_urgent_put = ripe.len() == max_puts && pending.has_urgent_put;
+        let puts = ripe.into_iter().map(|put| Unit {
+            op: Op::Put(put.record.clone()),
+            then: Then::Admit(put.record, put.promise),
         });
         pending.outcomes.into_iter().chain(pending.cancels).chain(puts).collect()
     }

@@ -22,7 +22,7 @@ pub struct Stats {
     pub refills: u64,
     /// Timers that are in memory, those that are `busy` included.
     pub near: usize,
-    /// Timers that are due and not yet over: they wait for a handler, or one runs them, or their end
-    /// is not durable yet.
+    /// Timers that are due and not yet over: they wait for a handler, or one runs them, or their
+    /// end is not durable yet.
     pub busy: usize,
 }

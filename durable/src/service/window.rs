@@ -3,14 +3,14 @@
 //! All timers of the store up to the *frontier* are here, and what is beyond it may be. The rest
 //! stays on the disk. So memory is bounded, whatever the store holds.
 //!
-//! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or a handler
-//! runs it, or what became of it is not written yet. A busy timer stays until that is durable, so
-//! that a refill which meets its record does not fire it again.
+//! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or a
+//! handler runs it, or what became of it is not written yet. A busy timer stays until that is
+//! durable, so that a refill which meets its record does not fire it again.
 //!
 //! *Owner*: under the service's lock.
 //!
-//! *Invariants*: a position is here once. No timer of the store that is at or before the frontier is
-//! missing, unless a change that takes it out is on its way to the store.
+//! *Invariants*: a position is here once. No timer of the store that is at or before the frontier
+//! is missing, unless a change that takes it out is on its way to the store.
 //!
 //! *Tested by*: here, and `durable/tests/oracle.rs`.
 
@@ -123,8 +123,8 @@ impl<T> Window<T> {
         }
     }
 
-    /// Leaves the timer at this position, and all after it, to the store: until then, or until there
-    /// is room.
+    /// Leaves the timer at this position, and all after it, to the store: until then, or until
+    /// there is room.
     pub(super) fn leave(&mut self, position: Position, until_ms: Option<u64>) {
         if position <= self.frontier {
             self.frontier = position.before();
@@ -153,10 +153,6 @@ impl<T> Window<T> {
     /// The timers that wait, for arming them anew.
     pub(super) fn waiting(&mut self) -> impl Iterator<Item = (&Position, &mut Waiting<T>)> {
         self.waiting.iter_mut()
-    }
-
-    pub(super) fn waiting_at(&mut self, position: Position) -> Option<&mut Waiting<T>> {
-        self.waiting.get_mut(&position)
     }
 
     /// Where the first timer is that waits.
@@ -191,6 +187,13 @@ impl<T> Window<T> {
                 busy.stage = Stage::Running;
                 return Some(busy.record.clone());
             }
+        }
+    }
+
+    /// A timer that was to begin is not due after all: the clock was set back meanwhile.
+    pub(super) fn put_back(&mut self, position: Position, timer: T) {
+        if let Some(Busy { record, .. }) = self.busy.remove(&position) {
+            self.waiting.insert(position, Waiting { record, timer });
         }
     }
 
@@ -244,13 +247,13 @@ impl<T> Window<T> {
                 self.depart(position);
                 Found::Idle
             }
-            Stage::Running => {
+            Stage::Running if !busy.is_void => {
                 busy.is_void = true;
                 let record = busy.record.clone();
                 self.forget(&record);
                 Found::Running
             }
-            Stage::Leaving => Found::Unknown,
+            Stage::Running | Stage::Leaving => Found::Unknown,
         }
     }
 

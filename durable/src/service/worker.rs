@@ -6,7 +6,7 @@
 //! removed, it is put off to its next attempt, or it becomes a dead letter. Until that is durable,
 //! a crash brings the timer back.
 //!
-//! *Tested by*: `durable/tests/handlers.rs`, `durable/tests/oracle.rs`.
+//! *Tested by*: `durable/tests/service.rs`, `durable/tests/oracle.rs`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -115,20 +115,29 @@ impl Core {
             self.fail(&error);
             return false;
         }
-        let record = {
-            let mut state = self.state();
-            if state.is_closed || state.failure.is_some() {
-                return false;
-            }
-            let Some(record) = state.window.begin() else { return false };
-            state.stats.fired += 1;
-            record
-        };
+        let Some(record) = self.begin() else { return false };
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
         SERVED.set(before);
         self.finish(&record, result);
         true
+    }
+
+    fn begin(self: &Arc<Core>) -> Option<Arc<Record>> {
+        let mut state = self.state();
+        if state.is_closed || state.failure.is_some() {
+            return None;
+        }
+        loop {
+            let record = state.window.begin()?;
+            let position = record.position;
+            if position.due_ms <= self.now_ms() {
+                state.stats.fired += 1;
+                return Some(record);
+            }
+            state.window.put_back(position, self.arm(position));
+            self.set_alarm(&mut state);
+        }
     }
 
     /// Notes what became of a timer, to be written.
@@ -145,7 +154,6 @@ impl Core {
         }
         state.stats.buried += u64::from(matches!(change.0, Op::Bury { .. }));
         state.pending.outcome(change.0, change.1);
-        state.note_pending();
         drop(state);
         self.writer_bell.notify_one();
     }
@@ -175,9 +183,9 @@ impl<P> Firing<P> {
         &self.payload
     }
 
-    /// The timer's number. It is the same at each attempt, so whatever the handler changes elsewhere
-    /// is changed once only if it is done together with a note of this number, and not done where
-    /// that note is found.
+    /// The timer's number. It is the same at each attempt, so whatever the handler changes
+    /// elsewhere is changed once only if it is done together with a note of this number, and not
+    /// done where that note is found.
     pub fn id(&self) -> TimerId {
         self.record.id()
     }
@@ -193,8 +201,8 @@ impl<P> Firing<P> {
         self.record.attempt
     }
 
-    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an earlier
-    /// process, which has died before the end of the timer was durable.
+    /// Whether a handler may have run for this timer before: at an earlier attempt, or in an
+    /// earlier process, which has died before the end of the timer was durable.
     pub fn may_be_repeat(&self) -> bool {
         self.is_repeat
     }

@@ -11,6 +11,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
 use crate::position::Position;
@@ -80,25 +81,13 @@ impl<S: Store> Writer<S> {
             if can_refill || state.numbers.is_used_up() || !state.pending.requests.is_empty() {
                 return Wake::Work;
             }
-            let left = match state.pending.since {
-                None => None,
-                Some(since) => {
-                    let is_full = state.pending.len() >= core.config.batch;
-                    let left = core.config.linger.checked_sub(since.elapsed());
-                    match left {
-                        Some(left) if !(state.pending.is_urgent || is_full || state.is_ending) => {
-                            Some(left)
-                        }
-                        _ => return Wake::Work,
-                    }
-                }
-            };
-            state = match left {
-                Some(left) => {
+            state = match state.pending.wait(core.config.linger) {
+                None => core.writer_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) if !(left.is_zero() || state.is_ending) => {
                     let woken = core.writer_bell.wait_timeout(state, left);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => core.writer_bell.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(_) => return Wake::Work,
             };
         }
     }
@@ -121,7 +110,12 @@ impl<S: Store> Writer<S> {
     // --- writing ---
 
     fn write(&mut self) -> Result<(), StoreError> {
-        let units = self.core.state().pending.take();
+        let units = {
+            let mut state = self.core.state();
+            let config = &self.core.config;
+            let linger = if state.is_closed { Duration::ZERO } else { config.linger };
+            state.pending.take(linger, config.batch)
+        };
         if units.is_empty() {
             return Ok(());
         }
@@ -241,9 +235,8 @@ impl<S: Store> Writer<S> {
         let record = Record { position, attempt: 1, key: None, ..letter.record };
         state.pending.outcome(Op::Forget(letter.record.position), Then::Forget(promise));
         let (admitted, _) = crate::promise::promise(&self.core);
-        state.pending.put(Arc::new(record), admitted);
-        state.pending.is_urgent = true;
-        state.note_pending();
+        state.pending.put(Arc::new(record), admitted, true);
+        state.pending.hurry(None);
         Ok(())
     }
 

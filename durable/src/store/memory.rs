@@ -1,7 +1,7 @@
 //! A store without a disk, for tests: it forgets what was not durable when it is told to crash.
 //!
-//! A [`Disk`] is what survives, and a [`Memory`] is one opening of it. After a crash, the store that
-//! was open can do nothing more, and the next one finds what was durable.
+//! A [`Disk`] is what survives, and a [`Memory`] is one opening of it. After a crash, the store
+//! that was open can do nothing more, and the next one finds what was durable.
 //!
 //! *Tested by*: the conformance suite.
 
@@ -49,6 +49,7 @@ struct Tables {
     sessions: u64,
     timers: BTreeMap<Position, Arc<Record>>,
     keys: BTreeMap<Key, Position>,
+    numbers: BTreeMap<u64, Position>,
     letters: BTreeMap<Position, Arc<DeadLetter>>,
 }
 
@@ -59,6 +60,7 @@ impl Disk {
     pub fn open(&self) -> Memory {
         let mut state = self.state();
         state.openings += 1;
+        state.fault = None;
         Memory { disk: self.clone(), opening: state.openings }
     }
 
@@ -156,13 +158,8 @@ impl Tables {
                 Some(taken)
             }
             Op::Cancel(id) => {
-                // A list of this size can be searched.
-                let same = |position: &&Position| {
-                    position.number == id.first_position().number
-                        && self.timers[*position].id() == *id
-                };
-                let position = self.timers.keys().find(same).copied()?;
-                self.take(position)
+                let position = *self.numbers.get(&id.first_position().number)?;
+                if self.timers[&position].id() == *id { self.take(position) } else { None }
             }
             Op::CancelKey(key) => {
                 let position = self.keys.get(key).copied()?;
@@ -182,11 +179,13 @@ impl Tables {
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), record.position);
         }
+        self.numbers.insert(record.position.number, record.position);
         self.timers.insert(record.position, record.clone());
     }
 
     fn take(&mut self, position: Position) -> Option<Position> {
         let record = self.timers.remove(&position)?;
+        self.numbers.remove(&position.number);
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }

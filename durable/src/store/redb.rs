@@ -8,12 +8,11 @@
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
 
@@ -21,6 +20,7 @@ use crate::error::{StoreError, StoreErrorKind, kind_of};
 use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 
+use super::files::make_whole;
 use super::{Op, Store};
 
 /// A position as a key.
@@ -110,10 +110,7 @@ impl RedbOptions {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create(path).map_err(|error| match error {
-                    Failure::Io(error) => io(error),
-                    Failure::Database(error) => failed(path.display(), error),
-                })?;
+                make_whole(path, create)?;
             }
             Err(error) => return Err(io(error)),
         }
@@ -143,42 +140,14 @@ impl Default for RedbOptions {
     }
 }
 
-/// Why a file could not be made.
-enum Failure {
-    Io(io::Error),
-    Database(redb::Error),
-}
-
-/// Makes an empty store at `path`, where there is nothing: whole, or not at all.
-fn create(path: &Path) -> Result<(), Failure> {
-    let mut unfinished = path.as_os_str().to_owned();
-    // Two processes may begin at the same time.
-    unfinished.push(format!(".new-{}", process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    // One of a crash before.
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Failure::Io(error)),
-        _ => {}
-    }
+fn create(path: &Path) -> Result<(), StoreError> {
     let made = (|| {
-        let database = redb::Builder::new().set_cache_size(0).create(&unfinished)?;
+        let database = redb::Builder::new().set_cache_size(0).create(path)?;
         make_tables(&database)?;
         database.close()?;
         Ok::<(), redb::Error>(())
     })();
-    let placed = made.map_err(Failure::Database).and_then(|()| {
-        let place = || {
-            File::open(&unfinished)?.sync_all()?;
-            // Not a rename, which would put the file in the place of one made meanwhile.
-            fs::hard_link(&unfinished, path)?;
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        place().map_err(Failure::Io)
-    });
-    // What is left over takes room and does no harm.
-    let _ = fs::remove_file(&unfinished);
-    placed
+    made.map_err(|error| failed(path.display(), error))
 }
 
 fn make_tables(database: &Database) -> Result<(), redb::Error> {

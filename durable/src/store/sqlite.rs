@@ -12,7 +12,7 @@
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::num::TryFromIntError;
 use std::path::Path;
@@ -25,6 +25,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::record::{DeadLetter, Key, Record};
 
+use super::files::make_whole;
 use super::{Op, Store};
 
 /// How a file of SQLite's begins.
@@ -77,12 +78,8 @@ const TABLES: &str = "
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A copy of the file can be read with any tool that knows SQLite, and so can the file itself while
-/// no service has it open:
-///
-/// ```text
-/// SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers LIMIT 10;
-/// ```
+/// While no service has the file open, any tool that knows SQLite can read it:
+/// `SELECT datetime(due / 1000, 'unixepoch'), attempt, key, payload FROM timers`.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
@@ -97,20 +94,26 @@ impl SqliteStore {
     /// The file cannot be used; it is then as it was.
     pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        let is_new = look(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        prepare(&connection, is_new)?;
-        if is_new {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let directory = File::open(directory.unwrap_or(Path::new(".")));
-            let synced = directory.and_then(|directory| directory.sync_all());
-            synced.map_err(|error| StoreError::io("the directory cannot be synced", error))?;
+        if look(path)? {
+            make_whole(path, |path| {
+                let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+                make_tables(&connection)?;
+                connection.close().map_err(|(_, error)| failed(error))
+            })?;
         }
+        let connection = connect(path, OpenFlags::empty())?;
+        check(&connection)?;
         Ok(SqliteStore { connection })
     }
+}
+
+fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(Duration::ZERO).map_err(failed)?;
+    // The lock is kept until the end, so that there is one writer.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
+    Ok(connection)
 }
 
 /// Looks at the file before SQLite does, which would repair or begin anew what is damaged. Returns
@@ -149,38 +152,30 @@ fn look(path: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Settings, and tables that are made or are those of this crate.
-fn prepare(connection: &Connection, is_new: bool) -> Result<(), StoreError> {
+fn make_tables(connection: &Connection) -> Result<(), StoreError> {
+    let tables = format!(
+        "BEGIN EXCLUSIVE; {TABLES} PRAGMA application_id = {APPLICATION};
+         PRAGMA user_version = {VERSION}; COMMIT; PRAGMA journal_mode = WAL;"
+    );
+    connection.execute_batch(&tables).map_err(failed)
+}
+
+/// Sees whose tables these are before anything is written, and takes the lock.
+fn check(connection: &Connection) -> Result<(), StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    connection.busy_timeout(Duration::ZERO).map_err(failed)?;
-    // The lock is kept until the end, so that there is one writer.
-    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
-    if !is_new {
-        let (application, version) =
-            (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
-        if application != APPLICATION || version < 1 {
-            let message = "the database is not one of timers";
-            return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-        }
-        if version > VERSION {
-            let message = format!("the tables have version {version}, later than {VERSION}");
-            return Err(StoreError::new(StoreErrorKind::Version, message));
-        }
+    let (application, version) =
+        (pragma("application_id").map_err(failed)?, pragma("user_version").map_err(failed)?);
+    if application != APPLICATION || version < 1 {
+        let message = "the database is not one of timers";
+        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
-    connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+    if version > VERSION {
+        let message = format!("the tables have version {version}, later than {VERSION}");
+        return Err(StoreError::new(StoreErrorKind::Version, message));
+    }
     // A commit is synced before it returns.
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-    if is_new {
-        let tables = format!(
-            "BEGIN EXCLUSIVE; {TABLES} PRAGMA application_id = {APPLICATION};
-             PRAGMA user_version = {VERSION}; COMMIT;"
-        );
-        connection.execute_batch(&tables).map_err(failed)?;
-    } else {
-        // Takes the lock now rather than at the first commit.
-        connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)?;
-    }
-    Ok(())
+    connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
 }
 
 impl Store for SqliteStore {

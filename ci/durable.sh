@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The crate of durable timers: no warning, its tests with all stores, its documentation, and its example,
+# which kills itself and fails by itself if a reminder is lost or early. The rest of the workspace does not
+# build it, because its stores are larger than the rest and need a newer compiler.
+#
+# DURABLE_KILLS: how often the tests kill a process (ci/long.sh asks for hundreds).
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# SQLite comes as C.
+need_command cc gcc
+need_command python3 python3
+# A server for the tests of instances that share timers, which start and end it themselves. They find it
+# where Debian puts it, which is not on the path. And a library that shows a process a wrong time.
+[ -n "$(compgen -G '/usr/lib/postgresql/*/bin/initdb')" ] || need_command initdb postgresql
+[ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1" ] || need_command faketime faketime
+export TICKLESS_POSTGRES=required
+# A failed assertion names its line without, and this is quicker to build and to link.
+export CARGO_PROFILE_DEV_DEBUG=false
+# Half of the random histories, as in ci/test.sh.
+export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.5}"
+package=(--quiet --locked --package tickless-durable)
+
+# With each feature alone, and with all.
+for set in "" serde sqlite postgres conformance; do
+    cargo clippy "${package[@]}" --lib --features "$set" -- -D warnings ||
+        fail "not with the features \"$set\""
+done
+cargo clippy "${package[@]}" --all-targets --all-features -- -D warnings
+
+cargo test "${package[@]}" --all-features --tests
+cargo test "${package[@]}" --all-features --doc
+
+# As docs.rs builds it.
+RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="--cfg docsrs -D warnings" \
+    cargo doc "${package[@]}" --no-deps --all-features
+
+# Not optimized: most of it was built for the tests.
+cargo build "${package[@]}" --all-features --examples
+timeout 120 target/debug/examples/reminders || fail "reminders ended with $?"
+timeout 120 target/debug/examples/reminders --reminders 1000 --json | python3 -c '
+import json, sys
+report = json.load(sys.stdin)
+assert report["sent"] == 1000 and report["lost"] == report["early"] == 0, report' ||
+    fail "the report of reminders is wrong"

@@ -1,0 +1,278 @@
+//! How a service ends and begins again: restarts, what was missed meanwhile, stores that fail,
+//! stops in the middle of everything.
+
+#[path = "common/service.rs"]
+mod common;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use common::{HOUR, builder, gated, now, sending, text};
+use tickless_durable::store::{Disk, Fault};
+use tickless_durable::{
+    Builder, Cancelled, Durable, Error, Firing, Misfire, ScheduleReason, StopError, StoreErrorKind,
+};
+
+// === restarts ===
+
+#[test]
+fn a_timer_can_be_cancelled_and_replaced_after_a_restart() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder());
+    let a = timers.schedule(now() + HOUR, text("a")).unwrap().wait().unwrap();
+    timers.schedule_keyed("k", now() + HOUR, text("b")).unwrap().wait().unwrap();
+    timers.schedule_keyed("l", now() + HOUR, text("c")).unwrap().wait().unwrap();
+    timers.stop().unwrap();
+    let (timers, fired) = sending(&disk, builder());
+    assert_eq!(timers.cancel(a).wait().unwrap(), Cancelled::Cancelled);
+    assert_eq!(timers.cancel(a).wait().unwrap(), Cancelled::NotFound);
+    let id = timers.schedule_keyed("k", now(), text("B")).unwrap().wait().unwrap();
+    assert!(id != a, "numbers do not come again");
+    assert_eq!(fired.recv().unwrap(), (text("B"), 1));
+    assert_eq!(timers.cancel_key("l").wait().unwrap(), Cancelled::Cancelled);
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty());
+}
+
+/// Schedules timers that are due while no service runs, and opens one after that.
+fn missed(count: u32, builder: Builder) -> (Disk, Durable<String>, Receiver<(String, u32)>) {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, Builder::new().span(Duration::ZERO));
+    // Due in the past, but beyond the span: so they do not fire here.
+    for index in 0..count {
+        let id = timers.schedule(now() + HOUR, index.to_string()).unwrap().wait().unwrap();
+        let mut record =
+            disk.timers().into_iter().find(|record| record.id() == id).expect("it is durable");
+        timers.cancel(id).wait().unwrap();
+        record.position.due_ms -= 7_200_000;
+        record.first_due_ms = record.position.due_ms;
+        disk.add(record);
+    }
+    timers.stop().unwrap();
+    let (timers, fired) = sending(&disk, builder);
+    (disk, timers, fired)
+}
+
+#[test]
+fn timers_that_were_missed_fire_at_once_by_default() {
+    let (_disk, _timers, fired) = missed(5, builder().workers(1));
+    let names: Vec<String> = fired.iter().take(5).map(|(name, _)| name).collect();
+    assert_eq!(names, ["0", "1", "2", "3", "4"]);
+}
+
+#[test]
+fn timers_that_were_missed_can_be_skipped() {
+    let (disk, timers, fired) = missed(5, builder().misfire(Misfire::Skip));
+    assert!(disk.timers().is_empty());
+    timers.stop().unwrap();
+    assert!(fired.try_recv().is_err());
+}
+
+#[test]
+fn a_timer_that_was_missed_for_less_than_the_threshold_is_not_skipped() {
+    let builder = builder().misfire(Misfire::Skip).misfire_after(2 * HOUR);
+    let (_disk, _timers, fired) = missed(1, builder);
+    assert_eq!(fired.recv().unwrap().0, "0");
+}
+
+#[test]
+fn timers_that_were_missed_can_be_spread_over_a_time() {
+    let before = now();
+    let (disk, timers, _fired) = missed(4, builder().misfire(Misfire::Spread(8 * HOUR)));
+    let hours = |time: SystemTime| time.duration_since(before).unwrap().as_secs() / 3600;
+    let due: Vec<u64> = disk
+        .timers()
+        .iter()
+        .map(|record| hours(SystemTime::UNIX_EPOCH + Duration::from_millis(record.position.due_ms)))
+        .collect();
+    // The first one is due now, and may be over.
+    assert!(due == [0, 2, 4, 6] || due == [2, 4, 6], "{due:?}");
+    // They keep their numbers.
+    let last = disk.timers().pop().unwrap();
+    assert!(last.has_moved());
+    assert_eq!(timers.cancel(last.id()).wait().unwrap(), Cancelled::Cancelled);
+}
+
+#[test]
+fn a_timer_that_another_instance_adds_is_found_when_it_is_told() {
+    let disk = Disk::default();
+    let (timers, fired) = sending(&disk, builder());
+    let ticket = timers.schedule(now() + HOUR, text("a")).unwrap();
+    ticket.wait().unwrap();
+    let mut record = disk.timers().remove(0);
+    record.position.number += 1 << 20;
+    record.position.due_ms -= 3_600_000;
+    record.first_due_ms = record.position.due_ms;
+    disk.add(record);
+    timers.look_again(now() - HOUR);
+    assert_eq!(fired.recv().unwrap(), (text("a"), 1));
+}
+
+// === failures ===
+
+#[test]
+fn a_store_that_fails_fails_everybody_who_waits_and_nothing_fires_any_more() {
+    for fault in [Fault::Lost, Fault::Kept] {
+        let disk = Disk::default();
+        let (told, failures) = mpsc::channel();
+        let failing = builder().linger(HOUR).on_failure(move |error| {
+            told.send(error.kind()).unwrap();
+        });
+        let (timers, _fired) = sending(&disk, failing);
+        disk.fail_next(fault);
+        let tickets: Vec<_> =
+            (0..3).map(|_| timers.schedule(now() + 2 * HOUR, text("a")).unwrap()).collect();
+        let cancel = timers.cancel_key("k");
+        for ticket in &tickets {
+            assert!(matches!(ticket.wait(), Err(Error::Store(_))));
+        }
+        assert!(matches!(cancel.wait(), Err(Error::Store(_))));
+        assert_eq!(failures.recv(), Ok(StoreErrorKind::Io));
+        let refused = timers.schedule(now(), text("b")).unwrap_err();
+        assert!(matches!(refused.reason, ScheduleReason::Store(_)));
+        assert!(matches!(timers.cancel_key("k").wait(), Err(Error::Store(_))));
+        assert!(matches!(timers.dead_letters(None, 1).wait(), Err(Error::Store(_))));
+        assert!(matches!(timers.stop(), Err(StopError::Store(_))));
+        // What became of the batch, the first timer and the cancel, is told by the next opening.
+        let kept = if fault == Fault::Kept { 1 } else { 0 };
+        assert_eq!(disk.timers().len(), kept);
+        sending(&disk, builder()).0.stop().unwrap();
+    }
+}
+
+// === stopping ===
+
+#[test]
+fn a_stop_writes_what_is_pending_and_keeps_what_has_not_fired() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let tickets: Vec<_> =
+        (0..10).map(|_| timers.schedule(now() + 2 * HOUR, text("a")).unwrap()).collect();
+    timers.stop().unwrap();
+    assert!(tickets.iter().all(|ticket| ticket.try_get().unwrap().is_ok()));
+    assert_eq!(disk.timers().len(), 10);
+    timers.stop().unwrap();
+    let refused = timers.schedule(now(), text("b")).unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Stopped));
+    assert!(matches!(timers.cancel_key("k").wait(), Err(Error::Stopped)));
+}
+
+#[test]
+fn a_stop_waits_for_the_handler_that_runs_and_for_its_end_to_be_durable() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder().linger(HOUR));
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    let stopping = {
+        let timers = timers.clone();
+        thread::spawn(move || timers.stop())
+    };
+    // The stop has begun when nothing is taken any more.
+    while timers.schedule(now() + 2 * HOUR, text("b")).is_ok() {
+        thread::yield_now();
+    }
+    assert!(!stopping.is_finished());
+    assert!(disk.timers().iter().any(|record| &*record.payload == b"a"));
+    release.send(true).unwrap();
+    stopping.join().unwrap().unwrap();
+    assert!(disk.timers().iter().all(|record| &*record.payload == b"b"));
+}
+
+#[test]
+fn a_stop_with_a_limit_leaves_the_handler_behind_and_its_timer_in_the_store() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder());
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    begun.recv().unwrap();
+    assert_eq!(timers.stop_within(Duration::from_millis(5)).unwrap(), 1);
+    assert_eq!(disk.timers().len(), 1);
+    drop(release);
+    // It comes again, and the handler can tell.
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| sender.send(firing.may_be_repeat());
+    let timers = builder().open(disk.open(), handler).unwrap();
+    assert_eq!(fired.recv(), Ok(true));
+    timers.stop().unwrap();
+}
+
+#[test]
+fn the_last_one_that_is_dropped_stops_the_service() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    drop(timers.clone());
+    assert!(ticket.try_get().is_none());
+    drop(timers);
+    assert!(ticket.try_get().unwrap().is_ok());
+}
+
+#[test]
+fn a_handler_may_drop_the_last_one() {
+    let disk = Disk::default();
+    let (timer, owned) = mpsc::channel::<Durable<String>>();
+    let owned = Mutex::new(owned);
+    let handler = move |_: &Firing<String>| {
+        drop(owned.lock().unwrap().recv());
+        Ok::<(), Error>(())
+    };
+    let timers = builder().open(disk.open(), handler).unwrap();
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    timer.send(timers).unwrap();
+    while !disk.timers().is_empty() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn callers_and_handlers_side_by_side_lose_nothing_when_it_stops() {
+    let disk = Disk::default();
+    let handled = Arc::new(AtomicU32::new(0));
+    let count = handled.clone();
+    let timers = builder()
+        .window(100)
+        .batch(10)
+        .max_unwritten(100)
+        .linger(Duration::from_millis(1))
+        .open(disk.open(), move |_: &Firing<String>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<(), Error>(())
+        })
+        .unwrap();
+    let callers: Vec<_> = (0..4_u64)
+        .map(|caller| {
+            let timers = timers.clone();
+            thread::spawn(move || {
+                let mut taken = 0;
+                for index in 0.. {
+                    let due = now() + Duration::from_millis(index * caller % 20);
+                    let ticket = match timers.schedule(due, text("a")) {
+                        Ok(ticket) => ticket,
+                        Err(error) if matches!(error.reason, ScheduleReason::Busy) => {
+                            thread::yield_now();
+                            continue;
+                        }
+                        Err(_) => return taken,
+                    };
+                    if index % 3 == 0 {
+                        let cancelled = timers.cancel(ticket.id()).wait();
+                        if matches!(cancelled, Ok(Cancelled::Cancelled)) {
+                            continue;
+                        }
+                    }
+                    taken += 1;
+                }
+                taken
+            })
+        })
+        .collect();
+    while timers.stats().fired < 2000 {
+        thread::yield_now();
+    }
+    timers.stop().unwrap();
+    let taken: usize = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+    let (left, handled) = (disk.timers().len(), handled.load(Ordering::Relaxed) as usize);
+    assert!(left + handled >= taken, "{taken} were taken, {handled} handled, {left} are left");
+}

@@ -1,0 +1,277 @@
+//! Damaged files, full disks, and places where nothing may be written: a typed error, the file as
+//! it was, and never a timer that is left out without a word.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use common::Open;
+use tickless_durable::{
+    Durable, Error, Firing, Op, Position, Record, ScheduleReason, StopError, Store, StoreErrorKind,
+};
+
+fn record(number: u64) -> Record {
+    let position = Position { due_ms: 1000 + number / 3, number };
+    Record {
+        position,
+        first_due_ms: position.due_ms,
+        attempt: 1,
+        key: number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into()),
+        payload: vec![number as u8; 100].into(),
+    }
+}
+
+fn put_all(store: &mut impl Store, records: &[Record]) {
+    let batch: Vec<Op> = records.iter().map(|record| Op::Put(Arc::new(record.clone()))).collect();
+    store.commit(&batch).unwrap();
+}
+
+/// A file with timers, closed in good order, and the timers.
+fn filled(open: Open, path: &Path) -> Vec<Record> {
+    let records: Vec<Record> = (1..=2000).map(record).collect();
+    let mut store = open(path).unwrap();
+    store.begin().unwrap();
+    put_all(&mut store, &records);
+    records
+}
+
+/// What opening and reading a file comes to. It has to be all, or an error.
+fn read_all(open: Open, path: &Path) -> Result<Vec<Record>, StoreErrorKind> {
+    let mut store = open(path).map_err(|error| error.kind())?;
+    store.scan(None, usize::MAX).map_err(|error| error.kind())
+}
+
+/// Runs `test` on a fresh file of each store.
+fn on_each(test: impl Fn(&str, Open, &Path)) {
+    for (name, open) in common::stores() {
+        let directory = tempfile::tempdir().unwrap();
+        test(name, open, &directory.path().join("timers"));
+    }
+}
+
+/// The file after it was opened: unchanged if that failed.
+#[track_caller]
+fn assert_untouched(name: &str, path: &Path, before: &[u8]) {
+    let after = fs::read(path).unwrap();
+    assert!(after == before, "{name}: an opening that failed has changed the file");
+}
+
+#[test]
+fn a_file_that_is_something_else_is_refused_and_left_alone() {
+    on_each(|name, open, path| {
+        for text in [b"dear diary".repeat(1000), vec![0; 8192], b"x".to_vec(), vec![]] {
+            fs::write(path, &text).unwrap();
+            let error = open(path).err().unwrap_or_else(|| panic!("{name} opens {text:.20?}"));
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{name}: {error:?}");
+            assert_untouched(name, path, &text);
+        }
+    });
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_refused_and_left_alone() {
+    on_each(|name, open, path| {
+        let records = filled(open, path);
+        let whole = fs::read(path).unwrap();
+        assert_eq!(read_all(open, path).unwrap(), records);
+        let whole = if fs::read(path).unwrap() == whole { whole } else { fs::read(path).unwrap() };
+        let mut refused = 0;
+        for part in 1..40 {
+            let cut = &whole[..whole.len() * part / 40 - part % 2];
+            fs::write(path, cut).unwrap();
+            match read_all(open, path) {
+                Ok(read) => assert_eq!(read, records, "{name}, cut at {part}/40"),
+                Err(kind) => {
+                    refused += 1;
+                    assert_eq!(kind, StoreErrorKind::Corrupt, "{name}, cut at {part}/40");
+                    assert_untouched(name, path, cut);
+                }
+            }
+        }
+        assert!(refused > 20, "{name} was content {} times", 39 - refused);
+    });
+}
+
+/// How often a file is damaged.
+const ROUNDS: usize = 80;
+
+#[test]
+fn damage_anywhere_is_noticed_or_does_no_harm() {
+    on_each(|name, open, path| {
+        let records = filled(open, path);
+        drop(open(path).unwrap());
+        let whole = fs::read(path).unwrap();
+        let (mut random, mut refused) = (7_u64, 0);
+        for round in 0..ROUNDS {
+            let mut damaged = whole.clone();
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (random >> 16) as usize % whole.len();
+            // A bit, or a sector that was never written.
+            if round % 2 == 0 {
+                damaged[at] ^= 1 << (round % 8);
+            } else {
+                let sector = at / 512 * 512;
+                damaged[sector..whole.len().min(sector + 512)].fill(0);
+            }
+            if damaged == whole {
+                continue;
+            }
+            fs::write(path, &damaged).unwrap();
+            match read_all(open, path) {
+                Ok(read) => assert!(read == records, "{name}: other timers, damaged at {at}"),
+                Err(kind) => {
+                    refused += 1;
+                    assert_eq!(kind, StoreErrorKind::Corrupt, "{name}, damaged at {at}");
+                }
+            }
+        }
+        println!(
+            "{name}: {refused} of {ROUNDS} kinds of damage were refused, the others did no harm"
+        );
+        assert!(refused > ROUNDS / 10, "{name} noticed damage only {refused} times");
+    });
+}
+
+#[test]
+fn a_second_opening_is_refused() {
+    on_each(|name, open, path| {
+        let store = open(path).unwrap();
+        let error = open(path).err().unwrap_or_else(|| panic!("{name} opens twice"));
+        assert_eq!(error.kind(), StoreErrorKind::InUse, "{name}: {error:?}");
+        drop(store);
+        open(path).unwrap();
+    });
+}
+
+#[test]
+fn a_directory_that_is_missing_is_an_error() {
+    on_each(|name, open, path| {
+        let error = open(&path.join("nowhere")).err().unwrap();
+        assert_eq!(error.kind(), StoreErrorKind::Io, "{name}: {error:?}");
+        assert!(!path.exists());
+    });
+}
+
+// === in another process ===
+
+/// What a child does, by its role.
+#[test]
+#[cfg(unix)]
+fn child() {
+    let Some(role) = common::role() else { return };
+    let [what, name, path] = role.split('|').collect::<Vec<_>>()[..] else { panic!("{role}") };
+    let (open, path) = (common::store(name), Path::new(path));
+    match what {
+        "fill" => fill_the_disk(name, path),
+        "denied" => {
+            let error = open(path).err().expect("nothing may be written here");
+            assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+        }
+        other => panic!("{other}"),
+    }
+    // So that a child which did nothing is told from one that did.
+    println!("\n@done");
+}
+
+/// Schedules timers until a file may grow no further, and tells how many became durable.
+#[cfg(unix)]
+fn fill_the_disk(name: &str, path: &Path) {
+    let open = common::store(name);
+    // Otherwise the system ends a process that goes beyond the limit.
+    // SAFETY: this sets the disposition of a signal to "ignore", which runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let limit = fs::metadata(path).unwrap().len() + (16 << 20);
+    rlimit::Resource::FSIZE.set(limit, limit).unwrap();
+    let (failures, failed) = std::sync::mpsc::channel();
+    let timers = Durable::builder()
+        .on_failure(move |error| failures.send(error.kind()).unwrap())
+        .open(open(path).unwrap(), |_: &Firing<Vec<u8>>| Ok::<(), Error>(()))
+        .unwrap();
+    let due = SystemTime::now() + std::time::Duration::from_secs(3600);
+    let mut durable = 0;
+    let error = loop {
+        let tickets: Vec<_> = (0..50_u64)
+            .map(|_| timers.schedule(due, vec![7; 2000]).expect("nothing has failed yet"))
+            .collect();
+        match tickets.iter().map(|ticket| ticket.wait()).collect::<Result<Vec<_>, _>>() {
+            Ok(ids) => durable += ids.len(),
+            Err(error) => break error,
+        }
+        assert!(durable < 100_000, "the disk is never full");
+    };
+    let Error::Store(error) = error else { panic!("{error:?}") };
+    // SQLite does not tell the limit of a file from other errors. It does tell a full disk.
+    let kind = if name == "sqlite" { StoreErrorKind::Io } else { StoreErrorKind::Full };
+    assert_eq!(error.kind(), kind, "{error:?}");
+    assert_eq!(failed.recv(), Ok(kind));
+    assert_eq!(timers.failure().map(|error| error.kind()), Some(kind));
+    let refused = timers.schedule(due, vec![8]).unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Store(_)) && refused.payload == [8]);
+    assert!(matches!(timers.stop(), Err(StopError::Store(_))));
+    println!("\n@durable {durable}");
+}
+
+#[cfg(unix)]
+fn run_child(role: &str, become_nobody: bool) -> String {
+    use std::os::unix::process::CommandExt;
+    let mut command = common::child("child", role);
+    if become_nobody {
+        command.uid(65_534);
+    }
+    let output = command.output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && out.contains("@done"), "{role}: {out}{said}");
+    out
+}
+
+#[test]
+#[cfg(unix)]
+fn a_full_disk_fails_the_service_and_keeps_what_was_durable() {
+    on_each(|name, open, path| {
+        drop(open(path).unwrap());
+        let out = run_child(&format!("fill|{name}|{}", path.display()), false);
+        let durable = out.lines().find_map(|line| line.strip_prefix("@durable ")).unwrap();
+        let durable: usize = durable.parse().unwrap();
+        let read = read_all(open, path).unwrap();
+        // Some of the last fifty became durable before the others failed.
+        assert!(
+            (durable..durable + 50).contains(&read.len()),
+            "{name}: {} of {durable} timers are there",
+            read.len()
+        );
+        assert!(durable > 500, "{name}: the disk was full after {durable} timers");
+    });
+}
+
+/// Root may write everywhere, so the child is somebody else.
+#[test]
+#[cfg(unix)]
+fn where_nothing_may_be_written_nothing_is_changed() {
+    use std::os::unix::fs::PermissionsExt;
+    on_each(|name, open, path| {
+        let directory = path.parent().unwrap();
+        let allow = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let is_root = fs::metadata("/proc/self").is_ok_and(|own| {
+            use std::os::unix::fs::MetadataExt;
+            own.uid() == 0
+        });
+        // A directory in which no file can be made.
+        allow(directory, 0o555);
+        run_child(&format!("denied|{name}|{}", path.display()), is_root);
+        assert!(!path.exists());
+        // A file that can only be read.
+        allow(directory, 0o777);
+        filled(open, path);
+        allow(path, 0o444);
+        let before = fs::read(path).unwrap();
+        run_child(&format!("denied|{name}|{}", path.display()), is_root);
+        assert_untouched(name, path, &before);
+        allow(directory, 0o755);
+    });
+}

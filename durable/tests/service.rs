@@ -1,0 +1,254 @@
+//! A service with its threads: what it promises to callers and handlers.
+
+#[path = "common/service.rs"]
+mod common;
+
+use std::future::Future;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use common::{HOUR, builder, gated, now, sending, text};
+use tickless_durable::store::Disk;
+use tickless_durable::{Cancelled, Error, Firing, Json, ScheduleReason, StopError};
+
+// === tickets ===
+
+#[test]
+fn a_ticket_is_ready_when_the_timer_is_durable() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    assert!(ticket.try_get().is_none() && disk.timers().is_empty(), "nobody waits for it");
+    assert_eq!(ticket.wait().unwrap(), ticket.id());
+    assert_eq!(disk.timers()[0].id(), ticket.id());
+}
+
+#[test]
+fn a_ticket_can_be_awaited() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let cancel = timers.cancel(ticket.id());
+    assert!(matches!(pollster::block_on(ticket), Err(Error::Cancelled)));
+    assert_eq!(pollster::block_on(cancel).unwrap(), Cancelled::Cancelled);
+    let ticket = timers.schedule(now() + 2 * HOUR, text("b")).unwrap();
+    let id = ticket.id();
+    assert_eq!(pollster::block_on(ticket).unwrap(), id);
+}
+
+#[test]
+fn a_ticket_that_another_task_polls_wakes_that_one() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder());
+    let mut ticket = Box::pin(timers.schedule(now() + HOUR, text("a")).unwrap());
+    let first = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    // It may be ready by now.
+    if let Poll::Ready(result) = first {
+        assert!(result.is_ok());
+        return;
+    }
+    assert!(thread::spawn(move || pollster::block_on(ticket)).join().unwrap().is_ok());
+}
+
+#[test]
+fn what_is_cancelled_before_it_is_written_never_reaches_the_store() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    for _ in 0..100 {
+        let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+        assert_eq!(timers.cancel(ticket.id()).wait().unwrap(), Cancelled::Cancelled);
+        assert!(matches!(ticket.wait(), Err(Error::Cancelled)));
+    }
+    let stats = timers.stats();
+    assert_eq!((stats.scheduled, stats.elided, stats.stored), (100, 100, 0));
+    assert_eq!(disk.commits(), 0);
+}
+
+#[test]
+fn what_is_replaced_before_it_is_written_is_told_so() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let first = timers.schedule_keyed("k", now() + 2 * HOUR, text("a")).unwrap();
+    let second = timers.schedule_keyed("k", now() + 2 * HOUR, text("b")).unwrap();
+    assert!(matches!(first.wait(), Err(Error::Replaced)));
+    second.wait().unwrap();
+    assert_eq!(disk.timers().len(), 1);
+}
+
+#[test]
+fn more_than_may_wait_is_refused_with_its_payload() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR).max_unwritten(2));
+    let far = now() + 2 * HOUR;
+    let kept: Vec<_> = (0..2).map(|_| timers.schedule(far, text("a")).unwrap()).collect();
+    let refused = timers.schedule(far, text("b")).unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Busy) && refused.payload == "b");
+    kept[0].wait().unwrap();
+    timers.schedule(far, text("b")).unwrap().wait().unwrap();
+}
+
+// === firing ===
+
+#[test]
+fn timers_fire_in_order_and_are_over_then() {
+    let disk = Disk::default();
+    let (timers, fired) = sending(&disk, builder().workers(1));
+    // So far away that they are in the window before the first one is due.
+    let tickets = [("c", 520), ("a", 500), ("b", 510)].map(|(name, ms)| {
+        let due = now() + Duration::from_millis(ms);
+        timers.schedule(due, text(name)).unwrap()
+    });
+    assert!(tickets.iter().all(|ticket| ticket.wait().is_ok()));
+    for name in ["a", "b", "c"] {
+        assert_eq!(fired.recv().unwrap(), (text(name), 1));
+    }
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty());
+}
+
+#[test]
+fn a_handler_that_fails_or_panics_is_called_again_and_then_no_more() {
+    let disk = Disk::default();
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| {
+        sender.send(firing.attempt()).unwrap();
+        if firing.attempt() == 2 {
+            std::panic::panic_any(text("a panic on purpose"));
+        }
+        Err(format!("failure {}", firing.attempt()))
+    };
+    let timers = builder().attempts(3).open(disk.open(), handler).unwrap();
+    let id = timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    let attempts: Vec<u32> = fired.iter().take(3).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    assert_eq!((letter.id(), letter.error.as_str()), (id, "failure 3"));
+    assert_eq!((letter.record.attempt, &*letter.record.payload), (3, &b"a"[..]));
+    // It gets all its attempts again.
+    assert!(timers.revive(&letter, now()).wait().unwrap());
+    assert!(!timers.revive(&letter, now()).wait().unwrap(), "it is no letter any more");
+    assert_eq!(fired.iter().take(3).collect::<Vec<u32>>(), [1, 2, 3]);
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    assert_eq!(letter.id(), id, "its number is the same");
+    assert!(timers.dead_letters(Some(&letter), 10).wait().unwrap().is_empty());
+    assert!(timers.forget(&letter).wait().unwrap());
+    assert!(!timers.forget(&letter).wait().unwrap());
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_a_dead_letter_at_once() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder());
+    timers.schedule(now() + Duration::from_millis(20), text("no number")).unwrap().wait().unwrap();
+    timers.stop().unwrap();
+    let timers = builder().open(disk.open(), |_: &Firing<Json<u32>>| Ok::<(), Error>(())).unwrap();
+    let letter = loop {
+        if let [letter] = &timers.dead_letters(None, 10).wait().unwrap()[..] {
+            break letter.clone();
+        }
+        thread::yield_now();
+    };
+    assert!(letter.error.starts_with("the payload cannot be read: "), "{}", letter.error);
+    assert_eq!(timers.stats().fired, 1);
+}
+
+#[test]
+fn a_timer_that_runs_is_not_tried_again_after_a_cancel() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder());
+    let id = timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    assert_eq!(begun.recv(), Ok(1));
+    assert_eq!(timers.cancel(id).wait().unwrap(), Cancelled::Running);
+    assert!(disk.timers().is_empty(), "a crash would not bring it back");
+    assert_eq!(timers.cancel(id).wait().unwrap(), Cancelled::NotFound, "once is enough");
+    release.send(false).unwrap();
+    timers.stop().unwrap();
+    assert!(begun.try_recv().is_err() && disk.timers().is_empty());
+}
+
+#[test]
+fn a_timer_that_runs_is_not_tried_again_when_another_takes_its_key() {
+    let disk = Disk::default();
+    let (timers, begun, release) = gated(&disk, builder());
+    timers.schedule_keyed("k", now(), text("a")).unwrap().wait().unwrap();
+    assert_eq!(begun.recv(), Ok(1));
+    timers.schedule_keyed("k", now() + HOUR, text("b")).unwrap().wait().unwrap();
+    release.send(false).unwrap();
+    timers.stop().unwrap();
+    assert!(begun.try_recv().is_err());
+    let left = disk.timers();
+    assert_eq!((left.len(), &*left[0].payload), (1, &b"b"[..]));
+}
+
+#[test]
+fn a_slow_handler_delays_no_other_worker() {
+    let disk = Disk::default();
+    let (sender, fired) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let handler = move |firing: &Firing<String>| {
+        if firing.payload() == "slow" {
+            let _ = released.lock().unwrap().recv();
+        }
+        sender.send(firing.payload().clone())
+    };
+    let timers = builder().workers(2).open(disk.open(), handler).unwrap();
+    drop(timers.schedule(now(), text("slow")).unwrap());
+    drop(timers.schedule(now() + Duration::from_millis(5), text("quick")).unwrap());
+    assert_eq!(fired.recv().unwrap(), "quick");
+    release.send(()).unwrap();
+    assert_eq!(fired.recv().unwrap(), "slow");
+}
+
+#[test]
+fn a_handler_can_schedule_and_cancel() {
+    let disk = Disk::default();
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| {
+        let timers = firing.timers();
+        if firing.payload() == "first" {
+            let doomed = timers.schedule(now() + HOUR, text("doomed")).unwrap().wait().unwrap();
+            timers.schedule_keyed("k", now(), text("second")).unwrap().wait().unwrap();
+            assert_eq!(timers.cancel(doomed).wait().unwrap(), Cancelled::Cancelled);
+            assert!(matches!(timers.stop(), Err(StopError::InHandler)));
+        }
+        sender.send(firing.payload().clone())
+    };
+    let timers = builder().open(disk.open(), handler).unwrap();
+    drop(timers.schedule(now(), text("first")).unwrap());
+    let mut both = [fired.recv().unwrap(), fired.recv().unwrap()];
+    both.sort();
+    assert_eq!(both, ["first", "second"]);
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty());
+}
+
+#[test]
+fn a_timer_that_is_due_again_does_not_fire_after_a_cancel_that_is_not_written_yet() {
+    let (disk, begin) = (Disk::default(), SystemTime::UNIX_EPOCH + HOUR);
+    let handler = |_: &Firing<String>| Err("on purpose");
+    let mut service = builder().open_by_hand(disk.open(), begin, handler).unwrap();
+    let work = service.worker();
+    let ticket = service.timers().schedule(begin, text("a")).unwrap();
+    service.step().unwrap();
+    assert!(work(), "the first attempt");
+    service.step().unwrap();
+    service.advance(Duration::from_millis(20));
+    drop(service.timers().cancel(ticket.id()));
+    assert!(!work(), "the second attempt");
+    service.step().unwrap();
+    assert!(disk.timers().is_empty());
+}
