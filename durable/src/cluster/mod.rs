@@ -65,7 +65,8 @@
 //! A cancel of a timer in this instance's own shards is exact: from then on, no handler begins. For
 //! another's shards, the timer is gone from the database when the reply is ready, and the holder is
 //! told. A timer that is due before that has reached it, some milliseconds later, still fires; and
-//! [`Cancelled::Cancelled`] includes that its handler was running.
+//! [`Cancelled::Cancelled`] includes that its handler was running. If two instances cancel a timer
+//! within those milliseconds, both may be told that they did.
 
 mod builder;
 mod clerk;
