@@ -100,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// How long an instance keeps its shards if it does not renew its leases, at least 100 ms. Default:
-    /// 10 s.
+    /// How long an instance keeps its shards if it does not renew its leases, at least 100 ms.
+    /// Default: 10 s.
     ///
     /// After this time at most, the timers of an instance that has died fire elsewhere. An instance
     /// that the database does not reply to for two thirds of it closes its shards.
@@ -125,8 +125,8 @@ impl Builder {
 
     /// Starts the instance. It takes its share of the shards, and their timers begin to fire.
     ///
-    /// `handler` is called with each timer of these shards that is due. If it returns `Ok`, the timer
-    /// is over. If it returns an error or panics, the timer is tried again.
+    /// `handler` is called with each timer of these shards that is due. If it returns `Ok`, the
+    /// timer is over. If it returns an error or panics, the timer is tried again.
     ///
     /// # Errors
     /// The database cannot be used, or a thread cannot be started.

@@ -14,7 +14,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// By how much faster than a monotonic clock a wall clock runs at most while it is set right slowly.
+/// By how much faster than a monotonic clock a wall clock runs at most while it is set right
+/// slowly.
 const SLEW: u32 = 2000;
 
 /// What the database's clock is ahead of this machine's since it was started, in microseconds.

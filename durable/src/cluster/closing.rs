@@ -1,8 +1,8 @@
 //! Opening and closing a shard, each in a thread of its own.
 //!
-//! A shard that this instance gives up is closed as a service is stopped: the handlers come to their
-//! end, and what became of their timers is written. Then others can have it. A shard that is lost is
-//! closed at once: its handlers may still run when another instance has its timers fire.
+//! A shard that this instance gives up is closed as a service is stopped: the handlers come to
+//! their end, and what became of their timers is written. Then others can have it. A shard that is
+//! lost is closed at once: its handlers may still run when another instance has its timers fire.
 //!
 //! *Tested by*: `durable/tests/postgres/`.
 

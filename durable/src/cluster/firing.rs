@@ -77,15 +77,15 @@ impl<P> Firing<'_, P> {
     /// committed. If it is `false`, roll back: the timer was handled before, was cancelled, or is
     /// another instance's by now.
     ///
-    /// Until the transaction ends, no instance can take the shard over, so keep it short; and do not
-    /// wait inside it for a ticket of a timer with the same key.
+    /// Until the transaction ends, no instance can take the shard over, so keep it short; and do
+    /// not wait inside it for a ticket of a timer with the same key.
     ///
     /// ```no_run
     /// use tickless_durable::Cluster;
     ///
-    /// # fn pay(to: &str, transaction: &mut postgres::Transaction<'_>) -> Result<(), postgres::Error> { Ok(()) }
-    /// let url = "host=db.example user=payments";
-    /// let cluster = Cluster::builder(url).start(move |firing: &tickless_durable::cluster::Firing<'_, String>| {
+    /// # fn pay(to: &str, transaction: &mut postgres::Transaction<'_>) -> Result<(),
+    /// postgres::Error> { Ok(()) } let url = "host=db.example user=payments"; let cluster =
+    /// Cluster::builder(url).start(move |firing: &tickless_durable::cluster::Firing<'_, String>| {
     ///     let mut client = postgres::Client::connect(url, postgres::NoTls)?;
     ///     let mut transaction = client.transaction()?;
     ///     if firing.settle(&mut transaction)? {
@@ -101,7 +101,8 @@ impl<P> Firing<'_, P> {
     /// The database cannot do it.
     pub fn settle(&self, transaction: &mut Transaction<'_>) -> Result<bool, postgres::Error> {
         let schema = &self.inner().database.schema;
-        // The shard's row is locked as in a commit of the store: see `store/postgres/mod.rs`.
+        // The shard's row is locked as in a commit of the store: see
+        // `durable/src/store/postgres/mod.rs`.
         let hold =
             format!("SELECT 1 FROM {schema}.shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE");
         let take =

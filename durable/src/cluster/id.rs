@@ -26,7 +26,8 @@ pub struct TimerId {
     pub(super) timer: crate::TimerId,
 }
 
-/// A timer on its way to the database: [`wait`](Ticket::wait) until it is durable, or `.await` that.
+/// A timer on its way to the database: [`wait`](Ticket::wait) until it is durable, or `.await`
+/// that.
 ///
 /// Dropping it changes nothing.
 #[derive(Debug)]

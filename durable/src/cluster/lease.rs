@@ -1,9 +1,9 @@
 //! A lease: until when an instance may have a shard's timers fire.
 //!
-//! The database decides who has a shard, by its own clock. The instance only has to be sure that its
-//! lease is over no later than the database finds it over. So it counts from a moment before it has
-//! sent the request, by a monotonic clock, and a hundredth less, because two clocks do not run at
-//! exactly the same rate.
+//! The database decides who has a shard, by its own clock. The instance only has to be sure that
+//! its lease is over no later than the database finds it over. So it counts from a moment before it
+//! has sent the request, by a monotonic clock, and a hundredth less, because two clocks do not run
+//! at exactly the same rate.
 //!
 //! *Invariant*: a lease that was over once stays so. Its service stops with it, and the instance
 //! takes the shard again under a new fence.

@@ -21,9 +21,9 @@
 //! The timers are in *shards*, whose number is chosen when the tables are made. An instance holds a
 //! shard by a *lease*, which it renews three times before it is over, and has a service of its own
 //! for each shard that it holds: see [`Durable`]. Instances that are alive have the same number of
-//! shards, or one more. When an instance joins, others close some of theirs, and it takes them. When
-//! one stops, it closes all. When one dies, the others take its shards as soon as their leases are
-//! over: within the lease, and the milliseconds that opening takes.
+//! shards, or one more. When an instance joins, others close some of theirs, and it takes them.
+//! When one stops, it closes all. When one dies, the others take its shards as soon as their leases
+//! are over: within the lease, and the milliseconds that opening takes.
 //!
 //! Each instance schedules and cancels any timer. A timer with a key belongs to the shard that the
 //! key's hash says; one without goes to a shard of this instance. Timers for a shard of another
@@ -35,8 +35,9 @@
 //! # What is promised
 //!
 //! - *Nothing is lost.* A timer whose ticket is ready fires, whichever instances die.
-//! - *Nothing is early*, by the clock of the database. Timers are due by that clock, not by those of
-//!   the instances, which may differ: compute times from [`Cluster::now`]. An instance reads it with
+//! - *Nothing is early*, by the clock of the database. Timers are due by that clock, not by those
+//!   of
+//! the instances, which may differ: compute times from [`Cluster::now`]. An instance reads it with
 //!   each renewal, and goes by its monotonic clock in between.
 //! - *Nobody else's.* An instance counts its leases from before it asked for them, by a clock that
 //!   goes on while the machine is suspended, and less one percent. It looks at that clock right
@@ -51,7 +52,8 @@
 //! was written; or its lease ran out while it ran (or between the look at the clock and its first
 //! instruction, if the process was stopped there). In the last case the next holder's handler may
 //! run beside it. If the clock of the database's machine is set forward by more than a hundredth of
-//! a lease, leases are over earlier than their holders think, with the same effect: let it be slewed.
+//! a lease, leases are over earlier than their holders think, with the same effect: let it be
+//! slewed.
 //!
 //! There are three ways to have an effect exactly once all the same:
 //! - In the same database, [`Firing::settle`] takes the timer out in the transaction that has the

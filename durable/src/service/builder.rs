@@ -143,8 +143,8 @@ impl Builder {
         self
     }
 
-    /// For one of several services that share a store. A timer that waits for the next holder of its
-    /// shard is not missed, so it takes longer than `gap` to miss one.
+    /// For one of several services that share a store. A timer that waits for the next holder of
+    /// its shard is not missed, so it takes longer than `gap` to miss one.
     #[cfg(feature = "postgres")]
     pub(crate) fn share(mut self, share: Arc<dyn Share>, gap: Duration) -> Builder {
         self.config.share = Some(share);

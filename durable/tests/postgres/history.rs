@@ -210,8 +210,8 @@ impl History {
         assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     }
 
-    /// A timer is made once, put off some times, and deleted once; and then it does not begin. It is
-    /// not deleted before it has begun.
+    /// A timer is made once, put off some times, and deleted once; and then it does not begin. It
+    /// is not deleted before it has begun.
     fn wrong_ends(&self) -> Vec<String> {
         let mut changes: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
         for change in &self.changes {

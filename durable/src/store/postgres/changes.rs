@@ -7,7 +7,7 @@
 //!
 //! *Owner*: the thread that has the session.
 //!
-//! *Tested by*: the conformance suite, `durable/tests/postgres.rs`.
+//! *Tested by*: the conformance suite, `durable/tests/postgres/`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -21,7 +21,7 @@
 //!
 //! *Invariant*: the `number` of a timer is unique, in all shards.
 //!
-//! *Tested by*: `durable/tests/postgres.rs`.
+//! *Tested by*: `durable/tests/postgres/`.
 
 mod changes;
 mod row;

@@ -2,7 +2,7 @@
 //!
 //! *Owner*: the thread that has it.
 //!
-//! *Tested by*: `durable/tests/postgres.rs`.
+//! *Tested by*: `durable/tests/postgres/`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -72,7 +72,8 @@ impl Database {
     ///   shard's lock from the instance that takes the shard over.
     /// - All statements go by an index. Without statistics about a new table, the server would plan
     ///   to read all of it, and keep to that plan.
-    /// - A server that is told not to wait for its disk is told to, because a commit here means that
+    /// - A server that is told not to wait for its disk is told to, because a commit here means
+    ///   that
     ///   the batch is durable.
     pub(crate) fn connect(&self, name: &str) -> Result<Session, StoreError> {
         let mut config = self.config.clone();

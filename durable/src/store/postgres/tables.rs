@@ -1,6 +1,6 @@
 //! The tables of a schema, and how they are made.
 //!
-//! *Tested by*: `durable/tests/postgres.rs`.
+//! *Tested by*: `durable/tests/postgres/`.
 
 use crate::error::{StoreError, StoreErrorKind};
 
