@@ -18,7 +18,8 @@ use super::firing::Firing;
 use super::held::Held;
 use super::keeper::{Keeper, first_reading, listen};
 use super::lease::Lease;
-use super::{Cluster, Inner, Open, Owner, State};
+use super::owner::Owner;
+use super::{Cluster, Inner, Open, State};
 
 /// Configures and starts an instance of a [`Cluster`].
 ///

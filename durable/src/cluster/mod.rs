@@ -36,9 +36,8 @@
 //!
 //! - *Nothing is lost.* A timer whose ticket is ready fires, whichever instances die.
 //! - *Nothing is early*, by the clock of the database. Timers are due by that clock, not by those
-//!   of
-//! the instances, which may differ: compute times from [`Cluster::now`]. An instance reads it with
-//!   each renewal, and goes by its monotonic clock in between.
+//!   of the instances, which may differ: compute times from [`Cluster::now`]. An instance reads it
+//!   with each renewal, and goes by its monotonic clock in between.
 //! - *Nobody else's.* An instance counts its leases from before it asked for them, by a clock that
 //!   goes on while the machine is suspended, and less one percent. It looks at that clock right
 //!   before it calls a handler. When a lease can be over, no handler begins, and the next holder's
@@ -80,10 +79,10 @@ mod id;
 mod keeper;
 mod lease;
 mod message;
+mod owner;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
@@ -105,6 +104,7 @@ use held::Held;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
 use message::Message;
+use owner::{Instance, Owner};
 
 /// The largest payload, and the largest key.
 const MAX_BYTES: usize = 256 << 20;
@@ -148,27 +148,6 @@ struct State {
     /// The keeper is to look.
     is_woken: bool,
     failure: Option<StoreError>,
-}
-
-struct Owner {
-    instance: Arc<dyn Instance>,
-    threads: Arc<Mutex<Threads>>,
-}
-
-/// An instance, whatever its payloads are.
-trait Instance: Send + Sync {
-    fn is_in_handler(&self) -> bool;
-
-    /// Its shards are to be closed, and then the keeper ends.
-    fn begin_end(&self);
-
-    fn clerk(&self) -> &Clerk;
-}
-
-#[derive(Default)]
-struct Threads {
-    keeper: Option<JoinHandle<()>>,
-    clerk: Option<JoinHandle<()>>,
 }
 
 // === impl Cluster ===
@@ -319,7 +298,7 @@ impl<P> Cluster<P> {
         if self.inner.is_in_handler() {
             return Err(StopError::InHandler);
         }
-        end(&*owner.instance, &owner.threads);
+        owner.end();
         Ok(())
     }
 }
@@ -337,37 +316,6 @@ impl<P> fmt::Debug for Cluster<P> {
             .field("instance", &instance)
             .field("shards", &shards)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Owner ===
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        if !self.instance.is_in_handler() {
-            end(&*self.instance, &self.threads);
-            return;
-        }
-        // A handler had the last one. It cannot wait for itself, so another thread does. Without
-        // one, the leases run out.
-        let (instance, threads) = (self.instance.clone(), self.threads.clone());
-        let ending = thread::Builder::new().name("durable-end".to_owned());
-        let _ = ending.spawn(move || end(&*instance, &threads)).map_err(drop);
-    }
-}
-
-fn end(instance: &dyn Instance, threads: &Mutex<Threads>) {
-    instance.begin_end();
-    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
-    threads.keeper.take().into_iter().for_each(join);
-    instance.clerk().close();
-    threads.clerk.take().into_iter().for_each(join);
-}
-
-/// Waits for a thread, unless it is this one, which may have had the last reference.
-fn join(thread: JoinHandle<()>) {
-    if thread.thread().id() != thread::current().id() {
-        let _ = thread.join();
     }
 }
 

@@ -19,6 +19,8 @@ mod misfire;
 mod numbers;
 mod owner;
 mod pending;
+#[cfg(feature = "postgres")]
+mod shared;
 mod stats;
 mod window;
 mod worker;
@@ -316,39 +318,6 @@ impl<P> Durable<P> {
         let position = Position { due_ms: ms_at_or_after(from), number: 0 };
         self.core.state().window.look_again(position);
         self.core.writer_bell.notify_one();
-    }
-
-    /// Somebody else has taken these timers out of the store.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn are_gone(&self, positions: &[Position]) {
-        let mut state = self.core.state();
-        for position in positions {
-            state.window.cancel_at(*position);
-        }
-    }
-
-    /// The clock that the instances share was read: it may have been set.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn clock_was_read(&self) {
-        self.core.ring();
-    }
-
-    /// The same service, which this clone does not keep open.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn unowned(&self) -> Durable<P> {
-        Durable::borrowed(&self.core)
-    }
-
-    /// Whether this thread runs a handler of this service.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn is_in_handler(&self) -> bool {
-        worker::is_served(&self.core)
-    }
-
-    /// Nothing fires any more, from now on and for this reason.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn fail(&self, error: &StoreError) {
-        self.core.fail(error);
     }
 
     /// What the service has done so far.

@@ -65,7 +65,7 @@ fn print_takeover(history: &History, dead: &Instance, killed_us: i64, lease: Dur
         let taken = history.takings.iter().map(|taking| taking.at_us);
         let taken_us = taken.filter(|taken_us| *taken_us > killed_us).min().unwrap_or(first_us);
         println!(
-            "takeover after {took_ms} ms, {} of them after the shard was taken, with leases of {} ms",
+            "takeover after {took_ms} ms, {} of them after the taking, with leases of {} ms",
             (first_us - taken_us) / 1000,
             lease.as_millis(),
         );

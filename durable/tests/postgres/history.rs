@@ -67,11 +67,13 @@ const TABLES: &str = "
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
     CREATE TABLE takings (seq bigserial, shard int, fence bigint,
         at_us bigint DEFAULT extract(epoch FROM clock_timestamp()) * 1000000);
-    CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
+    CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SET search_path
+        FROM CURRENT AS $$ BEGIN
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;
     END $$;
-    CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path
+        FROM CURRENT AS $$
     DECLARE one timers;
     BEGIN
         IF TG_OP = 'INSERT' THEN one := NEW; ELSE one := OLD; END IF;
@@ -82,7 +84,8 @@ const TABLES: &str = "
         PERFORM pg_notify(TG_TABLE_SCHEMA || '_history', '');
         RETURN NULL;
     END $$;
-    CREATE FUNCTION note_taking() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
+    CREATE FUNCTION note_taking() RETURNS trigger LANGUAGE plpgsql SET search_path
+        FROM CURRENT AS $$ BEGIN
         IF NEW.fence <> OLD.fence THEN
             INSERT INTO takings (shard, fence) VALUES (NEW.shard, NEW.fence);
         END IF;

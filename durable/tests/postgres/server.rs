@@ -37,7 +37,8 @@ const SCRIPT: &str = r#"
     "$bin/initdb" -D "$dir/data" -U tickless -A trust -E UTF8 --locale=C --no-sync \
         >"$dir/log" 2>&1 || exit 1
     "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p 5432 -c listen_addresses='' \
-        -c fsync=off -c max_connections=300 -c log_min_messages=error" start >>"$dir/log" 2>&1 || exit 1
+        -c fsync=off -c max_connections=300 -c log_min_messages=error" start \
+        >>"$dir/log" 2>&1 || exit 1
     echo ready
     read -r _
     "$bin/pg_ctl" -D "$dir/data" -m immediate stop >>"$dir/log" 2>&1
