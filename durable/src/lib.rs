@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub mod cluster;
 #[cfg(feature = "conformance")]
 #[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
 pub mod conformance;
@@ -12,6 +15,9 @@ mod record;
 mod service;
 pub mod store;
 
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use cluster::Cluster;
 pub use error::{
     Error, OpenError, ScheduleError, ScheduleReason, StopError, StoreError, StoreErrorKind,
 };

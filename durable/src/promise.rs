@@ -49,9 +49,19 @@ struct State<T> {
 
 /// Makes both ends.
 pub(crate) fn promise<T>(core: &Arc<Core>) -> (Promise<T>, Reply<T>) {
+    promise_by(Arc::downgrade(core))
+}
+
+/// Makes both ends, for somebody who hurries anyway.
+#[cfg(feature = "postgres")]
+pub(crate) fn promise_alone<T>() -> (Promise<T>, Reply<T>) {
+    promise_by(Weak::new())
+}
+
+fn promise_by<T>(core: Weak<Core>) -> (Promise<T>, Reply<T>) {
     let state = Mutex::new(State { value: None, waker: None });
     let shared = Arc::new(Shared { state, kept: Condvar::new() });
-    (Promise(shared.clone()), Reply { shared, core: Arc::downgrade(core), number: None })
+    (Promise(shared.clone()), Reply { shared, core, number: None })
 }
 
 // === impl Promise ===

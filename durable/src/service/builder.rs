@@ -14,7 +14,7 @@ use crate::position::ms_passed;
 use crate::store::Store;
 
 use super::by_hand::ByHand;
-use super::config::{Config, Misfire};
+use super::config::{Config, Misfire, Share};
 use super::core::Core;
 use super::numbers::Numbers;
 use super::owner::Owner;
@@ -143,6 +143,27 @@ impl Builder {
         self
     }
 
+    /// For one of several services that share a store. A timer that waits for the next holder of
+    /// its shard is not missed, so it takes longer than `gap` to miss one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn share(mut self, share: Arc<dyn Share>, gap: Duration) -> Builder {
+        self.config.share = Some(share);
+        self.config.misfire_after = self.config.misfire_after.max(gap);
+        self
+    }
+
+    /// Calls this before the callback of [`on_failure`](Builder::on_failure).
+    #[cfg(feature = "postgres")]
+    pub(crate) fn on_failure_first(self, first: impl Fn() + Send + Sync + 'static) -> Builder {
+        let then = self.config.on_failure.clone();
+        self.on_failure(move |error| {
+            first();
+            if let Some(then) = &then {
+                then(error);
+            }
+        })
+    }
+
     /// Opens the service on a store. Timers that are due begin to fire.
     ///
     /// `handler` is called with each timer that is due, on one of the service's threads. If it
@@ -156,7 +177,9 @@ impl Builder {
         handler: impl Fn(&Firing<P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Durable<P>, OpenError> {
         let numbers = Numbers::begin(&mut store)?;
-        misfire::settle(&mut store, &self.config, ms_passed(SystemTime::now()))?;
+        let share = self.config.share.as_deref();
+        let now = share.map_or_else(SystemTime::now, Share::now);
+        misfire::settle(&mut store, &self.config, ms_passed(now))?;
         let name = format!("{}-engine", self.config.thread_name);
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;

@@ -1,7 +1,7 @@
 //! The settings of a service, with their defaults.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tickless::periodic::{Backoff, Jitter};
 
@@ -29,6 +29,18 @@ pub enum Misfire {
 
 pub(super) type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
+/// What a store that several instances share brings along.
+pub(crate) trait Share: Send + Sync {
+    /// The time by the clock that all instances have in common. Timers go by it.
+    fn now(&self) -> SystemTime;
+
+    /// Whether this instance may have the timers fire. It asks right before each handler.
+    ///
+    /// # Errors
+    /// It may not, and never again: another instance can have them by now.
+    fn may_fire(&self) -> Result<(), StoreError>;
+}
+
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) window: usize,
@@ -43,6 +55,7 @@ pub(super) struct Config {
     pub(super) misfire_after: Duration,
     pub(super) thread_name: String,
     pub(super) on_failure: Option<OnFailure>,
+    pub(super) share: Option<Arc<dyn Share>>,
 }
 
 impl Default for Config {
@@ -62,6 +75,7 @@ impl Default for Config {
             misfire_after: Duration::from_secs(1),
             thread_name: "durable".to_owned(),
             on_failure: None,
+            share: None,
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::position::{Position, ms_passed, time_of};
 use crate::promise::Promise;
 use crate::record::Record;
 
-use super::config::Config;
+use super::config::{Config, Share};
 use super::pending::Pending;
 use super::window::Window;
 use super::{Stats, numbers::Numbers};
@@ -120,7 +120,7 @@ impl Core {
     }
 
     pub(super) fn now(&self) -> SystemTime {
-        self.wall.now()
+        self.config.share.as_deref().map_or_else(|| self.wall.now(), Share::now)
     }
 
     pub(super) fn now_ms(&self) -> u64 {
@@ -193,9 +193,12 @@ impl Core {
 
     /// The alarm rings: the first timer is due, or the clock was set, or it is time to look for
     /// more.
-    fn ring(self: &Arc<Core>) {
+    pub(super) fn ring(self: &Arc<Core>) {
         let mut state = self.state();
-        state.alarm = None;
+        if let Some((_, alarm)) = state.alarm.take() {
+            // It may not be the alarm that calls this.
+            alarm.cancel();
+        }
         if state.failure.is_some() || state.is_closed {
             return;
         }
@@ -220,7 +223,11 @@ impl Core {
         if state.alarm.as_ref().is_some_and(|(at_ms, _)| *at_ms <= next_ms) {
             return;
         }
-        let Some(time) = time_of(next_ms) else { return };
+        let Some(mut time) = time_of(next_ms) else { return };
+        if self.config.share.is_some() {
+            // The alarm goes by this machine's clock, and is set anew when the shared one is read.
+            time = self.wall.now() + time.duration_since(now).unwrap_or_default();
+        }
         if let Some((_, alarm)) = state.alarm.take() {
             alarm.cancel();
         }

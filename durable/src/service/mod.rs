@@ -19,6 +19,8 @@ mod misfire;
 mod numbers;
 mod owner;
 mod pending;
+#[cfg(feature = "postgres")]
+mod shared;
 mod stats;
 mod window;
 mod worker;
@@ -40,8 +42,12 @@ pub use builder::Builder;
 #[doc(hidden)]
 pub use by_hand::ByHand;
 pub use config::Misfire;
+#[cfg(feature = "postgres")]
+pub(crate) use config::Share;
 pub(crate) use core::Core;
 use core::State;
+#[cfg(feature = "postgres")]
+pub(crate) use numbers::Numbers;
 use owner::Owner;
 use pending::{Request, Then};
 pub use stats::Stats;
@@ -138,7 +144,7 @@ impl<P> Durable<P> {
         Durable { core: core.clone(), owner: None, payload: PhantomData }
     }
 
-    fn enter_bytes(
+    pub(crate) fn enter_bytes(
         &self,
         key: Option<Key>,
         due_ms: u64,

@@ -13,7 +13,7 @@ use crate::store::Store;
 /// How many numbers a session has.
 const RANGE: u64 = 1 << 40;
 
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     next: u64,
     end: u64,
     /// The first one of this process.
@@ -28,14 +28,21 @@ impl Numbers {
     /// # Errors
     /// The store fails, or there are no more numbers.
     pub(super) fn begin(store: &mut impl Store) -> Result<Numbers, OpenError> {
-        let session = store.begin()?;
+        Numbers::of_session(store.begin()?)
+    }
+
+    /// The numbers of that session.
+    ///
+    /// # Errors
+    /// There are no more.
+    pub(crate) fn of_session(session: u64) -> Result<Numbers, OpenError> {
         let first = session.checked_mul(RANGE).filter(|first| *first < END);
         let first = first.ok_or(OpenError::TooManySessions)?;
         Ok(Numbers { next: first, end: first + RANGE, first })
     }
 
     /// The next number; `None` until there is another range.
-    pub(super) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn take(&mut self) -> Option<u64> {
         let number = self.next;
         (number < self.end).then(|| {
             self.next += 1;

@@ -109,6 +109,12 @@ impl Core {
 
     /// Handles the next timer that is due, if there is one.
     pub(super) fn work_once(self: &Arc<Core>, run: &Run) -> bool {
+        if let Some(share) = &self.config.share
+            && let Err(error) = share.may_fire()
+        {
+            self.fail(&error);
+            return false;
+        }
         let Some(record) = self.begin() else { return false };
         let before = SERVED.replace(Arc::as_ptr(self));
         let result = run(self, &record);
@@ -204,6 +210,12 @@ impl<P> Firing<P> {
     /// When the timer was scheduled to be due, before it was put off for any reason.
     pub fn due(&self) -> SystemTime {
         self.record.first_due()
+    }
+
+    /// Where the timer is in its store, at this attempt.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn position(&self) -> Position {
+        self.record.position
     }
 
     /// The service, to schedule and cancel other timers. It does not keep the service open.

@@ -31,6 +31,8 @@
 
 mod files;
 mod memory;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 mod redb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -43,6 +45,9 @@ use crate::record::{DeadLetter, Key, Record};
 
 #[doc(hidden)]
 pub use memory::{Disk, Fault, Memory};
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use postgres::PostgresStore;
 pub use redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]

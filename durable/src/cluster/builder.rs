@@ -1,0 +1,222 @@
+//! How an instance is configured and started.
+
+use std::fmt::{self, Display};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+use postgres::tls::{MakeTlsConnect, TlsConnect};
+use postgres::{Config, NoTls, Socket};
+
+use crate::error::{OpenError, StoreError, StoreErrorKind};
+use crate::payload::Payload;
+use crate::service::{self, Numbers};
+use crate::store::postgres::{Database, PostgresStore, Session, failed, next_session, prepare};
+
+use super::clerk::{Clerk, Work};
+use super::firing::Firing;
+use super::held::Held;
+use super::keeper::{Keeper, first_reading, listen};
+use super::lease::Lease;
+use super::owner::Owner;
+use super::{Cluster, Inner, Open, State};
+
+/// Configures and starts an instance of a [`Cluster`].
+///
+/// All instances need the same schema and the same lease; and the same handler, in effect.
+#[must_use = "a builder does nothing until it starts"]
+pub struct Builder {
+    config: Result<Config, StoreError>,
+    reach: Box<Reach>,
+    schema: String,
+    shards: Option<u32>,
+    lease: Duration,
+    service: service::Builder,
+    faults: Faults,
+}
+
+/// How the schema of a database is reached, and for how long the server waits for a client.
+type Reach = dyn FnOnce(Config, &str, Duration) -> Database + Send;
+
+/// What an instance does wrong, for tests which show that they would notice.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// It writes without a look at the fence.
+    pub ignores_fence: bool,
+    /// It fires without a look at its leases.
+    pub ignores_lease: bool,
+    /// Its timers are due by its own clock.
+    pub goes_by_own_clock: bool,
+}
+
+/// The shortest lease.
+const MIN_LEASE: Duration = Duration::from_millis(100);
+
+// === impl Builder ===
+
+impl Builder {
+    pub(super) fn new(database: &str) -> Builder {
+        Builder {
+            config: database.parse().map_err(failed),
+            reach: Box::new(|config, schema, patience| {
+                Database::new(config, NoTls, schema, patience)
+            }),
+            schema: "tickless".to_owned(),
+            shards: None,
+            lease: Duration::from_secs(10),
+            service: service::Builder::new(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// Connects by TLS: with `postgres-native-tls`, for example. Default: without.
+    pub fn tls<T>(mut self, connector: T) -> Builder
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::TlsConnect: Send,
+        T::Stream: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        self.reach = Box::new(move |config, schema, patience| {
+            Database::new(config, connector, schema, patience)
+        });
+        self
+    }
+
+    /// The schema of the tables, which are made if they are not there: lower-case letters, digits
+    /// and underscores, at most 48. Default: `tickless`.
+    pub fn schema(mut self, name: impl Into<String>) -> Builder {
+        self.schema = name.into();
+        self
+    }
+
+    /// How many shards there are, from 1 to 10,000. Default: as many as there are, or 8 in a new
+    /// schema.
+    ///
+    /// That is how many instances can share the work. A shard takes a service's threads and a
+    /// connection, so it should be no more than a few for each instance.
+    pub fn shards(mut self, shards: u32) -> Builder {
+        self.shards = Some(shards.clamp(1, 10_000));
+        self
+    }
+
+    /// How long an instance keeps its shards if it does not renew its leases, at least 100 ms.
+    /// Default: 10 s.
+    ///
+    /// After this time at most, the timers of an instance that has died fire elsewhere. An instance
+    /// that the database does not reply to for two thirds of it closes its shards.
+    pub fn lease(mut self, lease: Duration) -> Builder {
+        self.lease = lease.max(MIN_LEASE);
+        self
+    }
+
+    /// The settings of the services, one for each shard: attempts, workers, and others. What counts
+    /// as [missed](service::Builder::misfire_after) is at least two leases late.
+    pub fn service(mut self, service: service::Builder) -> Builder {
+        self.service = service;
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn faults(mut self, faults: Faults) -> Builder {
+        self.faults = faults;
+        self
+    }
+
+    /// Starts the instance. It takes its share of the shards, and their timers begin to fire.
+    ///
+    /// `handler` is called with each timer of these shards that is due. If it returns `Ok`, the
+    /// timer is over. If it returns an error or panics, the timer is tried again.
+    ///
+    /// # Errors
+    /// The database cannot be used, or a thread cannot be started.
+    pub fn start<P: Payload, E: Display>(
+        self,
+        handler: impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<Cluster<P>, OpenError> {
+        if !Database::is_named_well(&self.schema) {
+            let message = format!("a schema cannot be called {:?} here", self.schema);
+            return Err(StoreError::new(StoreErrorKind::Denied, message).into());
+        }
+        // Two thirds of a lease are left when its renewal is asked for. So a transaction that its
+        // client has left alone is over when the lease is.
+        let database = (self.reach)(self.config?, &self.schema, self.lease * 2 / 3);
+        let shards = prepare(&database, self.shards)?;
+        let mut session = database.connect("tickless keeper")?;
+        listen(&mut session, &database.channel())?;
+        let instance = next_session(&mut session)?;
+        let faults = self.faults;
+        let clock = first_reading(&mut session, instance, self.lease, faults.goes_by_own_clock)?;
+        let inner = Arc::new(Inner {
+            shards,
+            lease: self.lease,
+            instance,
+            clock: Arc::new(clock),
+            held: Mutex::new(Held::default()),
+            clerk: Clerk::new(),
+            numbers: Mutex::new(Numbers::of_session(instance)?),
+            state: Mutex::new(State::default()),
+            bell: Condvar::new(),
+            open: open(self.service, Arc::new(handler)),
+            faults,
+            database,
+        });
+        start(inner, session).map_err(OpenError::Thread)
+    }
+}
+
+/// How the service of a shard is opened.
+fn open<P: Payload, E: Display>(
+    service: service::Builder,
+    handler: Arc<impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static>,
+) -> Box<Open<P>> {
+    Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: PostgresStore| {
+        let (handler, shard, fence) = (handler.clone(), lease.shard, lease.fence);
+        // The service is the instance's, which would never end if that were the service's, too.
+        let weak = Arc::downgrade(inner);
+        let waking = Weak::clone(&weak);
+        let wake = move || waking.upgrade().iter().for_each(|inner| inner.wake());
+        let service = service.clone().share(lease.clone(), inner.lease * 2).on_failure_first(wake);
+        service.open(store, move |firing: &service::Firing<P>| {
+            let Some(inner) = weak.upgrade() else {
+                return Err("the instance has ended".to_owned());
+            };
+            let cluster = Cluster { inner, owner: None };
+            let firing = Firing { firing, shard, fence, cluster };
+            handler(&firing).map_err(|error| error.to_string())
+        })
+    })
+}
+
+fn start<P: Send + 'static>(
+    inner: Arc<Inner<P>>,
+    session: Session,
+) -> Result<Cluster<P>, std::io::Error> {
+    let owner = Owner { instance: inner.clone(), threads: Arc::default() };
+    {
+        // If a thread cannot be started, dropping the owner ends the other.
+        let mut threads = owner.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let clerks = inner.clone();
+        let builder = thread::Builder::new().name("durable-clerk".to_owned());
+        threads.clerk = Some(builder.spawn(move || {
+            let database = clerks.database.clone();
+            Work { clerk: &clerks.clerk, database, session: None }.run();
+        })?);
+        let keeper = Keeper { inner: inner.clone(), session: Some(session) };
+        let builder = thread::Builder::new().name("durable-keeper".to_owned());
+        threads.keeper = Some(builder.spawn(move || keeper.run())?);
+    }
+    // The others have to look how many they are now.
+    inner.clerk.tell(super::Message::Look);
+    Ok(Cluster { inner, owner: Some(Arc::new(owner)) })
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("schema", &self.schema)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! Opening and closing a shard, each in a thread of its own.
+//!
+//! A shard that this instance gives up is closed as a service is stopped: the handlers come to
+//! their end, and what became of their timers is written. Then others can have it. A shard that is
+//! lost is closed at once: its handlers may still run when another instance has its timers fire.
+//!
+//! *Tested by*: `durable/tests/postgres/`.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::OpenError;
+use crate::service::{Durable, Share};
+use crate::store::postgres::PostgresStore;
+
+use super::Inner;
+use super::lease::Lease;
+use super::message::Message;
+
+/// Runs it in a thread, or right here if there cannot be one.
+pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
+    let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+    let theirs = shared.clone();
+    let run = move || {
+        let work = theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    };
+    if thread::Builder::new().name(format!("durable-{what}")).spawn(run).is_err() {
+        let work = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    }
+}
+
+pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>) {
+    let ignores_fence = inner.faults.ignores_fence;
+    let store = PostgresStore::new(&inner.database, lease.shard, lease.fence, ignores_fence);
+    let opened =
+        store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
+    match opened {
+        Ok(durable) => {
+            let unwanted = inner.held().opened(lease, durable);
+            if let Err(durable) = unwanted {
+                close(inner, lease, durable);
+            }
+        }
+        Err(error) => {
+            if let OpenError::Store(error) = &error {
+                inner.note(error);
+            }
+            leave(inner, lease);
+        }
+    }
+}
+
+pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durable<P>) {
+    match lease.may_fire().err().or_else(|| durable.failure()) {
+        Some(error) => {
+            durable.fail(&error);
+            let _ = durable.stop_within(Duration::ZERO);
+        }
+        // What it could not write has failed by now, and who waits for it was told.
+        None => drop(durable.stop()),
+    }
+    drop(durable);
+    leave(inner, lease);
+}
+
+/// Lets others have the shard.
+fn leave<P>(inner: &Inner<P>, lease: &Lease) {
+    inner.held().remove(lease);
+    inner.clerk.release(lease.shard, lease.fence);
+    inner.clerk.tell(Message::Wake(inner.instance));
+    inner.wake();
+}

@@ -1,0 +1,129 @@
+//! A timer that is due, as the handler of a cluster gets it.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use postgres::Transaction;
+
+use crate::service;
+
+use super::id::TimerId;
+use super::{Cluster, Inner};
+
+/// A timer that is due, as its handler gets it.
+pub struct Firing<'f, P> {
+    pub(super) firing: &'f service::Firing<P>,
+    pub(super) shard: u32,
+    pub(super) fence: i64,
+    pub(super) cluster: Cluster<P>,
+}
+
+// === impl Firing ===
+
+impl<P> Firing<'_, P> {
+    /// What the timer carries.
+    pub fn payload(&self) -> &P {
+        self.firing.payload()
+    }
+
+    /// The timer's number. It is the same at each attempt, on whatever instance.
+    pub fn id(&self) -> TimerId {
+        TimerId { shard: self.shard, timer: self.firing.id() }
+    }
+
+    /// The timer's key, if it has one.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.firing.key()
+    }
+
+    /// Which attempt this is, from 1 on. Attempts that ended with their process, or whose lease ran
+    /// out before their end was written, are not counted: see
+    /// [`may_be_repeat`](Firing::may_be_repeat).
+    pub fn attempt(&self) -> u32 {
+        self.firing.attempt()
+    }
+
+    /// Whether a handler may have run for this timer before, on this or on another instance.
+    pub fn may_be_repeat(&self) -> bool {
+        self.firing.may_be_repeat()
+    }
+
+    /// When the timer was scheduled to be due, before it was put off for any reason.
+    pub fn due(&self) -> SystemTime {
+        self.firing.due()
+    }
+
+    /// The timer's shard.
+    pub fn shard(&self) -> u32 {
+        self.shard
+    }
+
+    /// The fence: a number that is larger each time that an instance takes the shard.
+    ///
+    /// Pass it on with whatever the handler changes elsewhere. What is changed notes the largest
+    /// fence of the [`shard`](Firing::shard) that it has seen, and refuses a smaller one: then it
+    /// hears nothing more from a handler that was held up, once the next holder has begun.
+    pub fn fence(&self) -> u64 {
+        self.fence.cast_unsigned()
+    }
+
+    /// The cluster, to schedule and cancel other timers. It does not keep the instance going.
+    pub fn cluster(&self) -> &Cluster<P> {
+        &self.cluster
+    }
+
+    /// Takes this timer out within a transaction of yours, in the same database. If the result is
+    /// `true`, what else the transaction changes takes place exactly once, namely if and when it is
+    /// committed. If it is `false`, roll back: the timer was handled before, was cancelled, or is
+    /// another instance's by now.
+    ///
+    /// Until the transaction ends, no instance can take the shard over, so keep it short; and do
+    /// not wait inside it for a ticket of a timer with the same key.
+    ///
+    /// ```no_run
+    /// use tickless_durable::Cluster;
+    ///
+    /// # fn pay(to: &str, transaction: &mut postgres::Transaction<'_>) -> Result<(),
+    /// postgres::Error> { Ok(()) } let url = "host=db.example user=payments"; let cluster =
+    /// Cluster::builder(url).start(move |firing: &tickless_durable::cluster::Firing<'_, String>| {
+    ///     let mut client = postgres::Client::connect(url, postgres::NoTls)?;
+    ///     let mut transaction = client.transaction()?;
+    ///     if firing.settle(&mut transaction)? {
+    ///         pay(firing.payload(), &mut transaction)?;
+    ///         transaction.commit()?;
+    ///     }
+    ///     Ok::<(), postgres::Error>(())
+    /// })?;
+    /// # Ok::<(), tickless_durable::OpenError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The database cannot do it.
+    pub fn settle(&self, transaction: &mut Transaction<'_>) -> Result<bool, postgres::Error> {
+        let schema = &self.inner().database.schema;
+        // The shard's row is locked as in a commit of the store: see
+        // `durable/src/store/postgres/mod.rs`.
+        let hold =
+            format!("SELECT 1 FROM {schema}.shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE");
+        let take =
+            format!("DELETE FROM {schema}.timers WHERE shard = $1 AND due = $2 AND number = $3");
+        let shard = self.shard.cast_signed();
+        if transaction.query(&hold, &[&shard, &self.fence])?.is_empty() {
+            return Ok(false);
+        }
+        let position = self.firing.position();
+        let (due, number) = (position.due_ms.cast_signed(), position.number.cast_signed());
+        Ok(transaction.execute(&take, &[&shard, &due, &number])? > 0)
+    }
+
+    fn inner(&self) -> &Inner<P> {
+        &self.cluster.inner
+    }
+}
+
+impl<P> fmt::Debug for Firing<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, fence) = (self.id(), self.fence);
+        f.debug_struct("Firing").field("id", &id).field("fence", &fence).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,382 @@
+//! Instances that share timers in a database of PostgreSQL's, and take over each other's.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tickless_durable::{Cluster, cluster::Firing};
+//!
+//! // The same on every machine.
+//! let cluster = Cluster::builder("host=db.example user=timers dbname=timers")
+//!     .lease(Duration::from_secs(10))
+//!     .start(|firing: &Firing<'_, String>| {
+//!         println!("{} is due", firing.payload());
+//!         Ok::<(), std::io::Error>(())
+//!     })?;
+//! let tea = cluster.now() + Duration::from_secs(180);
+//! cluster.schedule_keyed("tea", tea, "tea is ready".to_owned())?.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How the work is shared
+//!
+//! The timers are in *shards*, whose number is chosen when the tables are made. An instance holds a
+//! shard by a *lease*, which it renews three times before it is over, and has a service of its own
+//! for each shard that it holds: see [`Durable`]. Instances that are alive have the same number of
+//! shards, or one more. When an instance joins, others close some of theirs, and it takes them.
+//! When one stops, it closes all. When one dies, the others take its shards as soon as their leases
+//! are over: within the lease, and the milliseconds that opening takes.
+//!
+//! Each instance schedules and cancels any timer. A timer with a key belongs to the shard that the
+//! key's hash says; one without goes to a shard of this instance. Timers for a shard of another
+//! instance are written to the database, and its holder is told (`NOTIFY`). Firing is exact, as of
+//! any service: nothing is polled.
+//!
+//! An instance has two connections, and one more for each shard that it holds.
+//!
+//! # What is promised
+//!
+//! - *Nothing is lost.* A timer whose ticket is ready fires, whichever instances die.
+//! - *Nothing is early*, by the clock of the database. Timers are due by that clock, not by those
+//!   of the instances, which may differ: compute times from [`Cluster::now`]. An instance reads it
+//!   with each renewal, and goes by its monotonic clock in between.
+//! - *Nobody else's.* An instance counts its leases from before it asked for them, by a clock that
+//!   goes on while the machine is suspended, and less one percent. It looks at that clock right
+//!   before it calls a handler. When a lease can be over, no handler begins, and the next holder's
+//!   begin later.
+//! - *One end.* The end of a timer is written only if the shard's fence, which grows with each
+//!   taking, is still the instance's, which is decided in the same transaction.
+//!
+//! # What remains at least once
+//!
+//! A handler can run more than once for the same timer: it failed; its instance died before its end
+//! was written; or its lease ran out while it ran (or between the look at the clock and its first
+//! instruction, if the process was stopped there). In the last case the next holder's handler may
+//! run beside it. If the clock of the database's machine is set forward by more than a hundredth of
+//! a lease, leases are over earlier than their holders think, with the same effect: let it be
+//! slewed.
+//!
+//! There are three ways to have an effect exactly once all the same:
+//! - In the same database, [`Firing::settle`] takes the timer out in the transaction that has the
+//!   effect.
+//! - Elsewhere, note [`Firing::id`] together with the effect, and do nothing where it is noted.
+//! - Where one cannot note each timer, note the largest [`Firing::fence`] of each shard, and refuse
+//!   smaller ones: a handler that was held up then has no effect after the next holder's first.
+//!
+//! # Cancelling
+//!
+//! A cancel of a timer in this instance's own shards is exact: from then on, no handler begins. For
+//! another's shards, the timer is gone from the database when the reply is ready, and the holder is
+//! told. A timer that is due before that has reached it, some milliseconds later, still fires; and
+//! [`Cancelled::Cancelled`] includes that its handler was running. If two instances cancel a timer
+//! within those milliseconds, both may be told that they did.
+
+mod builder;
+mod clerk;
+mod clock;
+mod closing;
+mod firing;
+mod held;
+mod id;
+mod keeper;
+mod lease;
+mod message;
+mod owner;
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
+use crate::payload::Payload;
+use crate::position::{Position, ms_at_or_after};
+use crate::promise::{Reply, promise_alone};
+use crate::record::{Key, Record};
+use crate::service::{Cancelled, Durable, Numbers};
+use crate::store::Op;
+use crate::store::postgres::{Database, PostgresStore};
+
+pub use builder::Builder;
+#[doc(hidden)]
+pub use builder::Faults;
+use clerk::{Clerk, Then};
+use clock::SharedClock;
+pub use firing::Firing;
+use held::Held;
+pub use id::{Ticket, TimerId};
+use lease::Lease;
+use message::Message;
+use owner::{Instance, Owner};
+
+/// The largest payload, and the largest key.
+const MAX_BYTES: usize = 256 << 20;
+
+/// This instance of the service: see the [module](self).
+///
+/// Clones share the instance. When the last one is dropped, it stops as by [`stop`](Cluster::stop).
+pub struct Cluster<P = Vec<u8>> {
+    inner: Arc<Inner<P>>,
+    /// A handler's has none.
+    owner: Option<Arc<Owner>>,
+}
+
+/// What the threads of an instance share.
+struct Inner<P> {
+    database: Database,
+    /// How many shards there are.
+    shards: u32,
+    lease: Duration,
+    /// The number of this instance. No other ever has the same.
+    instance: u64,
+    clock: Arc<SharedClock>,
+    held: Mutex<Held<P>>,
+    clerk: Clerk,
+    /// For timers that go to shards of others.
+    numbers: Mutex<Numbers>,
+    state: Mutex<State>,
+    bell: Condvar,
+    open: Box<Open<P>>,
+    faults: Faults,
+}
+
+/// Opens the service of a shard.
+type Open<P> = dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, PostgresStore) -> Result<Durable<P>, OpenError>
+    + Send
+    + Sync;
+
+#[derive(Debug, Default)]
+struct State {
+    is_stopping: bool,
+    /// The keeper is to look.
+    is_woken: bool,
+    failure: Option<StoreError>,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Returns a [`Builder`] for an instance whose timers are in this database:
+    /// `host=.. user=..`, or a URL. See [`postgres::Config`].
+    pub fn builder(database: &str) -> Builder {
+        Builder::new(database)
+    }
+}
+
+impl<P: Payload> Cluster<P> {
+    /// Schedules a timer for a time of the database's clock, rounded up to a millisecond: see
+    /// [`now`](Cluster::now). A time that has passed is due at once.
+    ///
+    /// # Errors
+    /// The instance has stopped, or the payload cannot be written.
+    pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
+        self.enter(None, at, payload)
+    }
+
+    /// Schedules a timer under a key, and replaces the timer that has this key, if there is one, as
+    /// by a [`cancel`](Cluster::cancel).
+    ///
+    /// # Errors
+    /// As [`schedule`](Cluster::schedule).
+    pub fn schedule_keyed(
+        &self,
+        key: impl AsRef<[u8]>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Ticket, ScheduleError<P>> {
+        self.enter(Some(key.as_ref().into()), at, payload)
+    }
+
+    fn enter(
+        &self,
+        key: Option<Key>,
+        at: SystemTime,
+        payload: P,
+    ) -> Result<Ticket, ScheduleError<P>> {
+        let bytes: Result<Arc<[u8]>, ScheduleReason> = match payload.to_bytes() {
+            Ok(bytes) if bytes.len().max(key.as_ref().map_or(0, |key| key.len())) > MAX_BYTES => {
+                Err(ScheduleReason::Payload(format!("more than {MAX_BYTES} bytes")))
+            }
+            Ok(bytes) => Ok(bytes.into()),
+            Err(error) => Err(ScheduleReason::Payload(error.to_string())),
+        };
+        bytes
+            .and_then(|bytes| self.enter_bytes(key, ms_at_or_after(at), bytes))
+            .map_err(|reason| ScheduleError { payload, reason })
+    }
+}
+
+impl<P> Cluster<P> {
+    fn enter_bytes(
+        &self,
+        key: Option<Key>,
+        due_ms: u64,
+        payload: Arc<[u8]>,
+    ) -> Result<Ticket, ScheduleReason> {
+        let inner = &self.inner;
+        let shard = key.as_ref().map_or_else(|| inner.next_shard(), |key| inner.shard_of(key));
+        if let Some(durable) = inner.open_at(shard) {
+            match durable.enter_bytes(key.clone(), due_ms, payload.clone()) {
+                Ok(ticket) => return Ok(Ticket { shard, ticket }),
+                Err(ScheduleReason::Busy) => return Err(ScheduleReason::Busy),
+                // It has just lost the shard, and so the timer goes to another's.
+                Err(_) => {}
+            }
+        }
+        if let Some(reason) = inner.clerk.refusal() {
+            return Err(reason);
+        }
+        let number = inner.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let number = number.ok_or(ScheduleReason::Busy)?;
+        let position = Position { due_ms, number };
+        let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
+        let (promise, reply) = promise_alone();
+        let ticket = crate::Ticket::new(record.id(), reply);
+        inner.clerk.write(shard, Op::Put(Arc::new(record)), Then::Put(promise));
+        Ok(Ticket { shard, ticket })
+    }
+
+    /// Cancels the timer with this number, whichever instance has scheduled it. See
+    /// [cancelling](self#cancelling).
+    pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
+        self.take_out(id.shard, Op::Cancel(id.timer), |durable| durable.cancel(id.timer))
+    }
+
+    /// Cancels the timer with this key: see [`cancel`](Cluster::cancel).
+    pub fn cancel_key(&self, key: impl AsRef<[u8]>) -> Reply<Cancelled> {
+        let key: Key = key.as_ref().into();
+        let shard = self.inner.shard_of(&key);
+        self.take_out(shard, Op::CancelKey(key.clone()), |durable| durable.cancel_key(&key))
+    }
+
+    fn take_out(
+        &self,
+        shard: u32,
+        op: Op,
+        here: impl FnOnce(&Durable<P>) -> Reply<Cancelled>,
+    ) -> Reply<Cancelled> {
+        if let Some(durable) = self.inner.open_at(shard) {
+            let reply = here(&durable);
+            // If it refuses, it has just lost the shard.
+            if !matches!(reply.try_get(), Some(Err(_))) {
+                return reply;
+            }
+        }
+        let (promise, reply) = promise_alone();
+        self.inner.clerk.write(shard, op, Then::Cancel(promise));
+        reply
+    }
+
+    /// The time by the database's clock, by which timers are due. It is a little behind that clock,
+    /// by less than the time that a question to the database takes.
+    pub fn now(&self) -> SystemTime {
+        self.inner.clock.now()
+    }
+
+    /// The number of this instance. No other ever has the same.
+    pub fn instance(&self) -> u64 {
+        self.inner.instance
+    }
+
+    /// The shards whose timers fire here, and their fences.
+    pub fn shards(&self) -> Vec<(u32, u64)> {
+        let held = self.inner.held();
+        let is_open = |lease: &Arc<Lease>| held.open_at(lease.shard).is_some();
+        let open = held.leases().into_iter().filter(is_open);
+        open.map(|lease| (lease.shard, lease.fence.cast_unsigned())).collect()
+    }
+
+    /// The last failure of the database that this instance has met. It goes on trying.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.inner.state().failure.clone()
+    }
+
+    /// Stops the instance: no handler begins any more, those that run come to their end, what is
+    /// pending is written, and other instances take the shards.
+    ///
+    /// # Errors
+    /// The call comes from the handler.
+    pub fn stop(&self) -> Result<(), StopError> {
+        let owner = self.owner.as_ref().ok_or(StopError::InHandler)?;
+        if self.inner.is_in_handler() {
+            return Err(StopError::InHandler);
+        }
+        owner.end();
+        Ok(())
+    }
+}
+
+impl<P> Clone for Cluster<P> {
+    fn clone(&self) -> Cluster<P> {
+        Cluster { inner: self.inner.clone(), owner: self.owner.clone() }
+    }
+}
+
+impl<P> fmt::Debug for Cluster<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (instance, shards) = (self.instance(), self.shards());
+        f.debug_struct("Cluster")
+            .field("instance", &instance)
+            .field("shards", &shards)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Inner ===
+
+impl<P> Inner<P> {
+    fn held(&self) -> MutexGuard<'_, Held<P>> {
+        // No foreign code runs under the lock.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shard of a key: the same on every instance and in every version.
+    fn shard_of(&self, key: &Key) -> u32 {
+        crc32fast::hash(key) % self.shards
+    }
+
+    /// A shard for a timer without a key: one that is held here, or else any.
+    fn next_shard(&self) -> u32 {
+        let here = self.held().next_open();
+        here.unwrap_or_else(|| u32::try_from(self.instance % u64::from(self.shards)).unwrap_or(0))
+    }
+
+    fn open_at(&self, shard: u32) -> Option<Durable<P>> {
+        self.held().open_at(shard)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.state().is_stopping
+    }
+
+    /// Has the keeper look, whether it waits for notifications or for the database.
+    fn wake(&self) {
+        self.state().is_woken = true;
+        self.bell.notify_all();
+        self.clerk.tell(Message::Wake(self.instance));
+    }
+
+    fn take_wake(&self) -> bool {
+        std::mem::take(&mut self.state().is_woken)
+    }
+
+    fn note(&self, error: &StoreError) {
+        self.state().failure = Some(error.clone());
+    }
+}
+
+impl<P> Instance for Inner<P> {
+    fn is_in_handler(&self) -> bool {
+        self.held().is_in_handler()
+    }
+
+    fn begin_end(&self) {
+        self.state().is_stopping = true;
+        self.wake();
+    }
+
+    fn clerk(&self) -> &Clerk {
+        &self.clerk
+    }
+}

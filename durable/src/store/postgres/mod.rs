@@ -1,0 +1,180 @@
+//! A store in a database of PostgreSQL's, which several instances share.
+//!
+//! | table | what is there |
+//! |---|---|
+//! | `timers` | a row for each timer; each shard's are a list in order of `due` and `number` |
+//! | `dead_letters` | the same, with the `error` of the last attempt |
+//! | `shards` | who holds a shard, until when, and its fence |
+//! | `writers` | a row for each shard, which those who write to its list lock |
+//! | `instances` | the instances that are alive, and until when |
+//! | `meta` | the number of sessions |
+//!
+//! Times in `due` are milliseconds since 1970.
+//!
+//! A store is the list of one shard, for the instance that has taken the shard. Each batch begins
+//! with a look at the shard's row, `WHERE fence = mine FOR KEY SHARE`: the row is there only if
+//! nobody has taken the shard since, and while it is locked like that, nobody can. (A foreign key
+//! keeps its row in the same way.) So a batch is either committed before a takeover, whose holder
+//! then finds it, or refused.
+//!
+//! *Owner*: a service's writer.
+//!
+//! *Invariant*: the `number` of a timer is unique, in all shards.
+//!
+//! *Tested by*: `durable/tests/postgres/`.
+
+mod changes;
+mod row;
+mod session;
+mod tables;
+
+use std::time::Duration;
+
+use postgres::{Config, NoTls};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Record};
+
+use super::{Op, Store};
+
+pub(crate) use changes::apply;
+pub(crate) use session::{Database, Session, failed};
+pub(crate) use tables::prepare;
+
+/// How long the server lets the transactions of tests wait for them.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The list of one shard, for as long as nobody else has taken the shard.
+///
+/// A [`Cluster`](crate::Cluster) makes these; see [`store::postgres`](crate::store) for the tables.
+#[derive(Debug)]
+pub struct PostgresStore {
+    session: Session,
+    shard: i32,
+    fence: i64,
+    /// For tests which show that they would notice.
+    ignores_fence: bool,
+}
+
+// === impl PostgresStore ===
+
+impl PostgresStore {
+    /// The list of a shard that was taken with this fence.
+    pub(crate) fn new(
+        database: &Database,
+        shard: u32,
+        fence: i64,
+        ignores_fence: bool,
+    ) -> Result<PostgresStore, StoreError> {
+        let session = database.connect(&format!("tickless shard {shard} fence {fence}"))?;
+        Ok(PostgresStore { session, shard: shard.cast_signed(), fence, ignores_fence })
+    }
+
+    /// Makes the tables of a schema, for tests that look into them.
+    #[doc(hidden)]
+    pub fn make_tables(config: &Config, schema: &str, shards: u32) -> Result<(), StoreError> {
+        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
+        prepare(&database, Some(shards)).map(drop)
+    }
+
+    /// Takes the first shard of a schema, whoever holds it, for tests.
+    #[doc(hidden)]
+    pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
+        let database = Database::new(config.clone(), NoTls, schema, PATIENCE);
+        prepare(&database, Some(1))?;
+        let mut session = database.connect("tickless taking")?;
+        let take = "UPDATE shards SET fence = fence + 1 WHERE shard = 0 RETURNING fence";
+        let fence = session.query(take, &[])?[0].get(0);
+        PostgresStore::new(&database, 0, fence, false)
+    }
+
+    /// The shard's number, from 0 on.
+    pub fn shard(&self) -> u32 {
+        self.shard.cast_unsigned()
+    }
+
+    /// The number of this taking of the shard: each has a larger one than all before.
+    pub fn fence(&self) -> u64 {
+        self.fence.cast_unsigned()
+    }
+
+    /// Makes changes in a transaction that can only be committed while the shard is this store's.
+    fn fenced<T>(
+        &mut self,
+        body: impl FnOnce(&mut Session) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let (shard, fence, ignores_fence) = (self.shard, self.fence, self.ignores_fence);
+        self.session.transaction(|session| {
+            let hold = "SELECT 1 FROM shards WHERE shard = $1 AND fence = $2 FOR KEY SHARE";
+            if session.query(hold, &[&shard, &fence])?.is_empty() && !ignores_fence {
+                let message = format!("another instance has shard {shard}, which this one had");
+                return Err(StoreError::new(StoreErrorKind::Fenced, message));
+            }
+            body(session)
+        })
+    }
+}
+
+/// Has the shard's list to itself until the end of the transaction.
+pub(crate) fn lock_list(session: &mut Session, shard: i32) -> Result<(), StoreError> {
+    let lock = "SELECT 1 FROM writers WHERE shard = $1 FOR UPDATE";
+    session.query(lock, &[&shard]).map(drop)
+}
+
+/// The number of a new session, or of a new instance.
+pub(crate) fn next_session(session: &mut Session) -> Result<u64, StoreError> {
+    let next = "UPDATE meta SET sessions = sessions + 1 RETURNING sessions";
+    Ok(session.query(next, &[])?[0].get::<_, i64>(0).cast_unsigned())
+}
+
+impl Store for PostgresStore {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        self.fenced(next_session)
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shard = self.shard;
+        self.fenced(|session| {
+            lock_list(session, shard)?;
+            apply(session, shard, batch)
+        })
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum FROM timers
+                    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
+        let rows = self.read(scan, after, limit)?;
+        rows.iter().map(row::record_of).collect()
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum, error
+                    FROM dead_letters
+                    WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
+        let rows = self.read(scan, after, limit)?;
+        rows.iter().map(row::letter_of).collect()
+    }
+}
+
+impl PostgresStore {
+    fn read(
+        &mut self,
+        sql: &'static str,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<postgres::Row>, StoreError> {
+        // No timer is due before 1970, so all are after this.
+        let (due, number) =
+            after.map_or((-1, 0), |after| (row::signed(after.due_ms), row::signed(after.number)));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.session.query(sql, &[&self.shard, &due, &number, &limit])
+    }
+}

@@ -1,0 +1,60 @@
+//! Timers as rows.
+
+use postgres::Row;
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Key, Record};
+
+/// What is stored is less than 2^63. A position to read on from may not be, and comes after all.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The position in the first two columns.
+pub(super) fn position_of(row: &Row) -> Result<Position, StoreError> {
+    Ok(Position { due_ms: unsigned(row, 0)?, number: unsigned(row, 1)? })
+}
+
+pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
+    let record = parts_of(row)?;
+    intact(row, record.checksum(), record.position)?;
+    Ok(record)
+}
+
+pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
+    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(7));
+    intact(row, letter.checksum(), letter.record.position)?;
+    Ok(letter)
+}
+
+fn parts_of(row: &Row) -> Result<Record, StoreError> {
+    let attempt = unsigned(row, 3)?;
+    Ok(Record {
+        position: position_of(row)?,
+        first_due_ms: unsigned(row, 2)?,
+        attempt: u32::try_from(attempt).map_err(|_| misfit(row, 3))?,
+        key: row.get::<_, Option<&[u8]>>(4).map(Key::from),
+        payload: row.get::<_, &[u8]>(5).into(),
+    })
+}
+
+fn unsigned(row: &Row, column: usize) -> Result<u64, StoreError> {
+    u64::try_from(row.get::<_, i64>(column)).map_err(|_| misfit(row, column))
+}
+
+fn misfit(row: &Row, column: usize) -> StoreError {
+    let name = row.columns()[column].name();
+    let message =
+        format!("the number {} in the column {name} cannot be", row.get::<_, i64>(column));
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// Somebody may have changed the row, and a server need not have checksums of its own.
+fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
+    if row.get::<_, i64>(6) == i64::from(checksum) {
+        return Ok(());
+    }
+    let message = format!("the checksum of the row at {position:?} does not match");
+    Err(StoreError::new(StoreErrorKind::Corrupt, message))
+}

@@ -1,0 +1,104 @@
+//! The tables of a schema, and how they are made.
+//!
+//! *Tested by*: `durable/tests/postgres/`.
+
+use crate::error::{StoreError, StoreErrorKind};
+
+use super::session::{Database, failed};
+
+/// The version of the tables.
+const VERSION: i32 = 1;
+
+/// How many shards there are in a new schema, if nobody says.
+const SHARDS: u32 = 8;
+
+/// The tables.
+///
+/// - `shards` has `(shard, fence)` as a key, so that `FOR KEY SHARE` keeps the fence from changing
+///   as long as a batch is written, and does not keep a lease from being renewed.
+/// - `writers` has a row for each shard that whoever writes to the shard's list locks first: a
+///   holder and another instance could otherwise put timers with the same key at the same time.
+/// - A key is indexed by its hash, because an index cannot have values of any length.
+const TABLES: &str = "
+    CREATE TABLE meta (version int NOT NULL, sessions bigint NOT NULL);
+    CREATE TABLE shards (
+        shard int PRIMARY KEY,
+        fence bigint NOT NULL DEFAULT 0,
+        holder bigint,
+        expires timestamptz NOT NULL DEFAULT '-infinity',
+        UNIQUE (shard, fence)
+    );
+    CREATE TABLE writers (shard int PRIMARY KEY);
+    CREATE TABLE instances (
+        instance bigint PRIMARY KEY,
+        expires timestamptz NOT NULL
+    );
+    CREATE TABLE timers (
+        shard int NOT NULL,
+        due bigint NOT NULL,
+        number bigint NOT NULL,
+        first_due bigint NOT NULL,
+        attempt bigint NOT NULL,
+        key bytea,
+        payload bytea NOT NULL,
+        checksum bigint NOT NULL,
+        PRIMARY KEY (shard, due, number)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+    CREATE UNIQUE INDEX timers_by_key ON timers (shard, sha256(key)) WHERE key IS NOT NULL;
+    CREATE INDEX timers_moved ON timers (shard, number) WHERE due <> first_due;
+    CREATE TABLE dead_letters (
+        shard int NOT NULL,
+        due bigint NOT NULL,
+        number bigint NOT NULL,
+        first_due bigint NOT NULL,
+        attempt bigint NOT NULL,
+        key bytea,
+        payload bytea NOT NULL,
+        checksum bigint NOT NULL,
+        error text NOT NULL,
+        PRIMARY KEY (shard, due, number)
+    );
+";
+
+/// Makes the schema if there is none, and returns how many shards it has.
+///
+/// # Errors
+/// The schema is not one of this crate's, or of a later version, or has another number of shards
+/// than is asked for.
+pub(crate) fn prepare(database: &Database, shards: Option<u32>) -> Result<u32, StoreError> {
+    let mut session = database.connect("tickless tables")?;
+    let schema = database.schema.clone();
+    session.transaction(|session| {
+        let client = session.client();
+        // One instance at a time makes them.
+        let lock = "SELECT pg_advisory_xact_lock(1953197171, hashtext($1))";
+        client.execute(lock, &[&schema]).map_err(failed)?;
+        let found = "SELECT to_regclass($1 || '.meta') IS NOT NULL";
+        let is_there: bool = client.query_one(found, &[&schema]).map_err(failed)?.get(0);
+        if !is_there {
+            let shards = shards.unwrap_or(SHARDS);
+            let make = format!(
+                "CREATE SCHEMA IF NOT EXISTS {schema}; {TABLES}
+                 INSERT INTO shards SELECT generate_series(0, {shards} - 1);
+                 INSERT INTO writers SELECT shard FROM shards;
+                 INSERT INTO meta VALUES ({VERSION}, 0)"
+            );
+            client.batch_execute(&make).map_err(failed)?;
+        }
+        let found = "SELECT version, (SELECT count(*) FROM shards) FROM meta";
+        let found = client.query_one(found, &[]).map_err(failed)?;
+        let (version, found): (i32, i64) = (found.get(0), found.get(1));
+        if version > VERSION {
+            let message = format!("the tables have version {version}, later than {VERSION}");
+            return Err(StoreError::new(StoreErrorKind::Version, message));
+        }
+        match (u32::try_from(found), shards) {
+            (Ok(found), Some(shards)) if found != shards => {
+                let message = format!("there are {found} shards, not {shards}");
+                Err(StoreError::new(StoreErrorKind::Denied, message))
+            }
+            (Ok(found), _) if found > 0 => Ok(found),
+            _ => Err(StoreError::new(StoreErrorKind::Corrupt, "there are no shards")),
+        }
+    })
+}

@@ -1,0 +1,8 @@
+//! The store in a database of PostgreSQL's, and instances that share it.
+
+mod faults;
+mod history;
+mod instance;
+mod server;
+mod share;
+mod store;

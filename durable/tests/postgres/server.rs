@@ -1,0 +1,140 @@
+//! A server of PostgreSQL's for this program of tests: it lives in a directory of its own and ends
+//! with the program, however that ends.
+//!
+//! `TICKLESS_POSTGRES_BIN` names the directory of its programs, if that is an unusual one. If there
+//! is no server, the tests say so and pass, unless `TICKLESS_POSTGRES` is `required`.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs};
+
+use postgres::{Client, Config, NoTls};
+
+/// The server, and the pipe whose end is its end.
+struct Server {
+    directory: PathBuf,
+    _lifeline: ChildStdin,
+}
+
+/// A schema of a test's own, on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// How to connect, as text.
+    pub(crate) url: String,
+    /// The name of a schema that nobody has made yet.
+    pub(crate) schema: String,
+}
+
+/// Starts and ends the server. It reads until the pipe is closed, by whatever death of the program.
+const SCRIPT: &str = r#"
+    bin=$1 dir=$2
+    "$bin/initdb" -D "$dir/data" -U tickless -A trust -E UTF8 --locale=C --no-sync \
+        >"$dir/log" 2>&1 || exit 1
+    "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w -o "-k $dir -p 5432 -c listen_addresses='' \
+        -c fsync=off -c max_connections=300 -c log_min_messages=error" start \
+        >>"$dir/log" 2>&1 || exit 1
+    echo ready
+    read -r _
+    "$bin/pg_ctl" -D "$dir/data" -m immediate stop >>"$dir/log" 2>&1
+    rm -rf "$dir"
+"#;
+
+impl Place {
+    /// A schema on the server, or `None`, and a word about it, if there is no server.
+    pub(crate) fn new() -> Option<Place> {
+        static SERVER: OnceLock<Result<Server, String>> = OnceLock::new();
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        match SERVER.get_or_init(start) {
+            Ok(server) => {
+                let schema = format!("place_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+                let url =
+                    format!("host={} user=tickless dbname=postgres", server.directory.display());
+                Some(Place { url, schema })
+            }
+            Err(why) if env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required") => {
+                panic!("{why}")
+            }
+            Err(why) => {
+                println!("SKIPPED: {why}");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.url.parse().expect("it was written above")
+    }
+
+    /// A connection in which the schema's tables have their short names.
+    pub(crate) fn client(&self) -> Client {
+        let mut client = self.config().connect(NoTls).expect("the server is there");
+        client.batch_execute(&format!("SET search_path TO {}", self.schema)).unwrap();
+        client
+    }
+}
+
+fn start() -> Result<Server, String> {
+    let bin = programs().ok_or("there is no server of PostgreSQL's (Debian: postgresql)")?;
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
+    let mut script = Command::new("sh");
+    script.args([OsStr::new("-c"), OsStr::new(SCRIPT), OsStr::new("server")]);
+    script.args([&bin, &directory]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The server refuses to run as root.
+    if let Some((user, group)) = somebody_else()? {
+        chown(&directory, Some(user), Some(group)).map_err(|error| error.to_string())?;
+        script.uid(user).gid(group);
+    }
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&directory, open).map_err(|error| error.to_string())?;
+    let mut script = script.current_dir("/").spawn().map_err(|error| error.to_string())?;
+    let mut line = String::new();
+    let told = BufReader::new(script.stdout.take().unwrap()).read_line(&mut line);
+    if told.is_err() || line.trim() != "ready" {
+        let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+        return Err(format!("the server of {} does not start: {log}", bin.display()));
+    }
+    Ok(Server { directory, _lifeline: script.stdin.take().unwrap() })
+}
+
+/// Where the server's programs are: the latest version's.
+fn programs() -> Option<PathBuf> {
+    let has_server = |bin: &PathBuf| bin.join("initdb").exists() && bin.join("pg_ctl").exists();
+    if let Some(bin) = env::var_os("TICKLESS_POSTGRES_BIN") {
+        return Some(PathBuf::from(bin)).filter(has_server);
+    }
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = debian.map(|version| version.path().join("bin")).collect();
+    found.sort_by_key(|bin| version_of(bin));
+    found.reverse();
+    found.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    found.into_iter().find(has_server)
+}
+
+fn version_of(bin: &Path) -> u32 {
+    let version = bin.parent().and_then(Path::file_name).and_then(OsStr::to_str);
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// A user and a group for the server, if this program is root's.
+fn somebody_else() -> Result<Option<(u32, u32)>, String> {
+    if id(&["-u"])? != 0 {
+        return Ok(None);
+    }
+    let found = ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| Some((id(&["-u", name]).ok()?, id(&["-g", name]).ok()?)));
+    found.map(Some).ok_or_else(|| "there is no user for the server".to_owned())
+}
+
+fn id(arguments: &[&str]) -> Result<u32, String> {
+    let output = Command::new("id").args(arguments).stderr(Stdio::null()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|_| format!("id tells {text:?}"))
+}

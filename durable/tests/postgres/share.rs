@@ -1,0 +1,285 @@
+//! Instances in one process: how they share the shards, and what one can do with the timers of
+//! another.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use postgres::{Client, NoTls};
+use tickless_durable::cluster::Firing;
+use tickless_durable::{Backoff, Builder, Cancelled, Cluster, StopError};
+
+use crate::history::Recorder;
+use crate::server::Place;
+
+/// How long nothing may happen where something has to.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Far from now.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Who has fired what.
+type Fired = (u64, String);
+
+struct Scene {
+    place: Place,
+    recorder: Recorder,
+    sender: Sender<Fired>,
+    fired: Receiver<Fired>,
+}
+
+impl Scene {
+    fn new(shards: u32) -> Option<Scene> {
+        let place = Place::new()?;
+        let recorder = Recorder::new(&place, shards);
+        let (sender, fired) = channel();
+        Some(Scene { place, recorder, sender, fired })
+    }
+
+    fn builder(&self) -> tickless_durable::cluster::Builder {
+        let service = Builder::new().workers(1).backoff(Backoff::new(Duration::from_millis(10)));
+        let builder = Cluster::builder(&self.place.url).schema(&self.place.schema);
+        builder.lease(Duration::from_secs(10)).service(service)
+    }
+
+    fn start(&self) -> Cluster<String> {
+        let sender = self.sender.clone();
+        let handler = move |firing: &Firing<'_, String>| {
+            sender.send((firing.cluster().instance(), firing.payload().clone()))
+        };
+        self.builder().start(handler).unwrap()
+    }
+
+    #[track_caller]
+    fn fired(&self) -> Fired {
+        self.fired.recv_timeout(LIMIT).expect("a timer fires")
+    }
+}
+
+/// A key whose timers are in the shard that the other of two instances holds, and has opened.
+fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
+    let held = "SELECT shard FROM shards WHERE holder = $1";
+    let instance = cluster.instance().cast_signed();
+    let held: i32 = scene.recorder.client.query_one(held, &[&instance]).unwrap().get(0);
+    let is_elsewhere = |key: &String| {
+        let ticket = cluster.schedule_keyed(key, cluster.now() + HOUR, String::new()).unwrap();
+        let id = ticket.wait().unwrap();
+        cluster.cancel(id).wait().unwrap();
+        id.shard().cast_signed() != held
+    };
+    let key = (0..).map(|n| format!("key {n}")).find(is_elsewhere).expect("there is one");
+    cluster.schedule_keyed(&key, cluster.now(), "open".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired().1, "open");
+    key
+}
+
+#[test]
+fn whoever_comes_gets_a_share_and_whoever_goes_leaves_it() {
+    let Some(mut scene) = Scene::new(7) else { return };
+    let first = scene.start();
+    scene.recorder.wait_for_holders(1);
+    let second = scene.start();
+    scene.recorder.wait_for_holders(2);
+    let third = scene.start();
+    scene.recorder.wait_for_holders(3);
+    for (n, cluster) in [&first, &second, &third].into_iter().enumerate() {
+        let now = cluster.now();
+        cluster.schedule(now, n.to_string()).unwrap().wait().unwrap();
+    }
+    let mut fired: Vec<String> = (0..3).map(|_| scene.fired().1).collect();
+    fired.sort();
+    assert_eq!(fired, ["0", "1", "2"]);
+    second.stop().unwrap();
+    scene.recorder.wait_for_holders(2);
+    assert_eq!(second.shards(), []);
+    assert!(second.schedule(second.now(), String::new()).is_err());
+    drop(first);
+    scene.recorder.wait_for_holders(1);
+    drop(third);
+    let free = "SELECT count(*) FROM shards WHERE holder IS NULL";
+    scene.recorder.wait_for(free, 7);
+    assert_eq!(scene.recorder.client.query("SELECT 1 FROM instances", &[]).unwrap().len(), 0);
+    scene.recorder.read().takings.iter().for_each(|taking| assert!(taking.fence < 10));
+}
+
+#[test]
+fn a_timer_that_another_instance_schedules_earlier_fires_at_its_time() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let (one, other) = (scene.start(), scene.start());
+    scene.recorder.wait_for_holders(2);
+    let key = key_of_another(&mut scene, &one);
+    // The holder waits for a timer in an hour when it is told of another.
+    other.schedule(other.now() + HOUR, "late".into()).unwrap().wait().unwrap();
+    let due = one.now() + Duration::from_millis(300);
+    one.schedule_keyed(&key, due, "soon".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (other.instance(), "soon".into()));
+    assert!(one.now() >= due);
+}
+
+#[test]
+fn a_timer_of_another_instance_is_replaced_and_cancelled() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let (one, other) = (scene.start(), scene.start());
+    scene.recorder.wait_for_holders(2);
+    let key = key_of_another(&mut scene, &one);
+    let soon = one.now() + Duration::from_millis(3000);
+    let first = other.schedule_keyed(&key, soon, "first".into()).unwrap().wait().unwrap();
+    let second = one.schedule_keyed(&key, soon, "second".into()).unwrap().wait().unwrap();
+    assert_eq!(one.cancel(first).wait().unwrap(), Cancelled::NotFound, "it was replaced");
+    let third = other.schedule_keyed(&key, soon, "third".into()).unwrap().wait().unwrap();
+    assert_eq!(other.cancel(second).wait().unwrap(), Cancelled::NotFound, "it was replaced");
+    assert_eq!(one.cancel(third).wait().unwrap(), Cancelled::Cancelled);
+    let last = one.schedule_keyed(&key, soon, "last".into()).unwrap().wait().unwrap();
+    assert_eq!(one.cancel_key(&key).wait().unwrap(), Cancelled::Cancelled);
+    // Which the holder says may be its own cancel, if it was not told of the other yet.
+    let _ = other.cancel(last).wait().unwrap();
+    let later = soon + Duration::from_millis(1);
+    one.schedule_keyed(&key, later, "after all".into()).unwrap().wait().unwrap();
+    // Those that were taken out would have come before.
+    assert_eq!(scene.fired(), (other.instance(), "after all".into()));
+    scene.recorder.wait_for_the_end();
+}
+
+#[test]
+fn two_instances_that_replace_the_same_timers_do_not_disturb_each_other() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let (one, other) = (scene.start(), scene.start());
+    scene.recorder.wait_for_holders(2);
+    let before = fences(&mut scene);
+    std::thread::scope(|scope| {
+        for cluster in [&one, &other] {
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let due = cluster.now() + HOUR;
+                    let enter = |key: u8| cluster.schedule_keyed([key], due, round.to_string());
+                    let tickets: Vec<_> = (0..5).map(|key| enter(key).unwrap()).collect();
+                    for ticket in tickets {
+                        ticket.wait().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    scene.recorder.wait_for("SELECT count(*) FROM timers", 5);
+    // No service has failed, and taken its shard anew.
+    assert_eq!(fences(&mut scene), before);
+}
+
+fn fences(scene: &mut Scene) -> i64 {
+    let fences = "SELECT sum(fence)::bigint FROM shards";
+    scene.recorder.client.query_one(fences, &[]).unwrap().get(0)
+}
+
+#[test]
+fn an_instance_whose_connections_are_cut_goes_on() {
+    let Some(mut scene) = Scene::new(3) else { return };
+    let cluster = scene.start();
+    scene.recorder.wait_for("SELECT count(*) FROM shards WHERE holder IS NOT NULL", 3);
+    cluster.schedule(cluster.now() + HOUR, "late".into()).unwrap().wait().unwrap();
+    let soon = cluster.now() + Duration::from_millis(1000);
+    for n in 0..30 {
+        let text = n.to_string();
+        cluster.schedule_keyed(&text, soon, text.clone()).unwrap().wait().unwrap();
+    }
+    // The recorder's has no such name.
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE application_name LIKE 'tickless % in ' || $1";
+    let count = scene.recorder.client.execute(cut, &[&scene.place.schema]).unwrap();
+    assert!(count >= 5, "{count}");
+    let mut fired = BTreeSet::new();
+    while fired.len() < 30 {
+        fired.insert(scene.fired().1);
+    }
+    assert!(!fired.contains("late"));
+    scene.recorder.wait_for("SELECT count(*) FROM timers", 1);
+    scene.recorder.wait_for("SELECT least(min(fence), 2) FROM shards", 2);
+}
+
+#[test]
+fn a_handler_that_settles_in_its_transaction_has_its_effect_once() {
+    let Some(mut scene) = Scene::new(1) else { return };
+    scene.recorder.client.batch_execute("CREATE TABLE effects (timer text)").unwrap();
+    let (url, schema) = (scene.place.url.clone(), scene.place.schema.clone());
+    let sender = scene.sender.clone();
+    let handler = move |firing: &Firing<'_, String>| {
+        let mut client = Client::connect(&url, NoTls).unwrap();
+        let mut transaction = client.transaction().unwrap();
+        let is_settled = firing.settle(&mut transaction).unwrap();
+        if is_settled {
+            let note = format!("INSERT INTO {schema}.effects VALUES ($1)");
+            transaction.execute(&note, &[firing.payload()]).unwrap();
+        }
+        if firing.payload() != "rolled back" || firing.attempt() > 1 {
+            transaction.commit().unwrap();
+        }
+        sender.send((u64::from(firing.attempt()), is_settled.to_string())).unwrap();
+        // As if the process had died before the end of the timer was written.
+        if firing.attempt() == 1 { Err("too late") } else { Ok(()) }
+    };
+    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
+    cluster.schedule(cluster.now(), "committed".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (1, "true".into()));
+    scene.recorder.wait_for_the_end();
+    cluster.schedule(cluster.now(), "rolled back".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (1, "true".into()));
+    assert_eq!(scene.fired(), (2, "true".into()));
+    scene.recorder.wait_for_the_end();
+    cluster.stop().unwrap();
+    let effects = scene.recorder.client.query("SELECT timer FROM effects", &[]).unwrap();
+    let effects: Vec<String> = effects.iter().map(|row| row.get(0)).collect();
+    assert_eq!(effects, ["committed", "rolled back"]);
+}
+
+#[test]
+fn a_handler_of_a_shard_that_was_taken_settles_nothing() {
+    let Some(mut scene) = Scene::new(1) else { return };
+    let url = scene.place.url.clone();
+    let schema = scene.place.schema.clone();
+    let sender = scene.sender.clone();
+    let is_taken = AtomicBool::new(false);
+    let handler = move |firing: &Firing<'_, String>| {
+        let mut client = Client::connect(&url, NoTls).unwrap();
+        if !is_taken.swap(true, Ordering::Relaxed) {
+            let take = format!("UPDATE {schema}.shards SET fence = fence + 1, holder = NULL");
+            client.batch_execute(&take).unwrap();
+        }
+        let mut transaction = client.transaction().unwrap();
+        let is_settled = firing.settle(&mut transaction).unwrap();
+        sender.send((firing.fence(), is_settled.to_string())).unwrap();
+        Ok::<(), String>(())
+    };
+    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
+    cluster.schedule(cluster.now(), "taken".into()).unwrap().wait().unwrap();
+    let (fence, is_settled) = scene.fired();
+    assert_eq!(is_settled, "false");
+    // The instance notices, and takes the shard again.
+    let (later, is_settled) = scene.fired();
+    assert!(later > fence);
+    assert_eq!(is_settled, "true");
+    scene.recorder.wait_for_the_end();
+}
+
+#[test]
+fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
+    let Some(mut scene) = Scene::new(4) else { return };
+    let other = scene.start();
+    let sender = scene.sender.clone();
+    let handler = move |firing: &Firing<'_, String>| {
+        let cluster = firing.cluster();
+        assert!(matches!(cluster.stop(), Err(StopError::InHandler)));
+        for n in 0..firing.payload().parse::<u32>().unwrap_or(0) {
+            let ticket = cluster.schedule_keyed(format!("{n}"), cluster.now(), "child".into());
+            ticket.unwrap().wait().unwrap();
+        }
+        sender.send((cluster.instance(), firing.payload().clone()))
+    };
+    let cluster: Cluster<String> = scene.builder().start(handler).unwrap();
+    scene.recorder.wait_for_holders(2);
+    cluster.schedule(cluster.now(), "20".into()).unwrap().wait().unwrap();
+    let fired: Vec<Fired> = (0..21).map(|_| scene.fired()).collect();
+    assert_eq!(fired.iter().filter(|(_, text)| text == "child").count(), 20);
+    let instances: BTreeSet<u64> = fired.iter().map(|(instance, _)| *instance).collect();
+    assert_eq!(instances, BTreeSet::from([cluster.instance(), other.instance()]));
+    scene.recorder.wait_for_the_end();
+}
