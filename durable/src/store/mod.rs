@@ -20,9 +20,9 @@
 //!   lease's number, the fence. [`commit`](Store::commit) compares it with the shard's in the same
 //!   transaction, and fails with [`StoreErrorKind::Fenced`] if another instance has the shard by
 //!   now. The service then stops firing, and the instance opens the shard again when it gets the
-//!   lease back. A server's store renews its lease on its own.
-//! - *Numbers.* [`begin`](Store::begin) has to return a number that no other instance gets: a
-//!   sequence of the database does.
+//!   lease back. Whoever opens the stores renews the leases.
+//! - *Numbers.* [`begin`](Store::begin) has to return a number that no other instance gets: a row
+//!   of the database that counts does.
 //! - *Earlier deadlines.* An instance that schedules on a shard of another writes the record and
 //!   sends a notification. The holder calls [`look_again`](crate::Durable::look_again) with the
 //!   time of that timer, and the service reads the list anew from there.
