@@ -20,7 +20,7 @@
 //!   lease's number, the fence. [`commit`](Store::commit) compares it with the shard's in the same
 //!   transaction, and fails with [`StoreErrorKind::Fenced`] if another instance has the shard by
 //!   now. The service then stops firing, and the instance opens the shard again when it gets the
-//!   lease back. Whoever opens the stores renews the leases.
+//!   lease back. The keeper of a cluster renews the leases.
 //! - *Numbers.* [`begin`](Store::begin) has to return a number that no other instance gets: a row
 //!   of the database that counts does.
 //! - *Earlier deadlines.* An instance that schedules on a shard of another writes the record and
