@@ -21,8 +21,11 @@ run() {
     mkdir -p "$found"
     local corpus=("$found")
     [ -d "fuzz/corpus/$target" ] && corpus+=("fuzz/corpus/$target")
-    # Leaks are looked for at the end: what the epoch still keeps looks like one in between.
-    cargo fuzz run "$target" "${corpus[@]}" -- -detect_leaks=0 \
+    # Its inputs are a geometry and then those of the other: as a beginning, these are long enough.
+    [ "$target" = engine_geometry ] && corpus+=(fuzz/corpus/engine_ops)
+    # Leaks are looked for at the end: what the epoch still keeps looks like one in between. Inputs
+    # may be long from the start: a short run would end before the fuzzer lets them grow.
+    cargo fuzz run "$target" "${corpus[@]}" -- -detect_leaks=0 -len_control=0 \
         -max_total_time="$SECONDS_EACH" -max_len=1024 -verbosity=0 -print_final_stats=1
 }
 

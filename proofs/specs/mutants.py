@@ -19,7 +19,6 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "target" / "specs"
-TLA = OUT / "tools" / "bin" / "tla"
 LIMIT_S = 120
 
 ONE = {"Producers": '{"p1"}', "Posts": 1, "Last": 1}
@@ -228,7 +227,7 @@ def run(name):
     (folder / f"{spec}.cfg").write_text(config)
     values = {key: value for key, value in constants.items() if key != "only"}
     given = [option for key, value in values.items() for option in ("-c", f"{key}={value}")]
-    command = [TLA, f"{spec}.tla", "--max-depth", "100000", *given]
+    command = ["tla", f"{spec}.tla", "--max-depth", "100000", *given]
     try:
         done = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
