@@ -80,7 +80,7 @@ ABLATIONS = {
         [W2],
         [(EAGER, [
             (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
-            ("shared.living() >= CROWD => ahead", "false && shared.living() >= CROWD => ahead"),
+            ("Some(ahead) if shared.living() >= CROWD => {", "Some(ahead) if false && shared.living() >= CROWD => {"),
             ("if level < COARSE || shared.living() < CROWD {", "if level <= u8::MAX || shared.living() < CROWD {"),
         ])],
     ),
