@@ -25,7 +25,7 @@ COPIES = ROOT / "target" / "ablation"
 CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
 CACHE, FREE_LIST, SHARED = "src/memory/cache.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
 LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
-EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/mod.rs", "src/time/scale.rs"
+EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/linux.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
