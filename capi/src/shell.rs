@@ -148,7 +148,7 @@ impl Freeing {
         let this = ManuallyDrop::new(self);
         // SAFETY: shells are never freed.
         let shell = unsafe { &*this.address };
-        // ORDER: Release - whoever finds it empty comes after what was done with the engine.
+        // ORDER: Release - a thread that finds it empty comes after what was done with the engine.
         shell.generation.store(this.generation + 1, Ordering::Release);
         // SAFETY: it was there, and nobody else takes it.
         let inner = unsafe { (*shell.inner.get()).assume_init_read() };

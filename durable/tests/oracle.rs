@@ -9,6 +9,8 @@
 
 #[path = "oracle/model.rs"]
 mod model;
+#[path = "common/scale.rs"]
+mod scale;
 #[path = "oracle/shared.rs"]
 mod shared;
 #[path = "oracle/world.rs"]
@@ -61,14 +63,9 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn cases() -> u32 {
-    let scale = std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    (1000.0 * scale.unwrap_or(1.0_f64)) as u32
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(),
+        cases: scale::cases(1000.0),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -2,6 +2,9 @@
 //! sync is there, in sectors of 512 bytes, and the rest is as it was. What a commit has returned
 //! for must be there, and a batch that was cut is there as a whole or not at all.
 
+#[path = "common/scale.rs"]
+mod scale;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -143,14 +146,9 @@ fn apply(model: &mut BTreeMap<Position, Record>, batch: &[Op]) {
     }
 }
 
-fn cases() -> u32 {
-    let scale = std::env::var("TICKLESS_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    (16.0 * scale.unwrap_or(1.0_f64)) as u32
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(),
+        cases: scale::cases(16.0),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -2,7 +2,7 @@
 //!
 //! New timers and cancels that go to a shard of another instance are written to its list by this
 //! thread, together with a notification for the holder. They need no fence: the list is locked by
-//! whoever writes to it (`writers`), and what the holder does not know of, it reads again.
+//! its writers (`writers`), and what the holder does not know of, it reads again.
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!

@@ -5,7 +5,7 @@
 //! the leases reads the database's clock. Between two readings, the instance's monotonic clock goes
 //! on from there.
 //!
-//! *Invariant*: what this shows is not ahead of the database's clock, but for what the two clocks
+//! *Invariant*: what this shows is ahead of the database's clock by no more than the two clocks
 //! have moved against each other since the last reading. The database's clock was read at some time
 //! between request and reply, and is taken to have been read when the reply came.
 //!

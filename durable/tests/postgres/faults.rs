@@ -30,7 +30,7 @@ fn starts_of(instance: &Instance, most: u32) -> String {
     format!("SELECT least(count(*), {most}) FROM starts WHERE instance = {}", instance.number)
 }
 
-/// `TAKEOVERS` is how often, for whoever measures that.
+/// `TAKEOVERS` is how often, for measurements.
 #[test]
 fn what_a_killed_instance_had_to_do_another_does() {
     let rounds = std::env::var("TAKEOVERS").map_or(1, |rounds| rounds.parse().unwrap());

@@ -78,7 +78,7 @@ impl PostgresStore {
         prepare(&database, Some(shards)).map(drop)
     }
 
-    /// Takes the first shard of a schema, whoever holds it, for tests.
+    /// Takes the first shard of a schema, also from an instance that holds it, for tests.
     #[doc(hidden)]
     pub fn take(config: &Config, schema: &str) -> Result<PostgresStore, StoreError> {
         let database = Database::new(config.clone(), NoTls, schema, PATIENCE);

@@ -16,7 +16,7 @@ const SHARDS: u32 = 8;
 ///
 /// - `shards` has `(shard, fence)` as a key, so that `FOR KEY SHARE` keeps the fence from changing
 ///   as long as a batch is written, and does not keep a lease from being renewed.
-/// - `writers` has a row for each shard that whoever writes to the shard's list locks first: a
+/// - `writers` has a row for each shard. A writer to the shard's list locks it first: a
 ///   holder and another instance could otherwise put timers with the same key at the same time.
 /// - A key is indexed by its hash, because an index cannot have values of any length.
 const TABLES: &str = "
