@@ -20,7 +20,7 @@
 //!   would be counted as CPU time. What it costs itself is `purgatory-floor`, to be subtracted.
 //!   Peak memory is the most that was in memory beyond what was before the first operation; it
 //!   comes in huge pages where the system has them, and its first touch is part of the CPU time:
-//!   more `--operations` make that less. On how many cores it runs is up to whoever starts it
+//!   more `--operations` make that less. The caller decides on how many cores it runs
 //!   (`taskset -c 0` for one).
 //! - `paced` sleeps from round to round as the contender's users would: a thread with the system's
 //!   sleep, a task with tokio's, a worker of `heap-timerfd` on its timerfd.
