@@ -289,8 +289,8 @@ mod tests {
         assert_eq!((core.runs, core.scale, all.runs, all.scale), (5, 1.0, 7, 0.5));
         assert!(core.parts.len() < all.parts.len());
         let names: Vec<_> =
-            extent("--perf --only reset,http").parts.iter().map(|part| part.name).collect();
-        assert_eq!(names, ["reset", "http"]);
+            extent("--perf --only reset,http-open").parts.iter().map(|part| part.name).collect();
+        assert_eq!(names, ["reset", "http-open"]);
         for refused in ["--only reset", "--perf -w reset", "--perf --only rest", "--check --redraw"]
         {
             assert!(parse(refused).is_err(), "{refused}");

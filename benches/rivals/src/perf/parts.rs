@@ -27,8 +27,8 @@ pub(crate) struct Part {
 enum Load {
     /// This program.
     Here(Matrix),
-    /// Another one, which prints a record. It lies beside this one.
-    Program { name: &'static str, package: &'static str, turns: &'static [&'static [&'static str]] },
+    /// `http-bench`, which lies beside this one and prints a record, with these words in turn.
+    Http(&'static [&'static [&'static str]]),
 }
 
 /// Everything with everything.
@@ -44,6 +44,9 @@ struct Matrix {
     /// Whether all happens on the first processor.
     is_pinned: bool,
 }
+
+/// The program that measures a server, and its package.
+const HTTP: &str = "http-bench";
 
 /// How often each contender is measured, unless said otherwise.
 pub(crate) const RUNS: usize = 5;
@@ -83,8 +86,14 @@ const THAT_FIRE: &[&str] = &[
     "async-io",
     "mutex-heap",
 ];
-const PUNCTUAL: &[&str] =
-    &["tickless", "tickless-precise", "tickless-spinning", "tokio", "async-io", "mutex-heap"];
+const SERVERS: &[&str] = &["tickless", "tokio-threads", "mutex-heap"];
+const STEADY: &[&str] = &["tickless", "floor-calendar", "tokio", "mutex-heap"];
+const ALONE: &[&str] = &["tickless", "tokio", "mutex-heap"];
+const PENDING: &[&str] = &["tickless", "tokio", "delay-queue", "mutex-heap"];
+const PRECISE: &[&str] =
+    &["tickless", "tickless-precise", "tickless-spinning", "tokio", "async-io"];
+const WHEELS: &[&str] = &["tickless-wheel", "hhwt-quad", "nexus-timer", "delay-queue", "btreemap"];
+const PURGATORIES: &[&str] = &["tickless-purgatory", "mutex-purge", "purgatory-floor"];
 
 /// All there are, in the order in which they are measured.
 pub(crate) const ALL: &[Part] = &[
@@ -92,50 +101,51 @@ pub(crate) const ALL: &[Part] = &[
     Part::core("reset", Matrix::of(Workload::Reset, USUAL).on(&[1, 2])),
     Part::core("reset-earlier", Matrix::of(Workload::ResetEarlier, USUAL).on(&[1, 2])),
     Part::core("handoff", Matrix::of(Workload::Handoff, USUAL)),
-    Part::core("service", Matrix::of(Workload::Service, USUAL).on(&[1, 2, 4]).vary(&[0])),
+    Part::core("service", Matrix::of(Workload::Service, SERVERS).on(&[1, 2, 4]).vary(&[0])),
     Part::core("fire-all", Matrix::of(Workload::FireAll, THAT_FIRE)),
     Part::core("fire-all-100us", Matrix::of(Workload::FireAll, THAT_FIRE).tick(100)),
-    Part::core("steady", Matrix::of(Workload::Steady, THAT_FIRE)),
-    Part::core("single", Matrix::of(Workload::Single, PUNCTUAL)),
-    Part::core("wakeups", Matrix::of(Workload::Wakeups, USUAL).vary(&[0])),
-    Part {
-        name: "http",
-        is_core: true,
-        load: Load::Program {
-            name: "http-bench",
-            package: "http-bench",
-            turns: &[
-                &["--timers", "tickless", "--load", "closed", "--workers", "1"],
-                &["--timers", "tokio", "--load", "closed", "--workers", "1"],
-                &["--timers", "none", "--load", "closed", "--workers", "1"],
-                &["--timers", "tickless", "--load", "open", "--workers", "1"],
-                &["--timers", "tokio", "--load", "open", "--workers", "1"],
-                &["--timers", "none", "--load", "open", "--workers", "1"],
-                &["--timers", "tickless", "--load", "closed", "--workers", "2"],
-                &["--timers", "tokio", "--load", "closed", "--workers", "2"],
-                &["--timers", "none", "--load", "closed", "--workers", "2"],
-            ],
-        },
-    },
+    Part::core("steady", Matrix::of(Workload::Steady, STEADY)),
+    Part::http(
+        "http-closed",
+        &[
+            &["--load", "closed", "--workers", "1", "--timers", "tickless"],
+            &["--load", "closed", "--workers", "1", "--timers", "tokio"],
+            &["--load", "closed", "--workers", "1", "--timers", "none"],
+            &["--load", "closed", "--workers", "2", "--timers", "tickless"],
+            &["--load", "closed", "--workers", "2", "--timers", "tokio"],
+            &["--load", "closed", "--workers", "2", "--timers", "none"],
+        ],
+    ),
+    Part::http(
+        "http-open",
+        &[
+            &["--load", "open", "--workers", "1", "--timers", "tickless"],
+            &["--load", "open", "--workers", "1", "--timers", "tokio"],
+            &["--load", "open", "--workers", "1", "--timers", "none"],
+        ],
+    ),
+    Part::core("single", Matrix::of(Workload::Single, ALONE)),
+    Part::long("wakeups", Matrix::of(Workload::Wakeups, PENDING).vary(&[0])),
     Part::long("scale", Matrix::of(Workload::Scale, USUAL)),
     Part::long("burst", Matrix::of(Workload::Burst, THAT_FIRE)),
-    Part::long("precise", Matrix::of(Workload::Precise, PUNCTUAL)),
-    Part::long("stall", Matrix::of(Workload::Stall, USUAL)),
-    Part::long("idle", Matrix::of(Workload::Idle, USUAL)),
+    Part::long("precise", Matrix::of(Workload::Precise, PRECISE)),
+    Part::long("stall", Matrix::of(Workload::Stall, PENDING)),
+    Part::long("idle", Matrix::of(Workload::Idle, PENDING)),
     Part::long("paced", Matrix::of(Workload::Paced, USUAL).on(&[1, 2])),
     Part::long("wheel", Matrix::of(Workload::Wheel, WHEELS)),
     Part::long("purgatory-short", Matrix::of(Workload::PurgatoryShort, PURGATORIES).pinned()),
     Part::long("purgatory-long", Matrix::of(Workload::PurgatoryLong, PURGATORIES).pinned()),
 ];
 
-const WHEELS: &[&str] = &["tickless-wheel", "hhwt-quad", "nexus-timer", "delay-queue", "btreemap"];
-const PURGATORIES: &[&str] = &["tickless-purgatory", "mutex-purge", "purgatory-floor"];
-
 // === impl Part ===
 
 impl Part {
     const fn core(name: &'static str, matrix: Matrix) -> Part {
         Part { name, is_core: true, load: Load::Here(matrix) }
+    }
+
+    const fn http(name: &'static str, turns: &'static [&'static [&'static str]]) -> Part {
+        Part { name, is_core: true, load: Load::Http(turns) }
     }
 
     const fn long(name: &'static str, matrix: Matrix) -> Part {
@@ -161,9 +171,9 @@ impl Part {
                 let _pin = matrix.is_pinned.then(Pin::to_first).transpose()?;
                 in_turn(self.name, &plans, child::measure_elsewhere)
             }
-            Load::Program { name, package, turns } => {
+            Load::Http(turns) => {
                 let turns = turns.repeat(extent.runs);
-                in_turn(self.name, &turns, |words| run_beside(name, package, words, extent))
+                in_turn(self.name, &turns, |words| run_http(words, extent))
             }
         }
     }
@@ -189,18 +199,13 @@ fn in_turn<T>(
     records
 }
 
-/// Has a program that lies beside this one measure once.
-fn run_beside(
-    name: &str,
-    package: &str,
-    words: &[&str],
-    extent: &Extent,
-) -> Result<Record, BenchError> {
-    let failed = |cause: String| BenchError::Child { what: name.to_owned(), cause };
+/// Has `http-bench` measure once.
+fn run_http(words: &[&str], extent: &Extent) -> Result<Record, BenchError> {
+    let failed = |cause: String| BenchError::Child { what: HTTP.to_owned(), cause };
     let this = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let program = this.with_file_name(name);
+    let program = this.with_file_name(HTTP);
     if !program.exists() {
-        let hint = format!("cargo build --release -p {package}");
+        let hint = format!("cargo build --release -p {HTTP}");
         return Err(failed(format!("there is no {}: {hint}", program.display())));
     }
     let output = Command::new(program)

@@ -21,7 +21,8 @@ pub(super) fn quote(book: &Book, words: &str) -> Result<String, String> {
     let above = sample(book, side(0)).ok_or_else(wrong)?;
     if term.iter().any(|word| word.contains('/')) {
         let below = sample(book, term.map(|word| word.rsplit('/').next().unwrap_or(word)));
-        return Ok(short(above.median() / below.ok_or_else(wrong)?.median()));
+        let ratio = above.median() / below.ok_or_else(wrong)?.median();
+        return Ok(if ratio < 9.95 { format!("{ratio:.2}") } else { short(ratio) });
     }
     Ok(match manner {
         "runs" => above.len().to_string(),
@@ -90,8 +91,8 @@ mod tests {
         assert_eq!(quote("wall reset 1 a spread").unwrap(), "11.0 (10.0..30.0)");
         assert_eq!(quote("wall reset 1 a runs").unwrap(), "3");
         assert_eq!(quote("p99 reset@7 2 b").unwrap(), "8.0");
-        assert_eq!(quote("wall reset 2/1 b/a").unwrap(), "4.0");
-        assert_eq!(quote("cpu/wall reset 2 b").unwrap(), "2.0");
+        assert_eq!(quote("wall reset 2/1 b/a").unwrap(), "4.00");
+        assert_eq!(quote("cpu/wall reset 2 b").unwrap(), "2.00");
     }
 
     #[test]

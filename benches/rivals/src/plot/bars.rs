@@ -45,11 +45,13 @@ impl Bars {
             .y_label_area_size(180)
             .build_cartesian_2d(0.0..1.12 * most, rows..0.0)?;
         let names = |at: &f64| self.row_name(*at);
+        let whole = |value: &f64| format!("{value:.0}");
         chart
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
+            .x_label_formatter(&whole)
             .y_label_formatter(&names)
             .x_label_style(ink::font(13))
             .light_line_style(TRANSPARENT)
