@@ -1,10 +1,11 @@
 //! An HTTP/1 server under load: what its timers cost it, end to end.
 //!
-//! Each request starts or moves the timers that servers have: hyper's for the head of a request, one
-//! for the silence of a connection, one for the answer (`server`). They are tokio's, tickless's, or
-//! none at all (`timers`). One run starts a server as a process of its own, has a load generator ask
-//! it (`load`), and prints one record: what the server's process took by request, and the latency
-//! that the generator saw. `rivals --perf --only http` has the runs take turns.
+//! Each request starts or moves the timers that servers have: hyper's for the head of a request,
+//! one for the silence of a connection, one for the answer (`server`). They are tokio's,
+//! tickless's, or none at all (`timers`). One run starts a server as a process of its own, has a
+//! load generator ask it (`load`), and prints one record: what the server's process took by
+//! request, and the latency that the generator saw. `rivals --perf --only http-closed,http-open`
+//! has the runs take turns.
 //!
 //! The server has the first so many processors to itself as it has workers, and the generator has
 //! the others. If there are no others they share all, and get in each other's way.
@@ -27,8 +28,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measures an HTTP/1 server under load once, and prints a record as JSON.
 ///
-/// It needs `wrk` for --load closed and `oha` for --load open, on the path or named by the variables
-/// WRK and OHA.
+/// It needs `wrk` for --load closed and `oha` for --load open, on the path or named by the
+/// variables WRK and OHA.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "http-bench", version)]
 struct Arguments {
@@ -40,7 +41,8 @@ struct Arguments {
     #[arg(long, default_value = "closed")]
     load: Load,
     /// Threads of the server's runtime
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// Shrinks the 4 s of a run: a number above 0 and at most 1
     #[arg(long, value_name = "X", default_value = "1")]

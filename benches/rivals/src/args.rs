@@ -34,7 +34,8 @@ struct Arguments {
     #[arg(long, conflicts_with = "workload_names")]
     perf: bool,
     /// With --perf: these parts
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "perf", value_parser = part)]
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "perf",
+        value_parser = part)]
     only: Vec<&'static Part>,
     /// With --perf: also the parts that take long
     #[arg(long, requires = "perf", conflicts_with = "only")]
@@ -51,8 +52,8 @@ struct Arguments {
     /// Documents with tables and figures
     #[arg(long, value_name = "FILES", value_delimiter = ',', default_value = "PERF.md,README.md")]
     documents: Vec<PathBuf>,
-    /// Append a line of JSON per measurement; with --perf, --redraw and --check, the file of what is
-    /// kept [default: benches/rivals/perf.json]
+    /// Append a line of JSON per measurement; with --perf, --redraw and --check, the file of what
+    /// is kept [default: benches/rivals/perf.json]
     #[arg(short, long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Measure once, in this process
@@ -65,7 +66,8 @@ struct Arguments {
 pub(crate) struct Request {
     /// One or several, separated by commas, or `all`
     #[arg(id = "workload_names", short, long = "workload", value_name = "NAMES",
-        value_parser = workloads, required_unless_present_any = ["list", "perf", "redraw", "check", "measure_one"])]
+        value_parser = workloads,
+        required_unless_present_any = ["list", "perf", "redraw", "check", "measure_one"])]
     workload_names: Vec<List<Workload>>,
     /// One or several, separated by commas, or `all` that can do the workload
     #[arg(short, long = "contenders", value_name = "NAMES", value_parser = contenders,

@@ -172,7 +172,7 @@ mod tests {
         book.put(kept(vec![run("x", 1.234_567_89), run("x", 2.0), run("y", 3.0)]));
         let text = book.text();
         assert_eq!(serde_json::from_str::<Book>(&text).unwrap(), book, "{text}");
-        assert_eq!(text.lines().count(), 6, "{text}");
+        assert_eq!(text.lines().count(), 7, "{text}");
         let part = book.part("a").unwrap();
         assert_eq!((part.counts(), part.is_full()), ((1, 2), true));
         assert_eq!(part.of("x", 1).count(), 2);

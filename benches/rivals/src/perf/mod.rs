@@ -1,6 +1,6 @@
 //! What stands in PERF.md: measured part by part (`parts`), kept in a file (`book`), and drawn from
-//! that file alone: tables (`tables`) and single figures (`quote`) between marks in the documents
-//! (`page`), and plots.
+//! that file alone: tables (`tables`, `shape`) and single figures (`quote`) between marks in the
+//! documents (`page`), and plots.
 //!
 //! A part is measured as a whole and replaces what was kept of it, with the machine and the commit.
 
@@ -9,6 +9,7 @@ mod host;
 mod page;
 mod parts;
 mod quote;
+mod shape;
 mod tables;
 
 use std::fs;
@@ -46,23 +47,18 @@ pub(crate) struct Extent {
     pub(crate) limit_s: u64,
 }
 
-/// Measures parts, keeps them after each, and draws everything anew. A measurement that fails is
-/// told and leaves its part as it was.
+/// Measures parts, keeps each of them when it is done, and draws everything anew.
 pub(crate) fn measure(extent: &Extent, places: &Places) -> Result<(), BenchError> {
     let mut book = Book::read_or_new(&places.json)?;
     let (mut failures, begun) = (0, Instant::now());
     for part in &extent.parts {
-        match part.measure(extent) {
-            Ok(runs) => {
-                book.put(Kept { name: part.name.to_owned(), host: Host::here(), runs });
-                book.write(&places.json)?;
-                println!("{:>6.0} s  {}", begun.elapsed().as_secs_f64(), part.name);
-            }
-            Err(error) => {
-                eprintln!("rivals: {}: not measured: {error}", part.name);
-                failures += 1;
-            }
+        let (runs, failed) = part.measure(extent)?;
+        failures += failed;
+        if !runs.is_empty() {
+            book.put(Kept { name: part.name.to_owned(), host: Host::here(), runs });
+            book.write(&places.json)?;
         }
+        println!("{:>6.0} s  {}", begun.elapsed().as_secs_f64(), part.name);
     }
     redraw(places)?;
     if failures == 0 { Ok(()) } else { Err(BenchError::Failures(failures)) }

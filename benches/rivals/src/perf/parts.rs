@@ -163,40 +163,54 @@ impl Part {
         })
     }
 
-    /// Measures it: all runs, or the first failure.
-    pub(super) fn measure(&self, extent: &Extent) -> Result<Vec<Record>, BenchError> {
+    /// Measures it: all runs, and how many failed.
+    pub(super) fn measure(&self, extent: &Extent) -> Result<(Vec<Record>, usize), BenchError> {
         match &self.load {
             Load::Here(matrix) => {
                 let plans = matrix.plans(extent)?;
                 let _pin = matrix.is_pinned.then(Pin::to_first).transpose()?;
-                in_turn(self.name, &plans, child::measure_elsewhere)
+                Ok(in_turn(self.name, &plans, child::measure_elsewhere))
             }
             Load::Http(turns) => {
                 let turns = turns.repeat(extent.runs);
-                in_turn(self.name, &turns, |words| run_http(words, extent))
+                Ok(in_turn(self.name, &turns, |words| run_http(words, extent)))
             }
         }
     }
 }
 
-/// Measures one after the other, and notes the load of the machine before each.
+/// Measures one after the other, and notes the load of the machine before each. One that fails is
+/// told and tried once more. Returns what came out, and how many did not.
 fn in_turn<T>(
     name: &'static str,
     turns: &[T],
     measure: impl Fn(&T) -> Result<Record, BenchError>,
-) -> Result<Vec<Record>, BenchError> {
+) -> (Vec<Record>, usize) {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a template");
     let bar = ProgressBar::new(turns.len() as u64).with_style(style).with_message(name);
-    let records = turns.iter().map(|turn| {
+    let mut records = Vec::new();
+    let mut failures = 0;
+    for turn in turns {
         let load = host::load();
-        let mut record = measure(turn)?;
-        record.extra.insert("load_before".to_owned(), load.into());
+        let tell = |error: BenchError| bar.suspend(|| eprintln!("rivals: {name}: {error}"));
+        let measured = measure(turn).or_else(|error| {
+            tell(error);
+            measure(turn)
+        });
+        match measured {
+            Ok(mut record) => {
+                record.extra.insert("load_before".to_owned(), load.into());
+                records.push(record);
+            }
+            Err(error) => {
+                tell(error);
+                failures += 1;
+            }
+        }
         bar.inc(1);
-        Ok(record)
-    });
-    let records = records.collect();
+    }
     bar.finish_and_clear();
-    records
+    (records, failures)
 }
 
 /// Has `http-bench` measure once.
@@ -340,6 +354,22 @@ mod tests {
         assert_eq!(order[..4], one);
         assert_eq!(order[4..], one.map(|turn| turn.replace('1', "2")));
         assert!(plans.iter().all(|plan| plan.scale == 0.5 && plan.limit_s == 9));
+    }
+
+    #[test]
+    fn what_fails_is_tried_once_more_and_then_left_out() {
+        let tries = std::cell::Cell::new(0);
+        let (records, failures) = in_turn("x", &[0, 1, 5], |&bad| {
+            tries.set(tries.get() + 1);
+            if tries.get() > bad + 1 {
+                let text = r#"{"contender": "a", "workload": "b", "threads": 1, "n": 1,
+                    "ns_per_op": 1.0, "cpu_ns_per_op": 1.0, "extra": {}}"#;
+                return Ok(serde_json::from_str(text).unwrap());
+            }
+            Err(BenchError::Failures(1))
+        });
+        assert_eq!((records.len(), failures, tries.get()), (2, 1, 5));
+        assert!(records.iter().all(|record| record.number("load_before").is_some()));
     }
 
     #[test]

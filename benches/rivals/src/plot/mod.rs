@@ -1,4 +1,5 @@
-//! Figures, as SVG, from what is kept of measurements. Each is CPU time beside CPU time, or lateness.
+//! Figures, as SVG, from what is kept of measurements. Each is CPU time beside CPU time, or
+//! lateness.
 
 mod bars;
 mod curves;
