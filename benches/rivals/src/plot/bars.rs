@@ -43,7 +43,7 @@ impl Bars {
             .margin(16)
             .x_label_area_size(32)
             .y_label_area_size(180)
-            .build_cartesian_2d(0.0..1.12 * most, rows..0.0)?;
+            .build_cartesian_2d(0.0..1.3 * most, rows..0.0)?;
         let names = |at: &f64| self.row_name(*at);
         let whole = |value: &f64| format!("{value:.0}");
         chart
