@@ -34,7 +34,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     sink::stamp(timers);
     let tick = tick(plan);
     let contender = C::start(Setup { tick })?;
-    let mut lateness = Lateness::new(clock::now_ns(), Vec::new());
+    let mut lateness = Lateness::new(clock::now_ns());
     let mut slots = Slots::<C::Timer>::new(timers as usize);
     let (mut calls, mut random) = (Duration::ZERO, Random::new(1));
     let before = (Usage::of_process(), Usage::of_thread());
