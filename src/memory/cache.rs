@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, IS_CHECKED, prefetch};
+use crate::sync::{Arc, IS_CHECKED, prefetch_to_write};
 use crate::time::Tick;
 
 use super::counters::{Count, Counters};
@@ -65,9 +65,10 @@ pub(crate) struct Cache<T> {
 // === impl Cache ===
 
 impl<T> Cache<T> {
-    pub(crate) fn new(shared: &Shared<T>) -> Cache<T> {
+    /// An empty cache for a thread that schedules in shard `home`.
+    pub(crate) fn new(shared: &Shared<T>, home: u32) -> Cache<T> {
         Cache {
-            free_list: FreeList::new(shared),
+            free_list: FreeList::new(shared, home),
             counters: shared.all_counters.claim(),
             kept: shared.seats.magazine(),
             outbox: shared.seats.magazine(),
@@ -86,6 +87,7 @@ impl<T> Cache<T> {
             return false;
         }
         (self.bound_to, self.at_once) = (Some(shard), 0);
+        self.free_list.move_to(shard);
         self.give_away_seats(shared)
     }
 
@@ -161,7 +163,7 @@ impl<T> Cache<T> {
             // The timers that take these seats are published with the next magazine.
             shared.publish(&self.counters);
             // They come from another core: prefetch all at once.
-            self.kept.iter().for_each(|seat| prefetch(seat.entry.as_ptr()));
+            self.kept.iter().for_each(|seat| prefetch_to_write(seat.entry.as_ptr()));
             self.pass_on_foreign();
         }
         if self.kept.is_empty() {
@@ -291,7 +293,7 @@ mod tests {
     /// How many timers get no seat after others left some in a depot found empty so often.
     fn unserved(found_empty: usize) -> usize {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared);
+        let mut cache = Cache::new(&shared, 0);
         for _ in 0..found_empty {
             while cache.patience > 0 {
                 assert!(!pick(&mut cache, &shared));
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn a_thread_that_schedules_keeps_its_earliest_seats_and_passes_on_the_latest() {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared);
+        let mut cache = Cache::new(&shared, 0);
         // In no order: 37 generates the numbers below 101.
         for i in 0..SEATS as u64 + 8 {
             cache.is_used = true;
@@ -352,7 +354,7 @@ mod tests {
     #[test]
     fn a_thread_that_only_cancels_leaves_all_its_seats_at_once() {
         let shared = alone(1);
-        let mut cache = Cache::new(&shared);
+        let mut cache = Cache::new(&shared, 0);
         (0..=SEATS as u64).for_each(|i| keep(&mut cache, &shared, i));
         assert_eq!((cache.kept.len(), cache.outbox.len()), (1, 0), "the last came after");
         let mut fetched = shared.seats.magazine();

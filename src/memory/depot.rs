@@ -5,6 +5,10 @@
 //! item. The depot stores magazines in a bounded number of slots. It has separate slots for full
 //! and for empty magazines, so a steady flow allocates nothing.
 //!
+//! What a shard's reaper leaves is what threads that schedule there want. So of free memory each
+//! shard has a depot ([`Depots`]), and a common one takes what exceeds those. With one depot for all, a core
+//! would get entries that other cores have just used, and their lines with them.
+//!
 //! *Owner*: any thread. Nobody waits: `leave` fails if the depot is full, `fetch` if it is empty.
 //!
 //! *Orderings*: DEPOT.
@@ -27,6 +31,12 @@ pub struct Depot<I> {
     /// Items in a full magazine.
     size: usize,
     closed: AtomicBool,
+}
+
+/// A depot for each shard, and one for what exceeds those, or what they lack.
+pub struct Depots<I> {
+    homes: Box<[Depot<I>]>,
+    common: Depot<I>,
 }
 
 // === impl Depot ===
@@ -104,6 +114,55 @@ impl<I> Depot<I> {
 
 debug! { impl[I] Depot[I] { size = |this| this.size } }
 
+// === impl Depots ===
+
+impl<I> Depots<I> {
+    /// Depots for `shards` shards with room for `each` magazines of `size` items, and for as many
+    /// per shard in the common one.
+    pub fn new(shards: usize, each: usize, size: usize) -> Depots<I> {
+        Depots {
+            homes: (0..shards).map(|_| Depot::new(each, size)).collect(),
+            common: Depot::new(each * shards, size),
+        }
+    }
+
+    /// The depot of shard `home`.
+    fn at(&self, home: u32) -> &Depot<I> {
+        self.homes.get(home as usize).unwrap_or(&self.common)
+    }
+
+    /// An empty magazine, for a thread of shard `home`.
+    pub fn magazine(&self, home: u32) -> Magazine<I> {
+        self.at(home).magazine()
+    }
+
+    /// As [`Depot::leave`]: in the depot of shard `home`, or in the common one.
+    pub fn leave(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
+        self.at(home).leave(magazine) || self.common.leave(magazine)
+    }
+
+    /// As [`Depot::fetch`]: from the depot of shard `home`, or from the common one.
+    pub fn fetch(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
+        self.at(home).fetch(magazine) || self.common.fetch(magazine)
+    }
+
+    /// As [`Depot::drain`], of all.
+    pub fn drain(&self) -> impl Iterator<Item = I> {
+        self.each().flat_map(Depot::drain)
+    }
+
+    /// As [`Depot::close`], of all.
+    pub fn close(&self) -> impl Iterator<Item = I> {
+        self.each().flat_map(Depot::close)
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Depot<I>> {
+        self.homes.iter().chain([&self.common])
+    }
+}
+
+debug! { impl[I] Depots[I] { shards = |this| this.homes.len() } }
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -143,6 +202,28 @@ mod tests {
         let mut late = Box::new(vec![2]);
         assert!(!depot.leave(&mut late));
         assert_eq!((*late, depot.drain().count()), (vec![2], 0));
+    }
+
+    #[test]
+    fn what_a_shard_leaves_stays_there_and_what_exceeds_its_depot_is_for_all() {
+        let depots = Depots::new(2, 1, 1);
+        let leave = |home, item| depots.leave(home, &mut Box::new(vec![item]));
+        let fetch = |home| {
+            let mut magazine = depots.magazine(home);
+            depots.fetch(home, &mut magazine).then(|| magazine[0])
+        };
+        assert!(leave(0, 1));
+        assert_eq!(fetch(1), None, "it is the other shard's");
+        assert!(leave(0, 2) && leave(0, 3) && !leave(0, 4), "the common depot has room for two");
+        assert!(leave(1, 5) && !leave(1, 6));
+        let mut of_one = [(); 4].map(|()| fetch(1));
+        of_one[1..3].sort_unstable();
+        assert_eq!(of_one, [Some(5), Some(2), Some(3), None]);
+        assert_eq!((fetch(0), fetch(0)), (Some(1), None));
+        assert!((0..4).all(|item| leave(item % 2, item)));
+        let mut left: Vec<_> = depots.close().collect();
+        left.sort_unstable();
+        assert_eq!((left, leave(0, 9)), (vec![0, 1, 2, 3], false));
     }
 
     #[test]
