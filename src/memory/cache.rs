@@ -162,11 +162,8 @@ impl<T> Cache<T> {
             reached(Event::SeatsFetched);
             // The timers that take these seats are published with the next magazine.
             shared.publish(&self.counters);
-            // They come from another core: prefetch all at once, in steps of a constant length,
-            // which become no loops. (Up to three that are taken last are left out.)
-            for seats in self.kept.rchunks_exact(4) {
-                seats.iter().for_each(|seat| prefetch_to_write(seat.entry.as_ptr()));
-            }
+            // They come from another core: prefetch all at once.
+            self.kept.iter().for_each(|seat| prefetch_to_write(seat.entry.as_ptr()));
             self.pass_on_foreign();
         }
         if self.kept.is_empty() {
@@ -273,7 +270,6 @@ fn let_go<T>(
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::depot::magazine_of;
     use super::super::shared::alone;
     use super::*;
 
@@ -304,7 +300,7 @@ mod tests {
             }
             assert!(!pick(&mut cache, &shared));
         }
-        assert!(shared.seats.leave(&mut magazine_of(vec![seat(1), seat(2)])));
+        assert!(shared.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
         let unserved = (0..).find(|_| pick(&mut cache, &shared)).expect("it asks again");
         assert_eq!(cache.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
         assert!(!cache.clear(&shared), "the depot frees the other");
@@ -344,7 +340,7 @@ mod tests {
             counters.add(Count::Filed, living);
             shared.publish(&counters);
             let is_refused = |_: &usize| {
-                let mut seats = magazine_of(vec![seat(1)]);
+                let mut seats = Box::new(vec![seat(1)]);
                 let is_left = shared.leave_seats(&mut seats);
                 // SAFETY: a seat that the depot did not take is in no list, and ours.
                 seats.iter().for_each(|seat| unsafe { Entry::free(seat.entry) });
