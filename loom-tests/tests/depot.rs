@@ -61,7 +61,7 @@ fn fetch(depot: &Depot<Item>) -> Magazine<Item> {
 
 fn assert_all(depot: Arc<Depot<Item>>, magazines: Vec<Magazine<Item>>, expected: &[u32]) {
     let depot = Arc::into_inner(depot).expect("every thread is joined");
-    let items = magazines.into_iter().flat_map(|magazine| magazine.into_iter());
+    let items = magazines.into_iter().flat_map(|magazine| magazine.into_inner());
     let mut values: Vec<u32> = items.chain(depot.drain()).map(|item| item.look()).collect();
     values.sort_unstable();
     assert_eq!(values, expected);

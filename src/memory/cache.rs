@@ -273,6 +273,7 @@ fn let_go<T>(
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use super::super::depot::magazine_of;
     use super::super::shared::alone;
     use super::*;
 
@@ -303,7 +304,7 @@ mod tests {
             }
             assert!(!pick(&mut cache, &shared));
         }
-        assert!(shared.seats.leave(&mut Box::new(vec![seat(1), seat(2)])));
+        assert!(shared.seats.leave(&mut magazine_of(vec![seat(1), seat(2)])));
         let unserved = (0..).find(|_| pick(&mut cache, &shared)).expect("it asks again");
         assert_eq!(cache.next_patience, LEAST_PATIENCE, "it asks again as soon as at first");
         assert!(!cache.clear(&shared), "the depot frees the other");
@@ -343,7 +344,7 @@ mod tests {
             counters.add(Count::Filed, living);
             shared.publish(&counters);
             let is_refused = |_: &usize| {
-                let mut seats = Box::new(vec![seat(1)]);
+                let mut seats = magazine_of(vec![seat(1)]);
                 let is_left = shared.leave_seats(&mut seats);
                 // SAFETY: a seat that the depot did not take is in no list, and ours.
                 seats.iter().for_each(|seat| unsafe { Entry::free(seat.entry) });

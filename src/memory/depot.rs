@@ -5,9 +5,9 @@
 //! item. The depot stores magazines in a bounded number of slots. It has separate slots for full
 //! and for empty magazines, so a steady flow allocates nothing.
 //!
-//! What a shard's reaper leaves is what threads that schedule there want. So of free memory each
-//! shard has a depot ([`Depots`]), and a common one takes what exceeds those. With one depot for all, a core
-//! would get entries that other cores have just used, and their lines with them.
+//! What a shard's reaper leaves is what threads that schedule there want. So each shard has a depot
+//! of free memory ([`Depots`]), and a common one takes what exceeds those. With one depot for all,
+//! a core would get entries that other cores have just used, and their lines with them.
 //!
 //! *Owner*: any thread. Nobody waits: `leave` fails if the depot is full, `fetch` if it is empty.
 //!
@@ -17,17 +17,19 @@
 
 use std::mem;
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, CachePadded, Ordering};
 
 use super::slots::Slots;
 
-/// A batch of items on its way between threads. The depot's slots hold its box.
-pub type Magazine<I> = Box<Vec<I>>;
+/// A batch of items on its way between threads. The depot's slots hold its box. The thread that has
+/// it writes the length with each item: on a line of its own, because its neighbours in memory may
+/// be other threads'.
+pub type Magazine<I> = Box<CachePadded<Vec<I>>>;
 
 /// A bounded number of full magazines, and as many empty ones.
 pub struct Depot<I> {
-    full: Slots<Vec<I>>,
-    empty: Slots<Vec<I>>,
+    full: Slots<CachePadded<Vec<I>>>,
+    empty: Slots<CachePadded<Vec<I>>>,
     /// Items in a full magazine.
     size: usize,
     closed: AtomicBool,
@@ -37,6 +39,11 @@ pub struct Depot<I> {
 pub struct Depots<I> {
     homes: Box<[Depot<I>]>,
     common: Depot<I>,
+}
+
+/// A magazine with these items.
+pub(super) fn magazine_of<I>(items: Vec<I>) -> Magazine<I> {
+    Box::new(CachePadded::new(items))
 }
 
 // === impl Depot ===
@@ -54,7 +61,7 @@ impl<I> Depot<I> {
 
     /// An empty magazine.
     pub fn magazine(&self) -> Magazine<I> {
-        self.empty.take().unwrap_or_else(|| Box::new(Vec::with_capacity(self.size)))
+        self.empty.take().unwrap_or_else(|| magazine_of(Vec::with_capacity(self.size)))
     }
 
     /// How many full magazines there are, as far as they are counted.
@@ -94,7 +101,7 @@ impl<I> Depot<I> {
 
     /// Takes everything that was left here and not fetched.
     pub fn drain(&self) -> impl Iterator<Item = I> {
-        self.full.drain().flat_map(|magazine| magazine.into_iter())
+        self.full.drain().flat_map(|magazine| magazine.into_inner())
     }
 
     /// Accepts no more magazines, and returns the same as [`Depot::drain`]. (A concurrent `leave`
@@ -176,7 +183,7 @@ mod tests {
         assert!(depot.leave(&mut magazine));
         assert!(magazine.is_empty());
         assert!(depot.fetch(&mut magazine));
-        assert_eq!(*magazine, [1, 2, 3]);
+        assert_eq!(**magazine, [1, 2, 3]);
         magazine.clear();
         assert!(!depot.fetch(&mut magazine));
     }
@@ -184,11 +191,11 @@ mod tests {
     #[test]
     fn a_full_depot_leaves_the_magazine_as_it_is() {
         let depot = Depot::new(2, 1);
-        assert!(depot.leave(&mut Box::new(vec![1])));
-        assert!(depot.leave(&mut Box::new(vec![2])));
-        let mut third = Box::new(vec![3]);
+        assert!(depot.leave(&mut magazine_of(vec![1])));
+        assert!(depot.leave(&mut magazine_of(vec![2])));
+        let mut third = magazine_of(vec![3]);
         assert!(!depot.leave(&mut third));
-        assert_eq!(*third, [3]);
+        assert_eq!(**third, [3]);
         let mut left: Vec<_> = depot.drain().collect();
         left.sort_unstable();
         assert_eq!(left, [1, 2]);
@@ -197,17 +204,17 @@ mod tests {
     #[test]
     fn a_closed_depot_gives_all_back_and_takes_no_more() {
         let depot = Depot::new(2, 1);
-        assert!(depot.leave(&mut Box::new(vec![1])));
+        assert!(depot.leave(&mut magazine_of(vec![1])));
         assert!(depot.close().eq([1]));
-        let mut late = Box::new(vec![2]);
+        let mut late = magazine_of(vec![2]);
         assert!(!depot.leave(&mut late));
-        assert_eq!((*late, depot.drain().count()), (vec![2], 0));
+        assert_eq!((late.into_inner(), depot.drain().count()), (vec![2], 0));
     }
 
     #[test]
     fn what_a_shard_leaves_stays_there_and_what_exceeds_its_depot_is_for_all() {
         let depots = Depots::new(2, 1, 1);
-        let leave = |home, item| depots.leave(home, &mut Box::new(vec![item]));
+        let leave = |home, item| depots.leave(home, &mut magazine_of(vec![item]));
         let fetch = |home| {
             let mut magazine = depots.magazine(home);
             depots.fetch(home, &mut magazine).then(|| magazine[0])

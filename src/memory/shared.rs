@@ -10,7 +10,7 @@ use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
-use super::depot::{Depot, Depots, Magazine};
+use super::depot::{Depot, Depots, Magazine, magazine_of};
 use super::free_list::MAGAZINE;
 use super::limit::Limit;
 
@@ -165,7 +165,7 @@ impl<T> Shared<T> {
                 free.push(Memory(entry));
             }
         }
-        self.release(Box::new(free));
+        self.release(magazine_of(free));
         self.blocks.close();
     }
 
@@ -174,7 +174,7 @@ impl<T> Shared<T> {
     pub(crate) fn release(&self, entries: Magazine<Memory<T>>) {
         let blocks = self.blocks.clone();
         // SAFETY: the closure runs when every reader that could have seen the entries is gone.
-        let give = move || unsafe { blocks.give(*entries) };
+        let give = move || unsafe { blocks.give(entries.into_inner()) };
         // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all
         // that it touches, and freeing memory without a payload is fine on any thread and runs no
         // user code.
