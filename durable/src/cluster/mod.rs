@@ -75,11 +75,14 @@ mod clock;
 mod closing;
 mod firing;
 mod held;
+mod hub;
 mod id;
 mod keeper;
 mod lease;
 mod message;
 mod owner;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -91,8 +94,7 @@ use crate::position::{Position, ms_at_or_after};
 use crate::promise::{Reply, promise_alone};
 use crate::record::{Key, Record};
 use crate::service::{Cancelled, Durable, Numbers};
-use crate::store::Op;
-use crate::store::postgres::{Database, PostgresStore};
+use crate::store::{Op, Store};
 
 pub use builder::Builder;
 #[doc(hidden)]
@@ -101,6 +103,7 @@ use clerk::{Clerk, Then};
 use clock::SharedClock;
 pub use firing::Firing;
 use held::Held;
+use hub::Hub;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
 use message::Message;
@@ -120,7 +123,7 @@ pub struct Cluster<P = Vec<u8>> {
 
 /// What the threads of an instance share.
 struct Inner<P> {
-    database: Database,
+    hub: Arc<dyn Hub>,
     /// How many shards there are.
     shards: u32,
     lease: Duration,
@@ -138,7 +141,7 @@ struct Inner<P> {
 }
 
 /// Opens the service of a shard.
-type Open<P> = dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, PostgresStore) -> Result<Durable<P>, OpenError>
+type Open<P> = dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, Box<dyn Store>) -> Result<Durable<P>, OpenError>
     + Send
     + Sync;
 
@@ -154,9 +157,11 @@ struct State {
 
 impl Cluster {
     /// Returns a [`Builder`] for an instance whose timers are in this database:
-    /// `host=.. user=..`, or a URL. See [`postgres::Config`].
+    /// `host=.. user=..`, or a URL. See [`postgres::Config`](::postgres::Config).
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn builder(database: &str) -> Builder {
-        Builder::new(database)
+        Builder::postgres(database)
     }
 }
 
@@ -278,9 +283,9 @@ impl<P> Cluster<P> {
     /// The shards whose timers fire here, and their fences.
     pub fn shards(&self) -> Vec<(u32, u64)> {
         let held = self.inner.held();
-        let is_open = |lease: &Arc<Lease>| held.open_at(lease.shard).is_some();
+        let is_open = |lease: &Arc<Lease>| held.open_at(lease.taken.shard).is_some();
         let open = held.leases().into_iter().filter(is_open);
-        open.map(|lease| (lease.shard, lease.fence.cast_unsigned())).collect()
+        open.map(|lease| (lease.taken.shard, lease.taken.fence.cast_unsigned())).collect()
     }
 
     /// The last failure of the database that this instance has met. It goes on trying.
