@@ -15,6 +15,11 @@ use crate::error::{OpenError, StoreError, StoreErrorKind};
 use crate::payload::Payload;
 use crate::service::{self, Numbers};
 use crate::store::Store;
+#[cfg(feature = "nats")]
+use crate::store::nats::{
+    client::Nats,
+    names::{self, Names},
+};
 #[cfg(feature = "postgres")]
 use crate::store::postgres::{Database, failed, prepare};
 
@@ -25,6 +30,8 @@ use super::held::Held;
 use super::hub::{Hub, Keeping};
 use super::keeper::Keeper;
 use super::lease::Lease;
+#[cfg(feature = "nats")]
+use super::nats::Meeting;
 use super::owner::Owner;
 #[cfg(feature = "postgres")]
 use super::postgres::Postgres;
@@ -47,6 +54,17 @@ pub struct Builder {
 enum Place {
     #[cfg(feature = "postgres")]
     Postgres { config: Result<Config, StoreError>, reach: Box<Reach> },
+    #[cfg(feature = "nats")]
+    Nats(Box<Servers>),
+}
+
+/// Servers of NATS, and how they are used.
+#[cfg(feature = "nats")]
+struct Servers {
+    addresses: String,
+    options: async_nats::ConnectOptions,
+    replicas: Option<usize>,
+    directory: std::path::PathBuf,
 }
 
 /// How the schema of a database is reached, and for how long the server waits for a client.
@@ -80,6 +98,16 @@ impl Builder {
         Builder::new(Place::Postgres { config, reach })
     }
 
+    #[cfg(feature = "nats")]
+    pub(super) fn nats(servers: &str) -> Builder {
+        Builder::new(Place::Nats(Box::new(Servers {
+            addresses: servers.to_owned(),
+            options: async_nats::ConnectOptions::new().name("tickless"),
+            replicas: None,
+            directory: std::env::temp_dir(),
+        })))
+    }
+
     fn new(place: Place) -> Builder {
         Builder {
             place,
@@ -101,11 +129,44 @@ impl Builder {
         T::Stream: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        #[expect(irrefutable_let_patterns, reason = "not with other places")]
+        #[allow(irrefutable_let_patterns, reason = "without the other places, there is one")]
         if let Place::Postgres { reach, .. } = &mut self.place {
             *reach = Box::new(move |config, schema, patience| {
                 Database::new(config, connector, schema, patience)
             });
+        }
+        self
+    }
+
+    /// How the servers of NATS are connected to: with which credentials, for example. Default:
+    /// without any. What a server asks for by an algorithm is a feature of `async-nats`.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn connect_options(self, options: async_nats::ConnectOptions) -> Builder {
+        self.with_servers(|servers| servers.options = options)
+    }
+
+    /// On how many servers of NATS the streams of a new cluster are, from 1 to 5. Default: 3 if
+    /// the server is one of several, or else 1.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn replicas(self, replicas: usize) -> Builder {
+        self.with_servers(|servers| servers.replicas = Some(replicas.clamp(1, 5)))
+    }
+
+    /// Where the indexes are of logs on NATS, one file for each shard. Nothing in it is needed
+    /// when the instance has ended. Default: the system's directory for such files.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn index_directory(self, path: impl Into<std::path::PathBuf>) -> Builder {
+        self.with_servers(|servers| servers.directory = path.into())
+    }
+
+    #[cfg(feature = "nats")]
+    fn with_servers(mut self, set: impl FnOnce(&mut Servers)) -> Builder {
+        #[allow(irrefutable_let_patterns, reason = "without the other places, there is one")]
+        if let Place::Nats(servers) = &mut self.place {
+            set(servers);
         }
         self
     }
@@ -217,6 +278,15 @@ impl Place {
                 let database = reach(config?, schema, lease * 2 / 3);
                 let shards = prepare(&database, shards)?;
                 Ok((Arc::new(Postgres { database, ignores_fence }), shards))
+            }
+            #[cfg(feature = "nats")]
+            Place::Nats(servers) => {
+                let Servers { addresses, options, replicas, directory } = *servers;
+                let nats = Nats::connect(&addresses, options)?;
+                let names = Names(schema.to_owned());
+                let shards = names::prepare(&nats, &names, shards, replicas)?;
+                let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
+                Ok((Arc::new(meeting), shards))
             }
         }
     }

@@ -80,6 +80,8 @@ mod id;
 mod keeper;
 mod lease;
 mod message;
+#[cfg(feature = "nats")]
+mod nats;
 mod owner;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -162,6 +164,14 @@ impl Cluster {
     #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn builder(database: &str) -> Builder {
         Builder::postgres(database)
+    }
+
+    /// Returns a [`Builder`] for an instance whose timers are on these servers of NATS, with
+    /// JetStream: `nats://one.example,nats://other.example`. See [NATS](self#nats).
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn nats(servers: &str) -> Builder {
+        Builder::nats(servers)
     }
 }
 

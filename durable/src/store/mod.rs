@@ -31,6 +31,9 @@
 
 mod files;
 mod memory;
+#[cfg(feature = "nats")]
+#[doc(hidden)]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod redb;
@@ -45,6 +48,9 @@ use crate::record::{DeadLetter, Key, Record};
 
 #[doc(hidden)]
 pub use memory::{Disk, Fault, Memory};
+#[cfg(feature = "nats")]
+#[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+pub use nats::NatsStore;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use postgres::PostgresStore;
