@@ -17,6 +17,7 @@ use super::message::{MOST, Message};
 /// Where instances meet.
 pub(super) trait Hub: Send + Sync {
     /// The name under which this cluster's things are there.
+    #[cfg(feature = "postgres")]
     fn name(&self) -> &str;
 
     /// For the keeper. From then on, it hears what is told to all instances.

@@ -138,6 +138,7 @@ impl Meeting {
 }
 
 impl Hub for Meeting {
+    #[cfg(feature = "postgres")]
     fn name(&self) -> &str {
         &self.names.0
     }

@@ -213,7 +213,7 @@ impl<P> Firing<P> {
     }
 
     /// Where the timer is in its store, at this attempt.
-    #[cfg(any(feature = "postgres", feature = "nats"))]
+    #[cfg(feature = "postgres")]
     pub(crate) fn position(&self) -> Position {
         self.record.position
     }

@@ -185,6 +185,8 @@ impl Nats {
     /// Reads messages of a stream, from any of its servers, which may be behind.
     pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
         let (client, subject) = (self.client.clone(), format!("$JS.API.DIRECT.GET.{stream}"));
+        // Who asks for one message gets that, and not another one with a word about the end.
+        let is_one = which["batch"].is_null() && which["multi_last"].is_null();
         let which = which.to_string();
         self.wait(async move {
             let inbox = client.new_inbox();
@@ -209,6 +211,9 @@ impl Nats {
                     }
                     None => all.push(stored(&next)?),
                 }
+                if is_one {
+                    return Ok(all);
+                }
             }
         })
     }
@@ -220,8 +225,7 @@ impl Nats {
 
     /// Reads one message; `None` if the server that replies does not have it.
     pub(crate) fn read_one(&self, stream: &str, sequence: u64) -> Result<Option<Stored>, Trouble> {
-        // With a batch, a message that is not there is replaced by the next one.
-        let found = self.read(stream, &json!({ "seq": sequence, "batch": 1 }))?;
+        let found = self.read(stream, &json!({ "seq": sequence }))?;
         Ok(found.into_iter().find(|stored| stored.sequence == sequence))
     }
 

@@ -65,7 +65,7 @@ use names::{EXPECT_LAST, Names};
 
 pub(crate) use entry::{decode_ops, decode_outcomes, encode_ops, encode_outcomes};
 #[doc(hidden)]
-pub use replay::{Noted, history};
+pub use replay::{Noted, history, leader, publish};
 
 /// How much longer than what is in it a log may be.
 const TIMES: u64 = 3;
@@ -130,6 +130,9 @@ struct Log {
     patience: Duration,
     floor: u64,
     ignores_fence: bool,
+    /// For tests: how many messages of a batch are written, and how many replies are lost.
+    most_parts: usize,
+    lost_replies: u32,
 }
 
 // === impl NatsStore ===
@@ -159,6 +162,8 @@ impl NatsStore {
             patience: opening.patience,
             floor: opening.floor,
             ignores_fence: opening.ignores_fence,
+            most_parts: usize::MAX,
+            lost_replies: 0,
         };
         log.take()?;
         log.replay()?;
@@ -173,6 +178,22 @@ impl NatsStore {
         let names = Names(name.to_owned());
         names::prepare(&nats, &names, Some(1), None)?;
         let fence = nats.add(names.key("s.0"), None, b"0 0".to_vec()).map_err(failed)?;
+        NatsStore::open_one(&nats, &names, fence, floor)
+    }
+
+    /// Opens the log of the first shard, for tests.
+    #[doc(hidden)]
+    pub fn open_first(servers: &str, name: &str, fence: u64) -> Result<NatsStore, StoreError> {
+        let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+        NatsStore::open_one(&nats, &Names(name.to_owned()), fence, 0)
+    }
+
+    fn open_one(
+        nats: &Nats,
+        names: &Names,
+        fence: u64,
+        floor: u64,
+    ) -> Result<NatsStore, StoreError> {
         let directory = std::env::temp_dir();
         let opening = Opening {
             shard: 0,
@@ -182,7 +203,7 @@ impl NatsStore {
             ignores_fence: false,
             floor,
         };
-        NatsStore::open(&nats, &names, &opening)
+        NatsStore::open(nats, names, &opening)
     }
 
     /// The shard's number, from 0 on.
@@ -204,6 +225,19 @@ impl NatsStore {
     #[doc(hidden)]
     pub fn log_bytes(&self) -> u64 {
         self.log().bytes
+    }
+
+    /// Writes only so many messages of a batch, for tests.
+    #[doc(hidden)]
+    pub fn commit_cut_off(&mut self, batch: &[Op], parts: usize) -> Result<(), StoreError> {
+        self.log().most_parts = parts;
+        self.commit(batch).map(drop)
+    }
+
+    /// Does not get the next replies, for tests.
+    #[doc(hidden)]
+    pub fn lose_replies(&mut self, count: u32) {
+        self.log().lost_replies = count;
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -285,8 +319,12 @@ impl Log {
         }
         let along = self.take_along(&mut body)?;
         self.batch += 1;
-        for entry in Entry::cut(self.fence, self.batch, &body, self.largest_piece()) {
-            self.add(&entry)?;
+        let entries = Entry::cut(self.fence, self.batch, &body, self.largest_piece());
+        for (number, entry) in entries.iter().enumerate() {
+            if number == self.most_parts {
+                return Err(StoreError::new(StoreErrorKind::Io, "the rest is not to be written"));
+            }
+            self.add(entry)?;
         }
         if let Some(first) = along {
             self.first = first;
@@ -308,6 +346,14 @@ impl Log {
         loop {
             let subject = self.names.log_subject(self.shard);
             let trouble = match self.nats.add(subject, expected, bytes.clone()) {
+                Ok(_) if self.lost_replies > 0 => {
+                    self.lost_replies -= 1;
+                    Trouble::Unknown("a test has lost the reply".to_owned())
+                }
+                Ok(sequence) if sequence != self.last + 1 && !self.ignores_fence => {
+                    let message = "a server has not looked at the last number of a log";
+                    return Err(StoreError::new(StoreErrorKind::Corrupt, message));
+                }
                 Ok(sequence) => {
                     self.last = sequence;
                     self.bytes += bytes.len() as u64;

@@ -220,6 +220,21 @@ pub fn history(servers: &str, name: &str, shard: u32) -> Result<Vec<Noted>, Stor
     Ok(all)
 }
 
+/// The name of the server that leads a stream, if one does.
+#[doc(hidden)]
+pub fn leader(servers: &str, stream: &str) -> Result<Option<String>, StoreError> {
+    let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+    let info = nats.api(&format!("STREAM.INFO.{stream}"), None).map_err(failed)?;
+    Ok(info["cluster"]["leader"].as_str().map(str::to_owned))
+}
+
+/// Adds a message to a stream that is none of ours.
+#[doc(hidden)]
+pub fn publish(servers: &str, subject: &str, data: &[u8]) -> Result<u64, StoreError> {
+    let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+    nats.add(subject.to_owned(), None, data.to_vec()).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
