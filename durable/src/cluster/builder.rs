@@ -53,7 +53,7 @@ pub struct Builder {
 /// Where instances meet.
 enum Place {
     #[cfg(feature = "postgres")]
-    Postgres { config: Result<Config, StoreError>, reach: Box<Reach> },
+    Postgres { config: Box<Result<Config, StoreError>>, reach: Box<Reach> },
     #[cfg(feature = "nats")]
     Nats(Box<Servers>),
 }
@@ -91,7 +91,7 @@ const MIN_LEASE: Duration = Duration::from_millis(100);
 impl Builder {
     #[cfg(feature = "postgres")]
     pub(super) fn postgres(database: &str) -> Builder {
-        let config = database.parse().map_err(failed);
+        let config = Box::new(database.parse().map_err(failed));
         let reach = Box::new(|config, schema: &str, patience| {
             Database::new(config, NoTls, schema, patience)
         });
@@ -275,7 +275,7 @@ impl Place {
             Place::Postgres { config, reach } => {
                 // Two thirds of a lease are left when its renewal is asked for. So a transaction
                 // that its client has left alone is over when the lease is.
-                let database = reach(config?, schema, lease * 2 / 3);
+                let database = reach((*config)?, schema, lease * 2 / 3);
                 let shards = prepare(&database, shards)?;
                 Ok((Arc::new(Postgres { database, ignores_fence }), shards))
             }

@@ -1,6 +1,8 @@
-//! Instances that share timers in a database of PostgreSQL's, and take over each other's.
+//! Instances that share timers, in a database of PostgreSQL's or on servers of NATS, and take over
+//! each other's.
 //!
 //! ```no_run
+//! # #[cfg(feature = "postgres")] {
 //! use std::time::Duration;
 //! use tickless_durable::{Cluster, cluster::Firing};
 //!
@@ -13,6 +15,7 @@
 //!     })?;
 //! let tea = cluster.now() + Duration::from_secs(180);
 //! cluster.schedule_keyed("tea", tea, "tea is ready".to_owned())?.wait()?;
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -68,6 +71,24 @@
 //! told. A timer that is due before that has reached it, some milliseconds later, still fires; and
 //! [`Cancelled::Cancelled`] includes that its handler was running. If two instances cancel a timer
 //! within those milliseconds, both may be told that they did.
+//!
+//! # NATS
+//!
+//! With [`Cluster::nats`], "the database" above is the set of servers, and some things differ:
+//!
+//! - A shard's timers are in a stream, which its holder alone writes. Timers for another instance's
+//!   shard go to that instance, and from there into the stream. If there is no holder at the
+//!   moment, they wait. If the holder does not reply, it is unknown whether they are durable.
+//! - *Opening reads the stream*, so taking a shard over takes a time that grows with its timers.
+//! - *Clocks.* The clock is that of the server that leads the bucket with the leases. Leases are by
+//!   no clock of a server: an instance that has just started waits for one lease before it takes a
+//!   shard from another.
+//! - While servers elect a leader, which takes some seconds, batches wait and leases are not
+//!   renewed, so a lease should be longer: 15 seconds or more.
+//! - An instance has one connection.
+//! - `Firing::settle` is for PostgreSQL.
+//! - *Durable* means that most of a stream's servers have a batch. Whether they have synced it is a
+//!   setting of theirs, `sync_interval`.
 
 mod builder;
 mod clerk;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tickless_durable::store::{NatsStore, nats};
 use tickless_durable::{
@@ -126,6 +127,43 @@ fn a_reply_that_is_lost_is_found_out_by_reading() {
     assert_eq!(store.commit(&[put(4)]).unwrap_err().kind(), StoreErrorKind::Fenced);
     drop(other);
     assert_eq!(numbers(&mut take(&place)), [2, 3]);
+}
+
+/// `BATCHES` is how many, for measurements: of one timer each, and of a thousand.
+#[test]
+fn many_batches_are_read_back_by_the_next_opening() {
+    let batches = std::env::var("BATCHES").map_or(25, |batches| batches.parse().unwrap());
+    for (place, servers) in [(on_one(), 1), (on_three(), 3)] {
+        let Some(place) = place else { return };
+        let mut store = take(&place);
+        let rates: Vec<u64> = [1, 1000]
+            .map(|size| {
+                let begun = Instant::now();
+                for batch in 0..batches {
+                    let number = |n| (size * batches + batch) * 1000 + n;
+                    let ops: Vec<Op> = (0..size)
+                        .map(|n| Op::Put(Arc::new(record(number(n), vec![7; 100]))))
+                        .collect();
+                    store.commit(&ops).unwrap();
+                }
+                (batches as f64 / begun.elapsed().as_secs_f64()) as u64
+            })
+            .to_vec();
+        drop(store);
+        let begun = Instant::now();
+        let mut store = take(&place);
+        let took = begun.elapsed();
+        assert_eq!(numbers(&mut store).len() as u64, batches * 1001);
+        println!(
+            "on {servers}: {} batches of one per second, {} of 1000; a log of {} bytes with {} \
+             timers was opened in {} ms",
+            rates[0],
+            rates[1],
+            store.log_bytes(),
+            batches * 1001,
+            took.as_millis(),
+        );
+    }
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Effect {
     }
 
     /// Adds the changes that have this effect on an index.
-    pub(super) fn to_ops(self, ops: &mut Vec<Op>) {
+    pub(super) fn into_ops(self, ops: &mut Vec<Op>) {
         match self {
             Effect::Gone(position) => ops.push(Op::Remove(position)),
             Effect::There(record) => ops.push(Op::Put(record)),

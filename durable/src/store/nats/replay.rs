@@ -144,7 +144,7 @@ impl Log {
                             let timer = Record { key: None, ..letter.record.clone() };
                             self.live_bytes += timer.encode().len() as u64;
                         }
-                        effect.to_ops(&mut ops);
+                        effect.into_ops(&mut ops);
                     }
                 }
                 if ops.len() >= MOST || ops_bytes >= MOST_BYTES {
@@ -290,7 +290,7 @@ mod tests {
             "why",
         );
         let mut ops = Vec::new();
-        Effect::Buried(Arc::new(letter.clone())).to_ops(&mut ops);
+        Effect::Buried(Arc::new(letter.clone())).into_ops(&mut ops);
         let mut index = crate::store::Disk::default().open();
         let keyed = Record { position: Position::LAST, ..letter.record.clone() };
         index.commit(&[Op::Put(Arc::new(keyed.clone()))]).unwrap();
