@@ -129,7 +129,10 @@ impl Builder {
         T::Stream: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        #[allow(irrefutable_let_patterns, reason = "without the other places, there is one")]
+        #[cfg_attr(
+            not(feature = "nats"),
+            expect(irrefutable_let_patterns, reason = "there is no other place without it")
+        )]
         if let Place::Postgres { reach, .. } = &mut self.place {
             *reach = Box::new(move |config, schema, patience| {
                 Database::new(config, connector, schema, patience)
@@ -164,7 +167,10 @@ impl Builder {
 
     #[cfg(feature = "nats")]
     fn with_servers(mut self, set: impl FnOnce(&mut Servers)) -> Builder {
-        #[allow(irrefutable_let_patterns, reason = "without the other places, there is one")]
+        #[cfg_attr(
+            not(feature = "postgres"),
+            expect(irrefutable_let_patterns, reason = "there is no other place without it")
+        )]
         if let Place::Nats(servers) = &mut self.place {
             set(servers);
         }
@@ -334,7 +340,7 @@ fn start<P: Send + 'static>(
         threads.keeper = Some(builder.spawn(move || keeper.run())?);
     }
     // The others have to look how many they are now.
-    inner.clerk.tell(super::Message::Look);
+    inner.clerk.tell(super::message::Message::Look);
     Ok(Cluster { inner, owner: Some(Arc::new(owner)) })
 }
 

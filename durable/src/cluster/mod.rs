@@ -98,6 +98,7 @@ mod firing;
 mod held;
 mod hub;
 mod id;
+mod inner;
 mod keeper;
 mod lease;
 mod message;
@@ -108,7 +109,7 @@ mod owner;
 mod postgres;
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
@@ -129,7 +130,6 @@ use held::Held;
 use hub::Hub;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
-use message::Message;
 use owner::{Instance, Owner};
 
 /// The largest payload, and the largest key.
@@ -352,67 +352,5 @@ impl<P> fmt::Debug for Cluster<P> {
             .field("instance", &instance)
             .field("shards", &shards)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Inner ===
-
-impl<P> Inner<P> {
-    fn held(&self) -> MutexGuard<'_, Held<P>> {
-        // No foreign code runs under the lock.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The shard of a key: the same on every instance and in every version.
-    fn shard_of(&self, key: &Key) -> u32 {
-        crc32fast::hash(key) % self.shards
-    }
-
-    /// A shard for a timer without a key: one that is held here, or else any.
-    fn next_shard(&self) -> u32 {
-        let here = self.held().next_open();
-        here.unwrap_or_else(|| u32::try_from(self.instance % u64::from(self.shards)).unwrap_or(0))
-    }
-
-    fn open_at(&self, shard: u32) -> Option<Durable<P>> {
-        self.held().open_at(shard)
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.state().is_stopping
-    }
-
-    /// Has the keeper look, whether it waits for notifications or for the database.
-    fn wake(&self) {
-        self.state().is_woken = true;
-        self.bell.notify_all();
-        self.clerk.tell(Message::Wake(self.instance));
-    }
-
-    fn take_wake(&self) -> bool {
-        std::mem::take(&mut self.state().is_woken)
-    }
-
-    fn note(&self, error: &StoreError) {
-        self.state().failure = Some(error.clone());
-    }
-}
-
-impl<P> Instance for Inner<P> {
-    fn is_in_handler(&self) -> bool {
-        self.held().is_in_handler()
-    }
-
-    fn begin_end(&self) {
-        self.state().is_stopping = true;
-        self.wake();
-    }
-
-    fn clerk(&self) -> &Clerk {
-        &self.clerk
     }
 }

@@ -45,14 +45,13 @@ mod entry;
 mod index;
 pub(crate) mod names;
 mod replay;
+mod shorten;
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use serde_json::json;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
@@ -66,9 +65,6 @@ use names::{EXPECT_LAST, Names};
 pub(crate) use entry::{decode_ops, decode_outcomes, encode_ops, encode_outcomes};
 #[doc(hidden)]
 pub use replay::{Noted, history, leader, publish};
-
-/// How much longer than what is in it a log may be.
-const TIMES: u64 = 3;
 
 /// How long until something is tried again that the servers did not reply to.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -168,42 +164,6 @@ impl NatsStore {
         log.take()?;
         log.replay()?;
         Ok(NatsStore { log: Arc::new(Mutex::new(log)) })
-    }
-
-    /// Makes the streams of a cluster with one shard and takes that, also from an instance that
-    /// holds it, for tests.
-    #[doc(hidden)]
-    pub fn take_first(servers: &str, name: &str, floor: u64) -> Result<NatsStore, StoreError> {
-        let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
-        let names = Names(name.to_owned());
-        names::prepare(&nats, &names, Some(1), None)?;
-        let fence = nats.add(names.key("s.0"), None, b"0 0".to_vec()).map_err(failed)?;
-        NatsStore::open_one(&nats, &names, fence, floor)
-    }
-
-    /// Opens the log of the first shard, for tests.
-    #[doc(hidden)]
-    pub fn open_first(servers: &str, name: &str, fence: u64) -> Result<NatsStore, StoreError> {
-        let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
-        NatsStore::open_one(&nats, &Names(name.to_owned()), fence, 0)
-    }
-
-    fn open_one(
-        nats: &Nats,
-        names: &Names,
-        fence: u64,
-        floor: u64,
-    ) -> Result<NatsStore, StoreError> {
-        let directory = std::env::temp_dir();
-        let opening = Opening {
-            shard: 0,
-            fence,
-            directory: &directory,
-            patience: Duration::from_secs(30),
-            ignores_fence: false,
-            floor,
-        };
-        NatsStore::open(nats, names, &opening)
     }
 
     /// The shard's number, from 0 on.
@@ -394,99 +354,6 @@ impl Log {
         let message = format!("another instance has shard {}, which this one had", self.shard);
         StoreError::new(StoreErrorKind::Fenced, message)
     }
-
-    // --- shortening ---
-
-    /// If the log is too long, adds what is still there of its oldest messages to a batch. Returns
-    /// the first message that is then needed.
-    fn take_along(&mut self, body: &mut Vec<u8>) -> Result<Option<u64>, StoreError> {
-        // More than what is added, so that the log becomes shorter.
-        let most = 2 * body.len() + (64 << 10);
-        let (mut first, mut read) = (None, 0);
-        while read < most && self.bytes > self.floor + TIMES * self.live_bytes {
-            let Some(oldest) = self.oldest_batch() else { break };
-            for effect in Effect::decode_all(&oldest.body)? {
-                if let Some(effect) = self.still_there(&effect)? {
-                    effect.encode(body);
-                }
-            }
-            self.bytes = self.bytes.saturating_sub(oldest.bytes);
-            // A message that says only who has taken the shard takes time to read, too.
-            self.unpurged += oldest.bytes + 256;
-            first = Some(oldest.next);
-            read += oldest.body.len() + 256;
-        }
-        Ok(first)
-    }
-
-    /// The next of the oldest batches. `None`: there is none, or it cannot be read now.
-    fn oldest_batch(&mut self) -> Option<Oldest> {
-        let mut oldest = Oldest { body: Vec::new(), next: self.unread, bytes: 0 };
-        let whole = loop {
-            if self.oldest.is_empty() {
-                let stream = self.names.log(self.shard);
-                self.oldest = self.nats.read_on(&stream, oldest.next).ok()?.into();
-            }
-            let Some(stored) = self.oldest.pop_front() else { break false };
-            let is_next = stored.sequence == oldest.next && stored.sequence <= self.last;
-            let Some(entry) = is_next.then(|| Entry::decode(&stored.data).ok()).flatten() else {
-                break false;
-            };
-            if entry.part == 0 {
-                // The one before it was cut off.
-                oldest.body.clear();
-            }
-            oldest.next += 1;
-            oldest.bytes += stored.data.len() as u64;
-            oldest.body.extend(entry.piece);
-            if entry.part + 1 == entry.parts {
-                break true;
-            }
-        };
-        if !whole {
-            // Another time, from the beginning of the batch on.
-            self.oldest.clear();
-            return None;
-        }
-        self.unread = oldest.next;
-        Some(oldest)
-    }
-
-    /// What there is now of what an effect has left.
-    fn still_there(&mut self, effect: &Effect) -> Result<Option<Effect>, StoreError> {
-        let before = |position: Position| (position != Position::FIRST).then(|| position.before());
-        match effect {
-            Effect::There(record) => {
-                let found = self.index.scan(before(record.position), 1)?.pop();
-                let found = found.filter(|found| found.position == record.position);
-                Ok(found.map(|record| Effect::There(Arc::new(record))))
-            }
-            Effect::Buried(letter) => {
-                let position = letter.record.position;
-                let found = self.index.dead_letters(before(position), 1)?.pop();
-                let found = found.filter(|found| found.record.position == position);
-                Ok(found.map(|letter| Effect::Buried(Arc::new(letter))))
-            }
-            Effect::Gone(_) | Effect::Forgotten(_) => Ok(None),
-        }
-    }
-
-    /// Takes out what is also in later messages, if that is worth a request.
-    fn purge(&mut self) {
-        if self.unpurged >= self.floor.clamp(1, 1 << 20) {
-            self.unpurged = 0;
-            // If it fails, a later one takes out the same and more.
-            self.nats.purge(&self.names.log(self.shard), &json!({ "seq": self.first }));
-        }
-    }
-}
-
-/// A batch that is taken along.
-struct Oldest {
-    body: Vec<u8>,
-    /// The number after its last message.
-    next: u64,
-    bytes: u64,
 }
 
 /// How long what an effect has left is in the index.

@@ -3,7 +3,7 @@
 //! *Tested by*: `durable/tests/nats/`.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
@@ -12,8 +12,8 @@ use crate::store::Store;
 
 use super::client::{Nats, Stored, Trouble, failed};
 use super::entry::{Effect, Entry};
-use super::names::Names;
-use super::{Log, PAUSE};
+use super::names::{self, Names};
+use super::{Log, NatsStore, Opening, PAUSE};
 
 /// How many changes are made to an index at a time, and how long they are together.
 const MOST: usize = 20_000;
@@ -172,6 +172,44 @@ impl Log {
 }
 
 // === for tests ===
+
+impl NatsStore {
+    /// Makes the streams of a cluster with one shard and takes that, also from an instance that
+    /// holds it, for tests.
+    #[doc(hidden)]
+    pub fn take_first(servers: &str, name: &str, floor: u64) -> Result<NatsStore, StoreError> {
+        let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+        let names = Names(name.to_owned());
+        names::prepare(&nats, &names, Some(1), None)?;
+        let fence = nats.add(names.key("s.0"), None, b"0 0".to_vec()).map_err(failed)?;
+        NatsStore::open_one(&nats, &names, fence, floor)
+    }
+
+    /// Opens the log of the first shard, for tests.
+    #[doc(hidden)]
+    pub fn open_first(servers: &str, name: &str, fence: u64) -> Result<NatsStore, StoreError> {
+        let nats = Nats::connect(servers, async_nats::ConnectOptions::new())?;
+        NatsStore::open_one(&nats, &Names(name.to_owned()), fence, 0)
+    }
+
+    fn open_one(
+        nats: &Nats,
+        names: &Names,
+        fence: u64,
+        floor: u64,
+    ) -> Result<NatsStore, StoreError> {
+        let directory = std::env::temp_dir();
+        let opening = Opening {
+            shard: 0,
+            fence,
+            directory: &directory,
+            patience: Duration::from_secs(30),
+            ignores_fence: false,
+            floor,
+        };
+        NatsStore::open(nats, names, &opening)
+    }
+}
 
 /// What a message of a log says.
 #[doc(hidden)]
