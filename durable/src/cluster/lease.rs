@@ -1,8 +1,8 @@
 //! A lease: until when an instance may have a shard's timers fire.
 //!
 //! The hub decides who has a shard. The instance only has to be sure that its lease is over no
-//! later than the hub finds it over. So it counts from a moment before it has sent the request, by a
-//! monotonic clock, and a hundredth less, because two clocks do not run at exactly the same rate.
+//! later than the hub finds it over. So it counts from a moment before it has sent the request, by
+//! a monotonic clock, and a hundredth less, because two clocks do not run at exactly the same rate.
 //!
 //! *Invariant*: a lease that was over once stays so. Its service stops with it, and the instance
 //! takes the shard again under a new fence.

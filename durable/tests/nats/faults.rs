@@ -165,12 +165,13 @@ fn servers_that_die_lose_nothing() {
     let [mut one, mut other] = start(&scene, &settings);
     scene.wait_for_holders(&mut [&mut one, &mut other]);
     for shard in 0..2 {
-        one.begin_to_schedule(300, 0, 3000);
-        other.begin_to_schedule(300, 0, 3000);
+        // From another time on than before, which makes other keys: none replaces an earlier one.
+        one.begin_to_schedule(300, shard, 3000);
+        other.begin_to_schedule(300, shard, 3000);
         let before = now_us();
         scene.starts.wait_for(20, |start| start.at_us > before);
         let leader = servers.leader(&format!("tickless_{}_{shard}", scene.place.name));
-        let leader = leader.unwrap_or(shard as usize % servers.count());
+        let leader = leader.unwrap_or(usize::try_from(shard).unwrap() % servers.count());
         servers.kill(leader);
         one.has_done();
         other.has_done();

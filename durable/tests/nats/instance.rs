@@ -229,20 +229,24 @@ fn say(text: &str) {
 
 fn schedule(cluster: &Cluster<String>, count: u64, from_ms: u64, over_ms: u64, kind: &str) {
     let begin = cluster.now() + Duration::from_millis(from_ms);
-    let enter = |n| {
+    let enter = |n, round: u32| {
         let due = begin + Duration::from_micros(over_ms * 1000 * n / count);
         // Some have a key, and so go to the shard of that.
         if n % 2 == 0 {
-            let key = format!("{} {n} {from_ms}", cluster.instance());
+            let key = format!("{} {n} {from_ms} {round}", cluster.instance());
             cluster.schedule_keyed(key, due, kind.to_owned()).unwrap()
         } else {
             cluster.schedule(due, kind.to_owned()).unwrap()
         }
     };
     let mut left: Vec<u64> = (0..count).collect();
-    while !left.is_empty() {
-        let tickets: Vec<_> = left.iter().map(|&n| (n, enter(n))).collect();
-        // One whose shard was lost meanwhile is entered again.
+    for round in 0.. {
+        if left.is_empty() {
+            break;
+        }
+        let tickets: Vec<_> = left.iter().map(|&n| (n, enter(n, round))).collect();
+        // One whose shard was lost meanwhile is entered again, under another key: it may be durable
+        // all the same, and would be replaced before it began.
         let lost = tickets.into_iter().filter(|(_, ticket)| ticket.wait().is_err());
         left = lost.map(|(n, _)| n).collect();
     }
