@@ -118,9 +118,12 @@ fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
     let Some((scene, settings)) = scene(1) else { return };
     let mut held_up = Instance::start(&scene, &settings);
     scene.wait_for_holders(&mut [&mut held_up]);
-    // It is stopped somewhere in the middle of these.
-    held_up.begin_to_schedule(5000, 0, 0);
-    scene.wait_for_starts_of(&held_up, 5);
+    // It is stopped somewhere in the middle of these, and none is due: a handler that is stopped
+    // before its first instruction begins under an old fence.
+    held_up.begin_to_schedule(5000, 5000, 0);
+    while scene.left().is_empty() {
+        std::thread::yield_now();
+    }
     held_up.pause();
     let mut other = Instance::start(&scene, &settings);
     scene.wait_for_holders(&mut [&mut other]);

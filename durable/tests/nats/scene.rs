@@ -114,7 +114,7 @@ impl Scene {
     }
 
     /// The timers that are in the logs.
-    fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Vec<String> {
         let mut left = BTreeSet::new();
         for change in self.read().changes {
             if change.is_put {
