@@ -1,24 +1,26 @@
 //! The clerk: it writes what this instance has to do with shards of other instances.
 //!
-//! New timers and cancels that go to a shard of another instance are written to its list by this
-//! thread, together with a notification for the holder. They need no fence: the list is locked by
-//! its writers (`writers`), and what the holder does not know of, it reads again.
+//! New timers and cancels that go to a shard of another instance are written by this thread: to the
+//! shard's list in a database, or by way of the holder, as the hub does it. If the hub needs a
+//! holder and there is none at the moment, they wait here.
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
-//! *Tested by*: `durable/tests/postgres/`.
+//! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::error::{Error, ScheduleReason, StoreError};
+use crate::error::{Error, ScheduleReason, StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::promise::Promise;
 use crate::service::Cancelled;
 use crate::store::Op;
-use crate::store::postgres::{Database, Session, apply, lock_list};
 
-use super::message::{MOST, Message};
+use super::clock::since_start;
+use super::hub::{Clerking, Hub, Taken};
+use super::message::Message;
 
 /// How many changes may wait here.
 const MAX: usize = 1_000_000;
@@ -35,7 +37,7 @@ pub(super) struct Clerk {
 struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
     waiting: usize,
-    releases: Vec<(u32, i64)>,
+    releases: Vec<Taken>,
     messages: Vec<Message>,
     is_closed: bool,
 }
@@ -44,6 +46,8 @@ struct Desk {
 struct Write {
     op: Op,
     then: Then,
+    /// When it was asked for, by [`since_start`].
+    since: Duration,
 }
 
 pub(super) enum Then {
@@ -54,8 +58,9 @@ pub(super) enum Then {
 /// The thread.
 pub(super) struct Work<'c> {
     pub(super) clerk: &'c Clerk,
-    pub(super) database: Database,
-    pub(super) session: Option<Session>,
+    pub(super) hub: Arc<dyn Hub>,
+    pub(super) lease: Duration,
+    pub(super) clerking: Option<Box<dyn Clerking>>,
 }
 
 // === impl Clerk ===
@@ -78,15 +83,15 @@ impl Clerk {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.waiting += 1;
-            desk.writes.entry(shard).or_default().push(Write { op, then });
+            desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
             drop(desk);
             self.bell.notify_one();
         }
     }
 
     /// Lets others have the shard. Its service has ended.
-    pub(super) fn release(&self, shard: u32, fence: i64) {
-        self.desk().releases.push((shard, fence));
+    pub(super) fn release(&self, taken: Taken) {
+        self.desk().releases.push(taken);
         self.bell.notify_one();
     }
 
@@ -105,20 +110,32 @@ impl Clerk {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is to do; `None` when all is done for ever.
-    fn wait(&self) -> Option<Desk> {
-        let is_idle = |desk: &mut Desk| {
-            let is_empty =
-                desk.writes.is_empty() && desk.releases.is_empty() && desk.messages.is_empty();
-            is_empty && !desk.is_closed
+    /// What there is to do; `None` when all is done for ever. What is to be tried again waits for
+    /// that long, or until there is something else.
+    fn wait(&self, pause: Duration, again: Vec<(u32, Vec<Write>)>) -> Option<Desk> {
+        let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
+        let mut desk = if again.is_empty() {
+            self.bell.wait_while(self.desk(), is_idle).unwrap_or_else(PoisonError::into_inner)
+        } else {
+            let waited = self.bell.wait_timeout_while(self.desk(), pause, is_idle);
+            waited.unwrap_or_else(PoisonError::into_inner).0
         };
-        let desk = self.bell.wait_while(self.desk(), is_idle);
-        let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
+        for (shard, mut writes) in again {
+            // New ones come after them.
+            desk.waiting += writes.len();
+            let later = desk.writes.entry(shard).or_default();
+            writes.append(later);
+            *later = writes;
+        }
         let is_closed = desk.is_closed;
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
-        let is_over =
-            jobs.writes.is_empty() && jobs.releases.is_empty() && jobs.messages.is_empty();
-        (!is_over).then_some(jobs)
+        (!jobs.is_empty()).then_some(jobs)
+    }
+}
+
+impl Desk {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.releases.is_empty() && self.messages.is_empty()
     }
 }
 
@@ -126,87 +143,65 @@ impl Clerk {
 
 impl Work<'_> {
     pub(super) fn run(mut self) {
-        while let Some(jobs) = self.clerk.wait() {
-            for (shard, fence) in jobs.releases {
+        let mut again = Vec::new();
+        loop {
+            let waiting = std::mem::take(&mut again);
+            let Some(jobs) = self.clerk.wait(self.lease / 20, waiting) else { return };
+            for taken in jobs.releases {
                 // Without it, the lease runs out.
-                let _ =
-                    self.with_session(|session, channel| release(session, channel, shard, fence));
+                let _ = self.connected(|clerking| clerking.release(taken));
             }
             for message in jobs.messages {
                 // Without it, others look a little later.
-                let _ = self.with_session(|session, channel| notify(session, channel, &message));
+                let _ = self.connected(|clerking| clerking.tell(&message));
             }
             for (shard, writes) in jobs.writes {
                 let mut writes = writes.into_iter().peekable();
                 while writes.peek().is_some() {
-                    self.write(shard, writes.by_ref().take(BATCH).collect());
+                    let early = self.write(shard, writes.by_ref().take(BATCH).collect());
+                    if !early.is_empty() {
+                        // Those after them wait, too, so that the order stays.
+                        again.push((shard, early.into_iter().chain(writes).collect()));
+                        break;
+                    }
                 }
             }
         }
     }
 
-    fn write(&mut self, shard: u32, writes: Vec<Write>) {
-        let (ops, thens): (Vec<Op>, Vec<Then>) =
-            writes.into_iter().map(|Write { op, then }| (op, then)).unzip();
-        let result = self.with_session(|session, channel| {
-            session.transaction(|session| {
-                let number = shard.cast_signed();
-                lock_list(session, number)?;
-                let outcomes = apply(session, number, &ops)?;
-                for message in messages(shard, &ops, &outcomes) {
-                    notify(session, channel, &message)?;
-                }
-                Ok(outcomes)
-            })
-        });
-        match result {
+    /// Returns those that can be tried again.
+    fn write(&mut self, shard: u32, writes: Vec<Write>) -> Vec<Write> {
+        let ops: Vec<Op> = writes.iter().map(|write| write.op.clone()).collect();
+        match self.connected(|clerking| clerking.write(shard, &ops)) {
             Ok(outcomes) => {
-                thens.into_iter().zip(outcomes).for_each(|(then, outcome)| then.keep(outcome));
+                writes.into_iter().zip(outcomes).for_each(|(write, out)| write.then.keep(out));
+                Vec::new()
             }
-            Err(error) => thens.into_iter().for_each(|then| then.fail(&error)),
+            Err(error) => {
+                // A shard without a holder has one within a lease.
+                let now = since_start();
+                let patience = self.lease * 3;
+                let is_early = |write: &Write| {
+                    error.kind() == StoreErrorKind::InUse && now < write.since + patience
+                };
+                let (early, late): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_early);
+                late.into_iter().for_each(|write| write.then.fail(&error));
+                early
+            }
         }
     }
 
     /// Uses the connection, or makes a new one if it is lost.
-    fn with_session<T>(
+    fn connected<T>(
         &mut self,
-        body: impl FnOnce(&mut Session, &str) -> Result<T, StoreError>,
+        body: impl FnOnce(&mut dyn Clerking) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let kept = self.session.take().filter(Session::is_open);
-        let mut session = kept.map_or_else(|| self.database.connect("tickless clerk"), Ok)?;
-        let result = body(&mut session, &self.database.channel());
-        self.session = Some(session);
+        let kept = self.clerking.take().filter(|clerking| clerking.is_open());
+        let mut clerking = kept.map_or_else(|| self.hub.clerking(), Ok)?;
+        let result = body(&mut *clerking);
+        self.clerking = Some(clerking);
         result
     }
-}
-
-/// What the holder has to know of these changes.
-fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
-    let due = |op: &Op| match op {
-        Op::Put(record) => Some(record.position.due_ms),
-        _ => None,
-    };
-    let first = ops.iter().filter_map(due).min();
-    let gone: Vec<Position> = outcomes.iter().copied().flatten().collect();
-    let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
-    gone.chain(first.map(|due_ms| Message::Due(shard, due_ms))).collect()
-}
-
-/// Tells all instances.
-pub(super) fn notify(
-    session: &mut Session,
-    channel: &str,
-    message: &Message,
-) -> Result<(), StoreError> {
-    let notify = "SELECT pg_notify($1, $2)";
-    session.query(notify, &[&channel, &message.to_text()]).map(drop)
-}
-
-fn release(session: &mut Session, channel: &str, shard: u32, fence: i64) -> Result<(), StoreError> {
-    let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
-                   WHERE shard = $1 AND fence = $2";
-    session.query(release, &[&shard.cast_signed(), &fence])?;
-    notify(session, channel, &Message::Look)
 }
 
 // === impl Then ===

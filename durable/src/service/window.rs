@@ -36,6 +36,8 @@ pub(super) struct Window<T> {
     next_look_ms: Option<u64>,
     /// From half empty until full.
     is_filling: bool,
+    /// While the store is being read: from where on there are timers that this may not find.
+    unseen: Option<Position>,
 }
 
 pub(super) struct Waiting<T> {
@@ -83,6 +85,7 @@ impl<T> Window<T> {
             frontier: Position::FIRST,
             next_look_ms: None,
             is_filling: true,
+            unseen: None,
         }
     }
 
@@ -147,6 +150,8 @@ impl<T> Window<T> {
 
     /// There may be timers from this position on that nobody knew of.
     pub(super) fn look_again(&mut self, position: Position) {
+        // If the store is being read beyond it, that was before.
+        self.unseen = self.unseen.into_iter().chain([position]).min();
         self.leave(position, None);
     }
 
@@ -294,6 +299,19 @@ impl<T> Window<T> {
         is_wanted.then_some((self.frontier, room))
     }
 
+    /// As [`refill`](Window::refill), right before the store is read.
+    pub(super) fn begin_refill(&mut self, now_ms: u64) -> Option<(Position, usize)> {
+        self.unseen = None;
+        self.refill(now_ms)
+    }
+
+    /// What was read is here, or is left to the store.
+    pub(super) fn end_refill(&mut self) {
+        if let Some(position) = self.unseen.take() {
+            self.leave(position, None);
+        }
+    }
+
     /// Whether the frontier is still where the refill began.
     pub(super) fn is_at(&self, frontier: Position) -> bool {
         self.frontier == frontier
@@ -309,5 +327,28 @@ impl<T> Window<T> {
     /// Forgets everything: the store has failed.
     pub(super) fn clear(&mut self) {
         *self = Window { frontier: Position::LAST, ..Window::new(self.max) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_that_comes_while_the_store_is_read_is_looked_for_afterwards() {
+        let at = |due_ms| Position { due_ms, number: 1 };
+        let mut window = Window::<()>::new(8);
+        assert_eq!(window.begin_refill(0), Some((Position::FIRST, 8)));
+        // What is read now does not have these.
+        window.look_again(at(7));
+        window.look_again(at(5));
+        window.advance(Position::LAST);
+        window.end_refill();
+        assert_eq!(window.begin_refill(0), Some((at(5).before(), 8)));
+        window.advance(Position::LAST);
+        window.end_refill();
+        assert_eq!(window.refill(0), None);
+        window.look_again(at(9));
+        assert_eq!(window.begin_refill(0), Some((at(9).before(), 8)));
     }
 }

@@ -247,7 +247,7 @@ impl<S: Store> Writer<S> {
         let core = self.core.clone();
         let wanted = {
             let mut state = core.state();
-            if state.is_closed { None } else { state.window.refill(core.now_ms()) }
+            if state.is_closed { None } else { state.window.begin_refill(core.now_ms()) }
         };
         let Some((after, room)) = wanted else { return Ok(()) };
         let limit = room.min(PAGE);
@@ -265,6 +265,7 @@ impl<S: Store> Writer<S> {
             core.admit(&mut state, Arc::new(record));
             // It is too far away, or there is no room: it and the rest stay where they are.
             if !state.window.covers(position) || core.is_beyond(position, now_ms).is_some() {
+                state.window.end_refill();
                 core.set_alarm(&mut state);
                 return Ok(());
             }
@@ -272,6 +273,7 @@ impl<S: Store> Writer<S> {
         if is_last {
             state.window.advance(Position::LAST);
         }
+        state.window.end_refill();
         core.set_alarm(&mut state);
         Ok(())
     }

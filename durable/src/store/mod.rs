@@ -27,10 +27,18 @@
 //!   sends a notification. The holder calls [`look_again`](crate::Durable::look_again) with the
 //!   time of that timer, and the service reads the list anew from there.
 //!
+//! The two that come with this crate differ in what they ask of their servers.
+//! `durable/src/store/postgres/` has a transaction and an order, so the database is all there is.
+//! `durable/src/store/nats/` has neither: a shard is a log with one writer, whose holder keeps an
+//! index, and another instance asks the holder.
+//!
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
 mod files;
 mod memory;
+#[cfg(feature = "nats")]
+#[doc(hidden)]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod redb;
@@ -45,6 +53,9 @@ use crate::record::{DeadLetter, Key, Record};
 
 #[doc(hidden)]
 pub use memory::{Disk, Fault, Memory};
+#[cfg(feature = "nats")]
+#[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+pub use nats::NatsStore;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use postgres::PostgresStore;

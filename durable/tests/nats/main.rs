@@ -1,0 +1,10 @@
+//! The store on NATS JetStream, and instances that share it.
+
+#[path = "../common/history.rs"]
+mod checks;
+mod faults;
+mod instance;
+mod scene;
+mod server;
+mod share;
+mod store;
