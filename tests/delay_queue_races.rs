@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{assert_empties, scaled};
+use crate::common::scaled;
+use crate::emptied::assert_empties;
 use crate::parking::block_on;
 use crate::random::Random;
 use tickless::Engine;

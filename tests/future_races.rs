@@ -8,7 +8,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{assert_empties, scaled};
+use crate::common::scaled;
+use crate::emptied::assert_empties;
 use crate::parking::block_on;
 use crate::polling::{Bell, bell, poll};
 use crate::random::Random;

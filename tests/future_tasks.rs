@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{assert_empties, scaled};
+use crate::common::scaled;
+use crate::emptied::assert_empties;
 use crate::random::Random;
 use tickless::Engine;
 use tickless::future::{Elapsed, FutureExt};

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::account::{Book, run_all};
-use crate::common::{assert_empties, scaled};
+use crate::common::scaled;
+use crate::emptied::assert_empties;
 use crate::racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use crate::random::Random;
 // One that ThreadSanitizer can follow.

@@ -5,6 +5,8 @@
 mod account;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/emptied.rs"]
+mod emptied;
 #[path = "common/operation.rs"]
 mod operation;
 #[path = "common/parking.rs"]

@@ -17,6 +17,8 @@ mod by_hand;
 mod common;
 #[path = "common/crowd.rs"]
 mod crowd;
+#[path = "common/emptied.rs"]
+mod emptied;
 #[path = "../fuzz/engine_model/mod.rs"]
 mod engine_model;
 #[path = "common/hands.rs"]
