@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tickless::Engine;
 
-/// Waits until no timer of `engine` is pending, for a minute at most. (One that its owner drops just
-/// as a reaper fires it is still counted until the reaper hands it over.)
+/// Waits until no timer of `engine` is pending, for a minute at most. (One that its owner drops
+/// just as a reaper fires it is still counted until the reaper hands it over.)
 #[track_caller]
 pub(crate) fn assert_empties<T: Send + 'static>(engine: &Engine<T>) {
     let begun = Instant::now();

@@ -27,8 +27,8 @@ pub(super) fn tick(plan: &Plan) -> Duration {
     if plan.tick_us == DEFAULT_TICK_US { TICK } else { plan.tick() }
 }
 
-/// Measures a contender. A schedule includes what it costs to wake up the waiting thread; the CPU time
-/// is that of all threads but the one that schedules.
+/// Measures a contender. A schedule includes what it costs to wake up the waiting thread; the CPU
+/// time is that of all threads but the one that schedules.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let timers = plan.count(TIMERS, 10);
     sink::stamp(timers);
