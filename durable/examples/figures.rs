@@ -149,7 +149,14 @@ fn put(number: u64) -> Op {
     let due_ms = 4_000_000_000_000 + number.wrapping_mul(7919) % 3_600_000;
     let position = Position { due_ms, number: (1 << 40) + number };
     let payload = payload(number).into();
-    Op::Put(Arc::new(Record { position, first_due_ms: due_ms, attempt: 1, key: None, payload }))
+    Op::Put(Arc::new(Record {
+        position,
+        first_due_ms: due_ms,
+        attempt: 1,
+        crashes: 0,
+        key: None,
+        payload,
+    }))
 }
 
 // === elide ===

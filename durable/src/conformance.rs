@@ -38,6 +38,7 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     a_key_has_one_timer(place());
     a_timer_that_was_moved_is_found_by_its_number(place());
     what_is_gone_does_not_move(place());
+    a_timer_is_written_anew_where_it_is(place());
     dead_letters_are_kept_apart(place());
     a_batch_without_a_change_is_no_error(place());
     many_timers_are_not_mixed_up(place());
@@ -49,7 +50,7 @@ const LAST: u64 = END - 1;
 fn record(due_ms: u64, number: u64) -> Record {
     let payload: Arc<[u8]> = format!("{due_ms} {number}").into_bytes().into();
     let position = Position { due_ms, number };
-    Record { position, first_due_ms: due_ms, attempt: 1, key: None, payload }
+    Record::new(position, None, payload)
 }
 
 fn keyed(due_ms: u64, number: u64, key: &str) -> Record {
@@ -100,7 +101,7 @@ pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result
         Record { payload: vec![0xff; 100_000].into(), ..record(2, 2) },
         Record { key: Some([].into()), ..record(3, 3) },
         Record { key: Some([0, 0xff, b'\''].into()), attempt: u32::MAX, ..record(4, 4) },
-        Record { first_due_ms: 0, attempt: 7, ..record(5, LAST) },
+        Record { first_due_ms: 0, attempt: 7, crashes: u32::MAX, ..record(5, LAST) },
         Record { first_due_ms: LAST, ..record(LAST, 6) },
     ];
     let batch: Vec<Op> = records.iter().map(put).collect();
@@ -255,6 +256,28 @@ pub fn what_is_gone_does_not_move<S: Store>(mut opens: impl FnMut() -> Result<S,
     ];
     assert_eq!(commit(&mut store, &batch), [None, None]);
     assert_eq!((all_timers(&mut store), all_letters(&mut store)), (vec![new], vec![]));
+}
+
+/// A timer that moves to where it is keeps its place, its key and its number.
+pub fn a_timer_is_written_anew_where_it_is<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let first = keyed(10, 1, "k");
+    let elsewhere = Record { position: Position { due_ms: 30, number: 1 }, ..first.clone() };
+    let noted = |record: &Record| Record { crashes: record.crashes + 1, ..record.clone() };
+    let in_place =
+        |record: &Record| Op::Move { from: record.position, to: Arc::new(noted(record)) };
+    let mut store = open(&mut opens);
+    commit(&mut store, &[put(&first)]);
+    assert_eq!(commit(&mut store, &[in_place(&first)]), [Some(first.position)]);
+    assert_eq!(all_timers(&mut store), [noted(&first)]);
+    let moved = Op::Move { from: first.position, to: Arc::new(elsewhere.clone()) };
+    commit(&mut store, &[moved, in_place(&elsewhere)]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(all_timers(&mut store), [noted(&elsewhere)]);
+    let batch = [Op::Cancel(first.id()), Op::CancelKey(key_of("k"))];
+    assert_eq!(commit(&mut store, &batch), [Some(elsewhere.position), None]);
 }
 
 /// A dead letter is no timer, frees its key, and stays until it is thrown away.

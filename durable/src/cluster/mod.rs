@@ -226,7 +226,7 @@ impl<P> Cluster<P> {
         let number = inner.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
         let number = number.ok_or(ScheduleReason::Busy)?;
         let position = Position { due_ms, number };
-        let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
+        let record = Record::new(position, key, payload);
         let (promise, reply) = promise_alone();
         let ticket = crate::Ticket::new(record.id(), reply);
         inner.clerk.write(shard, Op::Put(Arc::new(record)), Then::Put(promise));

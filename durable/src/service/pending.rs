@@ -64,6 +64,8 @@ pub(super) enum Then {
     Leave(Position),
     /// The same, and it comes again.
     Retry(Position, Arc<Record>),
+    /// A timer can begin: the note is durable that it does.
+    Begin(Position),
     /// A cancel is over. What it did was decided before, or else the store decides.
     Cancel(Option<Cancelled>, Promise<Cancelled>),
     /// A dead letter is gone.
@@ -207,7 +209,7 @@ impl Then {
             Then::Admit(_, promise) => promise.keep(Err(error)),
             Then::Cancel(_, promise) => promise.keep(Err(error)),
             Then::Forget(promise) => promise.keep(Err(error)),
-            Then::Leave(_) | Then::Retry(..) => {}
+            Then::Leave(_) | Then::Retry(..) | Then::Begin(_) => {}
         }
     }
 }

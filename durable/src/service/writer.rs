@@ -139,6 +139,9 @@ impl<S: Store> Writer<S> {
                 kept.extend(self.apply(&mut state, then, outcome));
             }
             self.core.set_alarm(&mut state);
+            if state.window.is_anything_ready() {
+                self.core.worker_bell.notify_all();
+            }
         }
         kept.into_iter().for_each(Kept::keep);
         Ok(())
@@ -165,6 +168,10 @@ impl<S: Store> Writer<S> {
                 if outcome.is_some() {
                     self.admit_if_near(state, to);
                 }
+                None
+            }
+            Then::Begin(position) => {
+                state.window.noted(position, outcome.is_some());
                 None
             }
             Then::Cancel(known, promise) => {
@@ -232,7 +239,7 @@ impl<S: Store> Writer<S> {
             return Ok(());
         };
         let position = Position { due_ms, number: position.number };
-        let record = Record { position, attempt: 1, key: None, ..letter.record };
+        let record = Record { position, attempt: 1, crashes: 0, key: None, ..letter.record };
         state.pending.outcome(Op::Forget(letter.record.position), Then::Forget(promise));
         let (admitted, _) = crate::promise::promise(&self.core);
         state.pending.put(Arc::new(record), admitted, true);
@@ -247,33 +254,42 @@ impl<S: Store> Writer<S> {
         let core = self.core.clone();
         let wanted = {
             let mut state = core.state();
-            if state.is_closed { None } else { state.window.refill(core.now_ms()) }
+            let wanted = if state.is_closed { None } else { state.window.refill(core.now_ms()) };
+            if wanted.is_some() {
+                state.window.begin_reading();
+            }
+            wanted
         };
         let Some((after, room)) = wanted else { return Ok(()) };
         let limit = room.min(PAGE);
-        let records = self.store.scan(Some(after), limit)?;
+        let mut records = self.store.scan(Some(after), limit)?;
         let is_last = records.len() < limit;
         let mut state = core.state();
-        if !state.window.is_at(after) {
-            return Ok(());
-        }
+        let Some(unseen) = state.window.end_reading(after) else { return Ok(()) };
         state.stats.refills += 1;
-        let now_ms = core.now_ms();
+        records.retain(|record| !unseen.has_taken(record.position));
+        if self.admit_page(&mut state, records) && is_last {
+            state.window.advance(Position::LAST);
+        }
+        state.window.see(&unseen);
+        core.set_alarm(&mut state);
+        Ok(())
+    }
+
+    /// Returns whether there is room for more.
+    fn admit_page(&self, state: &mut State, records: Vec<Record>) -> bool {
+        let now_ms = self.core.now_ms();
         for record in records {
             let position = record.position;
             state.window.advance(position);
-            core.admit(&mut state, Arc::new(record));
+            self.core.admit(state, Arc::new(record));
             // It is too far away, or there is no room: it and the rest stay where they are.
-            if !state.window.covers(position) || core.is_beyond(position, now_ms).is_some() {
-                core.set_alarm(&mut state);
-                return Ok(());
+            let is_beyond = self.core.is_beyond(position, now_ms).is_some();
+            if is_beyond || !state.window.covers(position) {
+                return false;
             }
         }
-        if is_last {
-            state.window.advance(Position::LAST);
-        }
-        core.set_alarm(&mut state);
-        Ok(())
+        true
     }
 }
 

@@ -30,6 +30,7 @@
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
 mod files;
+mod list;
 mod memory;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;

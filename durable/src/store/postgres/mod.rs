@@ -145,7 +145,8 @@ impl Store for PostgresStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum FROM timers
+        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum
+                    FROM timers
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;
         rows.iter().map(row::record_of).collect()
@@ -156,7 +157,7 @@ impl Store for PostgresStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum, error
+        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error
                     FROM dead_letters
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;
