@@ -11,11 +11,12 @@ use tickless_durable::{
 };
 
 type Hook = Box<dyn FnOnce(&Durable<String>) + Send>;
+type Slot = Arc<Mutex<Option<(Durable<String>, Hook)>>>;
 
 /// A store during whose next reading something happens.
 struct Hooked {
     store: Memory,
-    hook: Arc<Mutex<Option<(Durable<String>, Hook)>>>,
+    hook: Slot,
 }
 
 impl Store for Hooked {
@@ -47,7 +48,7 @@ impl Store for Hooked {
 struct Scene {
     disk: Disk,
     service: ByHand<String, Hooked>,
-    hook: Arc<Mutex<Option<(Durable<String>, Hook)>>>,
+    hook: Slot,
     fired: Receiver<String>,
 }
 

@@ -9,15 +9,17 @@
 //! *Tested by*: `durable/tests/postgres/`.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ScheduleReason, StoreError};
 use crate::position::Position;
 use crate::promise::Promise;
+use crate::record::Record;
 use crate::service::Cancelled;
 use crate::store::Op;
-use crate::store::postgres::{Database, Session, apply, lock_list};
+use crate::store::postgres::{Database, Session, all_letters, apply, lock_list};
 
+use super::letters::DeadLetter;
 use super::message::{MOST, Message};
 
 /// How many changes may wait here.
@@ -34,6 +36,7 @@ pub(super) struct Clerk {
 #[derive(Default)]
 struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
+    reads: Vec<Read>,
     waiting: usize,
     releases: Vec<(u32, i64)>,
     messages: Vec<Message>,
@@ -49,6 +52,16 @@ struct Write {
 pub(super) enum Then {
     Put(Promise<()>),
     Cancel(Promise<Cancelled>),
+    /// A dead letter is gone; this timer takes its place.
+    Revive(Arc<Record>, Promise<bool>),
+    Forget(Promise<bool>),
+}
+
+/// A page of dead letters that somebody waits for.
+pub(super) struct Read {
+    pub(super) after: Option<(u32, Position)>,
+    pub(super) limit: usize,
+    pub(super) promise: Promise<Vec<DeadLetter>>,
 }
 
 /// The thread.
@@ -84,6 +97,16 @@ impl Clerk {
         }
     }
 
+    /// Reads dead letters. Who waits is told that the clerk has stopped, if so.
+    pub(super) fn read(&self, read: Read) {
+        let mut desk = self.desk();
+        if !desk.is_closed {
+            desk.reads.push(read);
+            drop(desk);
+            self.bell.notify_one();
+        }
+    }
+
     /// Lets others have the shard. Its service has ended.
     pub(super) fn release(&self, shard: u32, fence: i64) {
         self.desk().releases.push((shard, fence));
@@ -107,18 +130,21 @@ impl Clerk {
 
     /// What there is to do; `None` when all is done for ever.
     fn wait(&self) -> Option<Desk> {
-        let is_idle = |desk: &mut Desk| {
-            let is_empty =
-                desk.writes.is_empty() && desk.releases.is_empty() && desk.messages.is_empty();
-            is_empty && !desk.is_closed
-        };
+        let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
         let desk = self.bell.wait_while(self.desk(), is_idle);
         let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
         let is_closed = desk.is_closed;
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
-        let is_over =
-            jobs.writes.is_empty() && jobs.releases.is_empty() && jobs.messages.is_empty();
-        (!is_over).then_some(jobs)
+        (!jobs.is_empty()).then_some(jobs)
+    }
+}
+
+impl Desk {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.releases.is_empty()
+            && self.messages.is_empty()
     }
 }
 
@@ -142,7 +168,15 @@ impl Work<'_> {
                     self.write(shard, writes.by_ref().take(BATCH).collect());
                 }
             }
+            jobs.reads.into_iter().for_each(|read| self.read(read));
         }
+    }
+
+    fn read(&mut self, Read { after, limit, promise }: Read) {
+        let read = self.with_session(|session, _| all_letters(session, after, limit));
+        let letter = |(shard, letter)| DeadLetter { shard, letter };
+        let read = read.map(|letters| letters.into_iter().map(letter).collect());
+        promise.keep(read.map_err(Error::Store));
     }
 
     fn write(&mut self, shard: u32, writes: Vec<Write>) {
@@ -153,7 +187,10 @@ impl Work<'_> {
                 let number = shard.cast_signed();
                 lock_list(session, number)?;
                 let outcomes = apply(session, number, &ops)?;
-                for message in messages(shard, &ops, &outcomes) {
+                let revived = revived(&thens, &outcomes);
+                apply(session, number, &revived)?;
+                let told = messages(shard, &ops, &outcomes).into_iter();
+                for message in told.chain(messages(shard, &revived, &[])) {
                     notify(session, channel, &message)?;
                 }
                 Ok(outcomes)
@@ -178,6 +215,15 @@ impl Work<'_> {
         self.session = Some(session);
         result
     }
+}
+
+/// The timers that take the place of dead letters which were there.
+fn revived(thens: &[Then], outcomes: &[Option<Position>]) -> Vec<Op> {
+    let timer = |(then, outcome): (&Then, &Option<Position>)| match (then, outcome) {
+        (Then::Revive(timer, _), Some(_)) => Some(Op::Put(timer.clone())),
+        _ => None,
+    };
+    thens.iter().zip(outcomes).filter_map(timer).collect()
 }
 
 /// What the holder has to know of these changes.
@@ -219,6 +265,7 @@ impl Then {
                 let found = outcome.map_or(Cancelled::NotFound, |_| Cancelled::Cancelled);
                 promise.keep(Ok(found));
             }
+            Then::Revive(_, promise) | Then::Forget(promise) => promise.keep(Ok(outcome.is_some())),
         }
     }
 
@@ -226,6 +273,9 @@ impl Then {
         match self {
             Then::Put(promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Cancel(promise) => promise.keep(Err(Error::Store(error.clone()))),
+            Then::Revive(_, promise) | Then::Forget(promise) => {
+                promise.keep(Err(Error::Store(error.clone())));
+            }
         }
     }
 }

@@ -78,6 +78,7 @@ mod held;
 mod id;
 mod keeper;
 mod lease;
+mod letters;
 mod message;
 mod owner;
 
@@ -103,6 +104,7 @@ pub use firing::Firing;
 use held::Held;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
+pub use letters::DeadLetter;
 use message::Message;
 use owner::{Instance, Owner};
 

@@ -3,6 +3,7 @@
 mod faults;
 mod history;
 mod instance;
+mod letters;
 mod server;
 mod share;
 mod store;
