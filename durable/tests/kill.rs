@@ -50,6 +50,8 @@ fn work(open: Open, place: &Path, first: u64, drains: bool) {
         .window(64)
         .linger(Duration::from_millis(2))
         .backoff(Backoff::new(Duration::from_millis(5)).max(Duration::from_millis(5)))
+        // A process is killed so soon that a timer can be cut off many times.
+        .crashes(1_000_000)
         .misfire(Misfire::FireAll)
         .open(open(&place.join("store")).unwrap(), move |firing: &Firing<String>| {
             let line = format!("{} {} {}\n", firing.payload(), firing.attempt(), now_ms());

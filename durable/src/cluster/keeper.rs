@@ -249,14 +249,17 @@ impl<P: Send + 'static> Keeper<P> {
 
     // --- between two rounds ---
 
-    /// Waits until then, or until something asks for a round.
+    /// Waits until then, or until something asks for a round. What was told in the meantime is
+    /// heard in any case: on a slow machine, it can be time for the next round after each.
     fn wait(&mut self, deadline: Duration) {
         loop {
             let left = deadline.saturating_sub(since_start());
-            if left.is_zero() || self.inner.take_wake() {
-                return;
-            }
+            let is_over = left.is_zero() || self.inner.take_wake();
+            let left = if is_over { Duration::ZERO } else { left };
             let Some(session) = &mut self.session else {
+                if is_over {
+                    return;
+                }
                 let state = self.inner.state();
                 let is_quiet = |state: &mut super::State| !state.is_woken;
                 let woken = self.inner.bell.wait_timeout_while(state, left, is_quiet);
@@ -266,7 +269,8 @@ impl<P: Send + 'static> Keeper<P> {
             let all = notifications(session, left);
             let heard = all.iter().map(|told| self.hear(told.payload()));
             // Nothing was heard because the time is over, or the connection is.
-            if all.is_empty() || heard.fold(false, |is, next| is | matches!(next, Next::Round)) {
+            let is_over = is_over || all.is_empty();
+            if heard.fold(is_over, |is, next| is | matches!(next, Next::Round)) {
                 return;
             }
         }
@@ -285,7 +289,7 @@ impl<P: Send + 'static> Keeper<P> {
     }
 }
 
-/// Waits for a notification, and returns all that are there.
+/// Waits for a notification, if there is none yet, and returns all that are there.
 fn notifications(session: &mut Session, left: Duration) -> Vec<Notification> {
     let mut told = session.client().notifications();
     let mut all = Vec::new();

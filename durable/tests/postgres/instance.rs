@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) faults: Faults,
     /// What its wall clock is off by, in seconds, and the library that does it.
     pub(crate) skew: Option<(i64, PathBuf)>,
+    /// How its cluster reaches the server, if not as its handlers do.
+    pub(crate) through: Option<String>,
 }
 
 /// The library that shows a process another time.
@@ -53,6 +55,7 @@ impl Instance {
         command
             .args(["--exact", "instance::is_one_if_it_is_told_to", "--nocapture"])
             .env("INSTANCE_URL", &place.url)
+            .env("INSTANCE_THROUGH", settings.through.as_ref().unwrap_or(&place.url))
             .env("INSTANCE_SCHEMA", &place.schema)
             .env("INSTANCE_LEASE_MS", settings.lease.as_millis().to_string())
             .env("INSTANCE_FAULTS", format!("{faults:?}"))
@@ -166,7 +169,7 @@ fn is_one_if_it_is_told_to() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let handler = handler(&url, &schema, &gate);
     let backoff = Backoff::new(Duration::from_millis(20));
-    let cluster = Cluster::builder(&url)
+    let cluster = Cluster::builder(&env::var("INSTANCE_THROUGH").unwrap())
         .schema(schema)
         .lease(Duration::from_millis(lease))
         .service(Builder::new().workers(2).linger(Duration::ZERO).backoff(backoff))

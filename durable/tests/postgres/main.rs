@@ -4,6 +4,7 @@ mod faults;
 mod history;
 mod instance;
 mod letters;
+mod network;
 mod server;
 mod share;
 mod store;
