@@ -1,8 +1,8 @@
 //! What a store keeps of a timer, and how that is written.
 //!
-//! A record is one value: a byte with the version, then the attempt, the crashes, when the timer was
-//! first due, the key and the payload, and a checksum over all of it and over its position. A store with
-//! columns may keep the parts apart instead.
+//! A record is one value: a byte with the version, then the attempt, the crashes, when the timer
+//! was first due, the key and the payload, and a checksum over all of it and over its position. A
+//! store with columns may keep the parts apart instead.
 //!
 //! *Tested by*: here, and in every store by the conformance suite.
 
@@ -27,8 +27,8 @@ pub struct Record {
     pub first_due_ms: u64,
     /// Which attempt is the next, from 1 on.
     pub attempt: u32,
-    /// How many attempts in a row may have been cut off by the end of their process: each was noted
-    /// before it began, and nothing became of it. See [`Builder::crashes`](crate::Builder::crashes).
+    /// How many attempts in a row may have been cut off by the end of their process: each was
+    /// noted before it began, and nothing became of it. See [`crashes`](crate::Builder::crashes).
     pub crashes: u32,
     /// The key under which it can be replaced and cancelled. Of the timers of a store, one at most
     /// has a given key.

@@ -237,8 +237,8 @@ impl Parent {
         let log = self.place.join("fired");
         let left = || self.known.iter().filter(|(_, known)| !known.is_over);
         let left: BTreeSet<u64> = left().map(|(number, _)| *number).collect();
-        // A timer is over when its handler has succeeded, which it may have before as well, in a child
-        // that was killed then; every seventh needs two attempts.
+        // A timer is over when its handler has succeeded, which it may have before as well, in a
+        // child that was killed then; every seventh needs two attempts.
         loop {
             let log = fs::read_to_string(&log).unwrap_or_default();
             let log = log.get(self.read..).unwrap_or_default();

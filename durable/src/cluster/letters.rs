@@ -1,7 +1,7 @@
 //! The dead letters of all shards.
 //!
-//! They are read from the database, whoever holds their shards. A change of a letter goes the way of
-//! any other: to the shard's service if this instance holds the shard, and else to the database.
+//! They are read from the database, whoever holds their shards. A change of a letter goes the way
+//! of any other: to the shard's service if this instance holds the shard, and else to the database.
 //!
 //! *Tested by*: `durable/tests/postgres/letters.rs`.
 

@@ -32,6 +32,9 @@
 //!
 //! An instance has two connections, and one more for each shard that it holds.
 //!
+//! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
+//! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
+//!
 //! # What is promised
 //!
 //! - *Nothing is lost.* A timer whose ticket is ready fires, whichever instances die.
@@ -60,6 +63,12 @@
 //! - Elsewhere, note [`Firing::id`] together with the effect, and do nothing where it is noted.
 //! - Where one cannot note each timer, note the largest [`Firing::fence`] of each shard, and refuse
 //!   smaller ones: a handler that was held up then has no effect after the next holder's first.
+//!
+//! # Dead letters
+//!
+//! A timer that has failed too often, or that has ended its process too often, becomes a
+//! [dead letter](DeadLetter). Any instance [reads](Cluster::dead_letters) those of all shards, and
+//! [revives](Cluster::revive) or [forgets](Cluster::forget) them.
 //!
 //! # Cancelling
 //!

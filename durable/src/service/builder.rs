@@ -107,14 +107,15 @@ impl Builder {
         self
     }
 
-    /// How many attempts in a row may be cut off by the end of their process before a timer becomes
-    /// a dead letter, at least 3. Default: 5; `u32::MAX`: any number.
+    /// How many attempts in a row may be cut off by the end of their process before a timer
+    /// becomes a dead letter, at least 3. Default: 5; `u32::MAX`: any number.
     ///
-    /// A timer whose handler ends the process, and that comes again each time, would otherwise do so
-    /// for ever. The first time is not counted: a timer that becomes due while the service runs is
-    /// not written to the store before its handler runs. What was due before the service was opened
-    /// is. A few of such timers share a write, those that were cut off before run beside few others,
-    /// and then alone, so that a timer does not become a dead letter because of another.
+    /// A timer whose handler ends the process, and that comes again each time, would otherwise do
+    /// so for ever. A timer that becomes due while the service runs is not written to the store
+    /// before its handler runs, so the first time is not counted. What was due before the service
+    /// was opened is written. A few of such timers share a write. Those that were cut off before
+    /// run beside few others, and then alone, so that a timer does not become a dead letter because
+    /// of another.
     ///
     /// With `u32::MAX`, nothing is written, and what is due at the opening begins sooner.
     pub fn crashes(mut self, most: u32) -> Builder {

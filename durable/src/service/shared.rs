@@ -19,8 +19,8 @@ impl<P> Durable<P> {
         self.core.writer_bell.notify_one();
     }
 
-    /// Forgets these timers, because somebody else has taken them out of the store. Only a store that
-    /// several instances share needs this.
+    /// Forgets these timers, because somebody else has taken them out of the store. Only a store
+    /// that several instances share needs this.
     pub fn are_gone(&self, positions: &[Position]) {
         let mut state = self.core.state();
         for position in positions {

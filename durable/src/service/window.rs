@@ -4,24 +4,26 @@
 //! stays on the disk. So memory is bounded, whatever the store holds.
 //!
 //! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or for the
-//! note that its handler is about to run (`suspects.rs`), or a handler runs it, or what became of it
-//! is not written yet. A busy timer stays until that is
-//! durable, so that a refill which meets its record does not fire it again.
+//! note that its handler is about to run (`suspects.rs`), or a handler runs it, or what became of
+//! it is not written yet. A busy timer stays until that is durable, so that a refill which meets
+//! its record does not fire it again.
 //!
 //! *Owner*: under the service's lock.
 //!
 //! *Invariants*: a position is here once. No timer of the store that is at or before the frontier
-//! is missing, unless a change that takes it out is on its way to the store, or a page is being read.
+//! is missing, unless a change that takes it out is on its way to the store, or a page is being
+//! read.
 //!
 //! *Tested by*: here, and `durable/tests/oracle.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::position::{Position, TimerId};
 use crate::record::{Key, Record};
 
 use super::suspects::Suspects;
+use super::unseen::Unseen;
 
 /// `T` is the timer of the engine, which is cancelled when it is dropped.
 pub(super) struct Window<T> {
@@ -42,15 +44,6 @@ pub(super) struct Window<T> {
     is_filling: bool,
     /// While a page is read.
     unseen: Option<Unseen>,
-}
-
-/// What others did to the store since a reading began, which may not show it.
-#[derive(Debug, Default)]
-pub(super) struct Unseen {
-    /// Where the first timer is that they have added.
-    first: Option<Position>,
-    /// The timers that they have taken out.
-    gone: HashSet<Position>,
 }
 
 pub(super) struct Waiting<T> {
@@ -178,7 +171,7 @@ impl<T> Window<T> {
     /// There may be timers from this position on that nobody knew of.
     pub(super) fn look_again(&mut self, position: Position) {
         if let Some(unseen) = &mut self.unseen {
-            unseen.first = unseen.first.into_iter().chain([position]).min();
+            unseen.add(position);
         }
         self.leave(position, None);
     }
@@ -186,7 +179,7 @@ impl<T> Window<T> {
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
         if let Some(unseen) = &mut self.unseen {
-            unseen.gone.insert(position);
+            unseen.take(position);
         }
         self.cancel_at(position);
     }
@@ -386,7 +379,7 @@ impl<T> Window<T> {
 
     /// What was read is here now. What it may not have shown has to be read again.
     pub(super) fn see(&mut self, unseen: &Unseen) {
-        if let Some(first) = unseen.first {
+        if let Some(first) = unseen.first() {
             self.leave(first, None);
         }
     }
@@ -401,11 +394,5 @@ impl<T> Window<T> {
     /// Forgets everything: the store has failed.
     pub(super) fn clear(&mut self) {
         *self = Window { frontier: Position::LAST, ..Window::new(self.max, 1) };
-    }
-}
-
-impl Unseen {
-    pub(super) fn has_taken(&self, position: Position) -> bool {
-        self.gone.contains(&position)
     }
 }

@@ -230,9 +230,9 @@ impl<P> Firing<P> {
         self.record.attempt
     }
 
-    /// How many attempts in a row before this one may have been cut off by the end of their process,
-    /// without the first one: see [`Builder::crashes`](crate::Builder::crashes). A handler that runs
-    /// something dangerous can be more careful if this is not zero.
+    /// How many attempts in a row before this one may have been cut off by the end of their
+    /// process, mostly without the first one: see [`crashes`](crate::Builder::crashes). A handler
+    /// of something dangerous can be more careful if this is not zero.
     pub fn crashes(&self) -> u32 {
         self.record.crashes
     }

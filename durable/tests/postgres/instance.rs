@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
@@ -115,6 +116,15 @@ impl Instance {
         assert_eq!(self.line(), "done");
     }
 
+    /// Has it schedule a timer that is due at once, and whose handler ends the process.
+    pub(crate) fn schedule_poison(&mut self) {
+        self.tell("schedule 1 0 0 poison");
+    }
+
+    pub(crate) fn has_died(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -160,6 +170,9 @@ impl Drop for Instance {
 
 // === the process ===
 
+/// It has told its number.
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
+
 #[test]
 fn is_one_if_it_is_told_to() {
     let Ok(url) = env::var("INSTANCE_URL") else { return };
@@ -181,6 +194,7 @@ fn is_one_if_it_is_told_to() {
         .start(handler)
         .unwrap();
     say(&cluster.instance().to_string());
+    HAS_STARTED.store(true, Ordering::Relaxed);
     for line in io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -267,6 +281,12 @@ fn handler(
             )
             .unwrap();
         clients.lock().unwrap().insert(thread, client);
+        if firing.payload() == "poison" {
+            while !HAS_STARTED.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            std::process::abort();
+        }
         if firing.payload() == "gated" {
             let opened = gate.1.wait_while(gate.0.lock().unwrap(), |is_open| !*is_open);
             drop(opened.unwrap());
