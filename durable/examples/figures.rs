@@ -9,8 +9,8 @@
 //! `floor`: what the disk takes for a sync. `rate`: durable timers per second, and what the store
 //! alone does with the same batches. `elide`: the share of timers that reach the disk if most are
 //! cancelled early. `late`: how late timers fire. `backlog`: how long a service takes for what was
-//! due before it was opened, with and without notes about its attempts. `memory`: what a process with many timers has in
-//! memory. Files go to the directory of `TMPDIR`.
+//! due before it was opened, with and without notes about its attempts. `memory`: what a process
+//! with many timers has in memory. Files go to the directory of `TMPDIR`.
 
 use std::error::Error;
 use std::fs::{self, File};

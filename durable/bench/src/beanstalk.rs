@@ -1,5 +1,5 @@
-//! beanstalkd: a server that keeps its queue in memory, and in a log (`-b`) that it syncs after each
-//! write (`-f 0`), or every 50 ms, as it comes.
+//! beanstalkd: a server that keeps its queue in memory, and in a log (`-b`) that it syncs after
+//! each write (`-f 0`), or every 50 ms, as it comes.
 //!
 //! The client is the little of the protocol that is needed here. Delays are whole seconds.
 

@@ -6,13 +6,13 @@
 //! cargo run --release --manifest-path durable/bench/Cargo.toml -- 1 quick   # to see that it runs
 //! ```
 //!
-//! Each contender runs in a process of its own, in turn, so that the disk and the load are much the
-//! same for all. The medians of the rounds are printed.
+//! Each contender runs in a process of its own, in turn, so that the disk and the load are much
+//! the same for all. The medians of the rounds are printed.
 //!
 //! - *rate*: timers that are due in an hour, with 32 bytes each, until all of them are on the disk.
 //! - *one*: the same, one after another, each waited for.
-//! - *cycle*: a thousand per second for some seconds, each due five seconds later: how late they are
-//!   handled, and the processor time per timer, of the server as well if there is one.
+//! - *cycle*: a thousand per second for some seconds, each due five seconds later: how late they
+//!   are handled, and the processor time per timer, of the server as well if there is one.
 //!
 //! beanstalkd has to be installed (Debian has it), and is left out if it is not.
 
