@@ -11,7 +11,7 @@
 //!
 //! - *rate*: timers that are due in an hour, with 32 bytes each, until all of them are on the disk.
 //! - *one*: the same, one after another, each waited for.
-//! - *cycle*: a thousand per second for some seconds, each due five seconds later: how late they
+//! - *cycle*: a hundred per second for ten seconds, each due five seconds later: how late they
 //!   are handled, and the processor time per timer, of the server as well if there is one.
 //!
 //! beanstalkd has to be installed (Debian has it), and is left out if it is not.

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use apalis::prelude::*;
 use apalis_sqlite::{SqlitePool, SqliteStorage};
@@ -15,7 +15,7 @@ use futures::stream;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::work::{
-    DELAY, HOUR, Lateness, Result, Size, Told, cpu, median_ms, payload, payload_due,
+    DELAY, HOUR, Lateness, Result, Size, Told, cpu, left, median_ms, payload, payload_due,
 };
 
 pub fn measure_durable(size: &Size) -> Result<Told> {
@@ -79,8 +79,7 @@ async fn measure(size: &Size, synchronous: SqliteSynchronous) -> Result<Told> {
     let push = async move {
         let begun = Instant::now();
         for number in 0..count {
-            let at = Duration::from_millis(number);
-            tokio::time::sleep(at.saturating_sub(begun.elapsed())).await;
+            tokio::time::sleep(left(begun, number)).await;
             let due = SystemTime::now() + DELAY;
             let task = TaskBuilder::new(payload_due(due)).run_after(DELAY).build();
             pushing.push_task(task).await.map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ pub const DELAY: Duration = Duration::from_secs(5);
 pub struct Size {
     pub rate: u64,
     pub ones: u32,
-    /// Of the cycle, a thousand per second.
+    /// Of the cycle.
     pub cycle: u64,
 }
 
@@ -39,7 +39,7 @@ impl Size {
     pub fn named(name: &str) -> Size {
         match name {
             "quick" => Size { rate: 1000, ones: 5, cycle: 200 },
-            _ => Size { rate: 20_000, ones: 100, cycle: 5000 },
+            _ => Size { rate: 20_000, ones: 100, cycle: 1000 },
         }
     }
 }
@@ -54,10 +54,15 @@ pub fn payload_due(due: SystemTime) -> String {
     format!("{:32}", due.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros())
 }
 
-/// Waits until it is time to schedule this timer of the cycle.
+/// How long it is until this timer of the cycle is scheduled: a hundred per second, because the
+/// store that polls falls behind with more.
+pub fn left(begun: Instant, number: u64) -> Duration {
+    Duration::from_millis(10 * number).saturating_sub(begun.elapsed())
+}
+
+/// Waits that long.
 pub fn pace(begun: Instant, number: u64) {
-    let at = Duration::from_millis(number);
-    std::thread::sleep(at.saturating_sub(begun.elapsed()));
+    std::thread::sleep(left(begun, number));
 }
 
 /// The time in the middle.
