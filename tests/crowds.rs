@@ -319,7 +319,7 @@ impl Bench {
         let shared = unsafe { Shared::new(0, 1, None) }.with_share(share);
         let geometry = Geometry::default();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared);
+        let producer = Producer::new(&shared, 0);
         Bench { shared, shard, producer, in_hand: InHand::new() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
+use crate::common::{assert_empties, scaled};
 use crate::random::Random;
 use futures_util::StreamExt;
 use tickless::{Clock, Engine};
@@ -43,7 +43,7 @@ async fn live(engine: &Engine, is_boottime: bool) {
 fn on_the_thread_itself_nothing_is_early_or_lost() {
     let engine = Engine::builder().tick(US * 100).build().unwrap();
     pollster::block_on(live(&engine, false));
-    assert_eq!(engine.len(), 0);
+    assert_empties(&engine);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
+use crate::common::{assert_empties, scaled};
 use crate::parking::block_on;
 use crate::random::Random;
 use tickless::Engine;
@@ -80,7 +80,7 @@ fn fill_and_empty(kept: usize) {
     assert_eq!(removed + out, 2 * items);
     assert!(removed > 0 && out > 0);
     queue.into_inner().unwrap().clear();
-    assert_eq!(engine.len(), 0);
+    assert_empties(&engine);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_last_removal_that_meets_the_firing_ends_the_wait() {
             assert_eq!(waits.join().unwrap().is_some(), removed.is_none());
         });
     }
-    assert_eq!(engine.len(), 0);
+    assert_empties(&engine);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
+use crate::common::{assert_empties, scaled};
 use crate::parking::block_on;
 use crate::polling::{Bell, bell, poll};
 use crate::random::Random;
@@ -82,7 +82,7 @@ fn sleeps_that_are_polled_moved_and_dropped_while_they_fire_all_end() {
     });
     assert_eq!(of(&books.begun), of(&books.ready) + of(&books.dropped));
     assert!(of(&books.ready) > 0 && of(&books.dropped) > 0);
-    assert_eq!(engine.len(), 0);
+    assert_empties(&engine);
     // What has fired rings until the reapers are through.
     drop(engine.stop());
     drop(engine);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::scaled;
+use crate::common::{assert_empties, scaled};
 use crate::random::Random;
 use tickless::Engine;
 use tickless::future::{Elapsed, FutureExt};
@@ -59,7 +59,8 @@ fn each_of_many_timeouts_is_in_time_or_elapsed_and_none_is_both() {
     assert_eq!(in_time + late, TASKS * scaled(20));
     assert!(in_time > 0 && late > 0, "{in_time} in time, {late} late");
     runtime.shutdown_timeout(Duration::from_secs(60));
-    assert_eq!(engine.len(), 0, "nothing is left of those whose task was dropped");
+    // Nothing is left of those whose task was dropped.
+    assert_empties(&engine);
 }
 
 #[test]
@@ -85,5 +86,5 @@ fn tasks_that_are_aborted_while_they_wait_leave_no_timer() {
     });
     assert!(aborted > 0);
     drop(runtime);
-    assert_eq!(engine.len(), 0);
+    assert_empties(&engine);
 }

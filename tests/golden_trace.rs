@@ -40,7 +40,7 @@ impl Bench {
         // SAFETY: what is built on it keeps to it, and is closed before it goes.
         let shared = unsafe { Shared::new(1, 1, None) };
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), start, &shared);
-        let producer = Producer::new(&shared);
+        let producer = Producer::new(&shared, 0);
         Bench { shared, shard, producer, places: BTreeMap::new(), entries: BTreeMap::new() }
     }
 

@@ -78,6 +78,9 @@ fn a_shard_whose_turns_take_long_holds_no_other_up() {
         sender.send(()).unwrap();
     });
     learned.recv_timeout(PATIENCE).unwrap();
+    // Until the thread that ran it has looked at the other shard and leads alone. Another would lead
+    // meanwhile, and expects nothing of a shard that is served.
+    thread::sleep(100 * MS);
     // The first task waits for the second, which is due soon after it, on the other shard.
     let (sender, receiver) = mpsc::channel();
     let (end, ended) = mpsc::channel();

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::account::{Book, run_all};
-use crate::common::scaled;
+use crate::common::{assert_empties, scaled};
 use crate::racing::{PATIENCE, assert_fires, dawdle, driven, drop_all, schedule, threaded};
 use crate::random::Random;
 // One that ThreadSanitizer can follow.
@@ -82,7 +82,7 @@ fn timers_that_come_as_others_go_are_not_stranded() {
         })
         .collect();
     producers.into_iter().for_each(|producer| producer.join().unwrap());
-    assert!(engine.is_empty());
+    assert_empties(&engine);
 }
 
 // === early: 971, 975 ===

@@ -100,20 +100,26 @@ fn a_timer_that_comes_while_the_reaper_waits_for_another_is_not_kept_waiting() {
     for _ in 0..scaled(5) {
         let engine = spinning();
         let (sender, fired) = mpsc::channel();
+        let begun = Instant::now();
         engine.schedule_detached(80 * MS, note(&sender, "far")).unwrap();
         engine.schedule_detached(Duration::ZERO, note(&sender, "first")).unwrap();
         assert_eq!(next(&fired), "first");
         engine.schedule_detached(2 * MS, note(&sender, "near")).unwrap();
-        assert_eq!([next(&fired), next(&fired)], ["near", "far"]);
+        // (A thread that is suspended may come too late with it.)
+        let is_nearer = begun.elapsed() < 70 * MS;
+        let order = [next(&fired), next(&fired)];
+        assert!(order == ["near", "far"] || !is_nearer, "{order:?}");
     }
 }
 
 #[test]
 fn a_stop_ends_the_wait_and_returns_what_was_waited_for() {
     for _ in 0..scaled(5) {
-        let engine = spinning();
-        engine.schedule_detached(85 * MS, || panic!("it is stopped before")).unwrap();
-        assert_eq!(engine.stop().unwrap().len(), 1);
+        let (engine, begun) = (spinning(), Instant::now());
+        engine.schedule_detached(85 * MS, || ()).unwrap();
+        let returned = engine.stop().unwrap().len();
+        // (A thread that is suspended may stop the engine too late.)
+        assert!(returned == 1 || begun.elapsed() > 85 * MS);
         let builder = Engine::builder().shards(1).precise(1.0);
         let engine = builder.build().unwrap();
         engine.schedule_detached(When::after(HOUR).precise(), || ()).unwrap();

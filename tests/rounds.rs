@@ -39,7 +39,7 @@ impl Bench {
         let shared = unsafe { Shared::new(0, 1, None) };
         let geometry = Geometry::new(slots, reach).unwrap();
         let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared);
+        let producer = Producer::new(&shared, 0);
         Bench { shared, shard, producer }
     }
 

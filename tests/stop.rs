@@ -294,7 +294,7 @@ fn a_reset_that_the_stop_overtakes_halfway_gives_the_payload_back() {
     let shared = unsafe { Shared::new(1, 1, Some(1)) };
     let geometry = Geometry::default();
     let shard = Shard::new(0, geometry, Doorbell::new(Bell::None), Tick::ZERO, &shared);
-    let mut producer = Producer::new(&shared);
+    let mut producer = Producer::new(&shared, 0);
     let close = || {
         // The producer asks for the time after it has cancelled the old entry and before it files
         // the new one: this is when the shard closes.

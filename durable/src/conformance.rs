@@ -40,6 +40,7 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     what_is_gone_does_not_move(place());
     a_timer_is_written_anew_where_it_is(place());
     dead_letters_are_kept_apart(place());
+    a_dead_letter_is_a_timer_again(place());
     a_batch_without_a_change_is_no_error(place());
     many_timers_are_not_mixed_up(place());
 }
@@ -192,8 +193,9 @@ pub fn each_change_tells_what_it_took_out<S: Store>(
         Op::Cancel(named.id()),
         Op::CancelKey(key_of("k")),
         Op::Forget(plain.position),
+        Op::Revive { from: plain.position, to: Arc::new(plain.clone()) },
     ];
-    let expected = [Some(plain.position), None, None, Some(named.position), None, None, None];
+    let expected = [Some(plain.position), None, None, Some(named.position), None, None, None, None];
     assert_eq!(commit(&mut store, &removals), expected);
     assert_eq!(all_timers(&mut store), []);
 }
@@ -310,6 +312,26 @@ pub fn dead_letters_are_kept_apart<S: Store>(mut opens: impl FnMut() -> Result<S
     let mut store = open(&mut opens);
     assert_eq!(all_letters(&mut store), [letters[0].clone(), letters[2].clone()]);
     assert_eq!(all_timers(&mut store), [again]);
+}
+
+/// A dead letter becomes a timer once, which is found by its number, after another opening too.
+pub fn a_dead_letter_is_a_timer_again<S: Store>(mut opens: impl FnMut() -> Result<S, StoreError>) {
+    let (failed, other) = (Record { attempt: 3, ..keyed(1, 1, "k") }, keyed(2, 2, "k"));
+    let letter = Arc::new(DeadLetter::new(failed.clone(), "why"));
+    let position = Position { due_ms: 9, number: 1 };
+    let timer = Record { position, attempt: 1, key: None, ..failed.clone() };
+    let revive = Op::Revive { from: failed.position, to: Arc::new(timer.clone()) };
+    let mut store = open(&mut opens);
+    commit(&mut store, &[put(&failed)]);
+    assert_eq!(commit(&mut store, std::slice::from_ref(&revive)), [None], "it is a timer");
+    commit(&mut store, &[Op::Bury { from: failed.position, letter }, put(&other)]);
+    assert_eq!(commit(&mut store, &[revive.clone(), revive]), [Some(failed.position), None]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(all_timers(&mut store), [other.clone(), timer]);
+    assert_eq!(all_letters(&mut store), []);
+    assert_eq!(commit(&mut store, &[Op::Cancel(failed.id())]), [Some(position)]);
+    assert_eq!(all_timers(&mut store), [other]);
 }
 
 /// Nothing to do is done.

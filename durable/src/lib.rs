@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "postgres")]
-#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+#[cfg(any(feature = "postgres", feature = "nats"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "postgres", feature = "nats"))))]
 pub mod cluster;
 #[cfg(feature = "conformance")]
 #[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
@@ -15,7 +15,7 @@ mod record;
 mod service;
 pub mod store;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 #[doc(inline)]
 pub use cluster::Cluster;
 pub use error::{

@@ -53,7 +53,7 @@ pub(crate) fn promise<T>(core: &Arc<Core>) -> (Promise<T>, Reply<T>) {
 }
 
 /// Makes both ends, for somebody who hurries anyway.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) fn promise_alone<T>() -> (Promise<T>, Reply<T>) {
     promise_by(Weak::new())
 }

@@ -104,6 +104,12 @@ impl DeadLetter {
         self.record.id()
     }
 
+    /// The timer that is made of this letter again. It has no key, which another may have by now.
+    pub(crate) fn revived(&self, due_ms: u64) -> Record {
+        let position = Position { due_ms, number: self.record.position.number };
+        Record { position, attempt: 1, crashes: 0, key: None, ..self.record.clone() }
+    }
+
     /// As [`Record::checksum`].
     pub fn checksum(&self) -> u32 {
         checksum_of(&self.encode())

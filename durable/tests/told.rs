@@ -41,7 +41,11 @@ impl Store for Hooked {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.store.dead_letters(after, limit)
+        let found = self.store.dead_letters(after, limit);
+        if let Some((timers, hook)) = self.hook.lock().unwrap().take() {
+            hook(&timers);
+        }
+        found
     }
 }
 
@@ -79,7 +83,7 @@ impl Scene {
         Scene { disk, service, hook, fired }
     }
 
-    /// The next reading does not see what this does.
+    /// The next reading, of timers or of dead letters, does not see what this does.
     fn during_the_next_scan(&self, hook: impl FnOnce(&Durable<String>) + Send + 'static) {
         let timers = self.service.timers().clone();
         *self.hook.lock().unwrap() = Some((timers, Box::new(hook)));
@@ -155,4 +159,33 @@ fn a_timer_that_another_instance_takes_out_in_the_middle_of_a_reading_does_not_f
     scene.disk.remove(record(1400, 8).position);
     scene.service.timers().are_gone(&[record(1400, 8).position]);
     assert_eq!(scene.fires_until(1500), [""; 0]);
+}
+
+#[test]
+fn a_dead_letter_that_another_instance_takes_out_in_the_middle_is_not_revived() {
+    let mut scene = Scene::new();
+    scene.service.step().unwrap();
+    let failed = record(900, 7);
+    let letter = DeadLetter::new(failed.clone(), "why");
+    let bury = Op::Bury { from: failed.position, letter: Arc::new(letter.clone()) };
+    let lives = [
+        Op::Forget(failed.position),
+        // Another instance revives it for another time.
+        Op::Revive { from: failed.position, to: Arc::new(record(1500, 7)) },
+    ];
+    for (others, fires) in lives.into_iter().zip([vec![], vec!["7"]]) {
+        scene.disk.change(&[Op::Put(Arc::new(failed.clone())), bury.clone()]);
+        let disk = scene.disk.clone();
+        scene.during_the_next_scan(move |timers| {
+            disk.change(&[others]);
+            timers.look_again(at(1500));
+        });
+        let revived = scene.service.timers().revive(&letter, at(1200));
+        for _ in 0..4 {
+            scene.service.step().unwrap();
+        }
+        assert!(!revived.wait().unwrap());
+        assert_eq!(scene.fires_until(1600), fires);
+        assert!(scene.disk.timers().is_empty());
+    }
 }

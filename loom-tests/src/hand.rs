@@ -36,7 +36,7 @@ unsafe impl Send for Timer {}
 impl Hand {
     /// A hand for a thread that begins to use the world.
     pub fn new(world: &Arc<World>) -> Hand {
-        Hand { world: world.clone(), producer: Producer::new(&world.shared) }
+        Hand { world: world.clone(), producer: Producer::new(&world.shared, 0) }
     }
 
     /// The world that it reaches into.

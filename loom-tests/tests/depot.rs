@@ -1,13 +1,14 @@
 //! DEPOT: threads exchange full magazines for empty ones.
 //!
-//! Who races: two that leave and one that fetches, or one that does both. Asserted: each item
+//! Who races: two that leave and one that fetches, or one that does both, or threads of two shards
+//! that have a depot each and a common one. Asserted: each item
 //! gets through once, with what was written to it before; what is left is drained; nothing
 //! leaks.
 
 use std::sync::Arc;
 
 use loom_tests::check;
-use tickless::memory::depot::{Depot, Magazine};
+use tickless::memory::depot::{Depot, Depots, Magazine};
 use tickless::sync::{Life, UnsafeCell, thread};
 
 /// Something that is not atomic, and that is missed if it leaks.
@@ -60,7 +61,7 @@ fn fetch(depot: &Depot<Item>) -> Magazine<Item> {
 
 fn assert_all(depot: Arc<Depot<Item>>, magazines: Vec<Magazine<Item>>, expected: &[u32]) {
     let depot = Arc::into_inner(depot).expect("every thread is joined");
-    let items = magazines.into_iter().flat_map(|magazine| magazine.into_iter());
+    let items = magazines.into_iter().flat_map(|magazine| magazine.into_inner());
     let mut values: Vec<u32> = items.chain(depot.drain()).map(|item| item.look()).collect();
     values.sort_unstable();
     assert_eq!(values, expected);
@@ -92,6 +93,33 @@ fn two_threads_do_not_fetch_the_same() {
         let mut all = vec![leave(&depot, 2)];
         all.extend(fetchers.map(|fetcher| fetcher.join().unwrap()));
         assert_all(depot, all, &[1, 2]);
+    });
+}
+
+#[test]
+fn what_exceeds_the_depot_of_one_shard_is_for_others() {
+    check(3, || {
+        let depots = Arc::new(Depots::new(2, 1, 1));
+        let leave = |depots: &Depots<Item>, values: [u32; 2]| {
+            for value in values {
+                let mut magazine = depots.magazine(0);
+                magazine.push(Item::new(value));
+                assert!(depots.leave(0, &mut magazine), "the common one has room");
+            }
+        };
+        let leaver = {
+            let depots = depots.clone();
+            thread::spawn(move || leave(&depots, [1, 2]))
+        };
+        let mut fetched = depots.magazine(1);
+        let has_fetched = depots.fetch(1, &mut fetched);
+        leaver.join().unwrap();
+        if !has_fetched {
+            assert!(depots.fetch(1, &mut fetched), "one of two did not fit");
+        }
+        assert_eq!(fetched.iter().map(Item::look).collect::<Vec<_>>(), [2]);
+        let depots = Arc::into_inner(depots).expect("every thread is joined");
+        assert_eq!(depots.drain().map(|item| item.look()).collect::<Vec<_>>(), [1]);
     });
 }
 

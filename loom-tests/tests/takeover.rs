@@ -2,9 +2,9 @@
 //!
 //! Who races: a turn that hands payloads over, one or two threads that take over, stoppers, and a
 //! thread that waits for the role. Asserted: each payload is handed over or returned exactly once
-//! (the ledger's account), whoever has it; the handler is there while anybody may look at it;
-//! counters have one writer at a time; every stopper gets to the end; whoever took a shard over is
-//! woken; and no hand-over goes unwatched.
+//! (the ledger's account), by whichever thread; the handler is there while anybody may look at it;
+//! counters have one writer at a time; every stopper gets to the end; a thread that took a shard
+//! over is woken; and no hand-over goes unwatched.
 
 use std::time::Duration;
 

@@ -126,7 +126,7 @@ impl Engine {
     /// [`now`](crate::now) use it instead of the [global engine](Engine::global).
     ///
     /// They choose their engine when they are called, not when they are polled. What they create
-    /// keeps its engine, whoever polls it, and its deadline is by that engine's clock.
+    /// keeps its engine, whichever thread polls it, and its deadline is by that engine's clock.
     ///
     /// ```
     /// use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::dispatch::Task;
 use crate::entry::{Entry, Phase};
 use crate::error::ResetError;
 use crate::producer::{self, Moved};
-use crate::sync::prefetch;
+use crate::sync::prefetch_to_write;
 use crate::time::Moment;
 
 use super::thread_cache::{self, Lent, Producers, ThreadCache};
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Handle<T> {
     pub fn reset(&mut self, when: impl Into<When>) -> Result<(), ResetError> {
         let when = when.into();
         // The entry may not be in the processor's cache: it is fetched while the time is read.
-        prefetch(self.entry.as_ptr());
+        prefetch_to_write(self.entry.as_ptr());
         let moment = Moment::now();
         let number = self.as_entry().engine();
         let Some(mut cache): Option<Lent<T>> = thread_cache::of(number) else {

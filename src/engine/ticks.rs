@@ -6,8 +6,7 @@
 use std::time::Instant;
 
 use crate::entry::Reset;
-#[cfg(feature = "keyed")]
-use crate::sync::prefetch;
+use crate::sync::prefetch_to_write;
 use crate::time::Tick;
 
 use super::Handle;
@@ -105,11 +104,10 @@ impl<T: Send + 'static> Handle<T> {
         self.as_entry().engine() == due.core && self.postpone(due.tick)
     }
 
-    /// Starts to load the timer's entry into the processor's cache.
-    #[cfg(feature = "keyed")]
+    /// Starts to load the timer's entry into the processor's cache, to write it.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch(self.entry().as_ptr());
+        prefetch_to_write(self.entry().as_ptr());
     }
 
     /// When the timer is due, or was.

@@ -76,6 +76,13 @@ impl Timer {
         self.handle.as_ref().map(Handle::state)
     }
 
+    /// As `state`, for a poll: one that finds that the timer has fired frees the entry, which was
+    /// last written by the thread that fired it.
+    #[inline]
+    pub(super) fn state_at_poll(&self) -> Option<State> {
+        self.handle.as_ref().inspect(|handle| handle.prefetch()).map(Handle::state)
+    }
+
     /// A poll that finds no timer: schedules one.
     #[inline]
     pub(super) fn schedule(

@@ -205,7 +205,7 @@ impl Sleep {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
         }
-        let state = match self.timer.state() {
+        let state = match self.timer.state_at_poll() {
             None => return self.schedule(cx.waker()),
             Some(State::Pending) => self.timer.wait_on(self.engine, cx.waker())?,
             Some(state) => state,

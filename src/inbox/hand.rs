@@ -27,7 +27,7 @@ use std::iter;
 use std::ptr::{self, NonNull};
 
 use crate::entry::Linked;
-use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch};
+use crate::sync::{AtomicPtr, AtomicU64, IS_CHECKED, Ordering, fence, prefetch_to_write};
 
 use super::{LANES, Lanes, OWN_LANES, OwnLanes, Stack, next_of};
 
@@ -151,7 +151,7 @@ impl<N: Linked> Hand<N> {
     /// Shows the first node of a list to readers.
     #[inline]
     fn show(&self, chain: usize, first: *mut N) {
-        prefetch(first);
+        prefetch_to_write(first);
         // ORDER(BUCKET-READ): Release - pairs with the reader's Acquire of the cursor: the reader
         // sees the node as it was pushed.
         self.cursors[chain].store(first, Ordering::Release);
@@ -182,7 +182,7 @@ impl<N: Linked> Hand<N> {
             if first.is_null() {
                 continue;
             }
-            prefetch(first);
+            prefetch_to_write(first);
             if live < chain {
                 self.move_chain(first, chain, live);
             }
@@ -210,7 +210,7 @@ impl<N: Linked> Hand<N> {
         let chain = at.chain;
         // SAFETY: the hand holds the node until it is passed.
         let next = next_of(unsafe { node.as_ref() });
-        prefetch(next);
+        prefetch_to_write(next);
         if next.is_null() {
             // The last chain takes the place of the one that ended.
             at.live -= 1;

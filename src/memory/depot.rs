@@ -5,6 +5,10 @@
 //! item. The depot stores magazines in a bounded number of slots. It has separate slots for full
 //! and for empty magazines, so a steady flow allocates nothing.
 //!
+//! What a shard's reaper leaves is what threads that schedule there want. So each shard has a depot
+//! of free memory ([`Depots`]), and a common one takes what exceeds those. With one depot for all,
+//! a core would get entries that other cores have just used, and their lines with them.
+//!
 //! *Owner*: any thread. Nobody waits: `leave` fails if the depot is full, `fetch` if it is empty.
 //!
 //! *Orderings*: DEPOT.
@@ -13,20 +17,33 @@
 
 use std::mem;
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, CachePadded, Ordering};
 
 use super::slots::Slots;
 
-/// A batch of items on its way between threads. The depot's slots hold its box.
-pub type Magazine<I> = Box<Vec<I>>;
+/// A batch of items on its way between threads. The depot's slots hold its box. The thread that has
+/// it writes the length with each item: on a line of its own, because its neighbours in memory may
+/// be other threads'.
+pub type Magazine<I> = Box<CachePadded<Vec<I>>>;
 
 /// A bounded number of full magazines, and as many empty ones.
 pub struct Depot<I> {
-    full: Slots<Vec<I>>,
-    empty: Slots<Vec<I>>,
+    full: Slots<CachePadded<Vec<I>>>,
+    empty: Slots<CachePadded<Vec<I>>>,
     /// Items in a full magazine.
     size: usize,
     closed: AtomicBool,
+}
+
+/// A depot for each shard, and one for what exceeds those, or what they lack.
+pub struct Depots<I> {
+    homes: Box<[Depot<I>]>,
+    common: Depot<I>,
+}
+
+/// A magazine with these items.
+pub(super) fn magazine_of<I>(items: Vec<I>) -> Magazine<I> {
+    Box::new(CachePadded::new(items))
 }
 
 // === impl Depot ===
@@ -44,7 +61,7 @@ impl<I> Depot<I> {
 
     /// An empty magazine.
     pub fn magazine(&self) -> Magazine<I> {
-        self.empty.take().unwrap_or_else(|| Box::new(Vec::with_capacity(self.size)))
+        self.empty.take().unwrap_or_else(|| magazine_of(Vec::with_capacity(self.size)))
     }
 
     /// How many full magazines there are, as far as they are counted.
@@ -84,7 +101,7 @@ impl<I> Depot<I> {
 
     /// Takes everything that was left here and not fetched.
     pub fn drain(&self) -> impl Iterator<Item = I> {
-        self.full.drain().flat_map(|magazine| magazine.into_iter())
+        self.full.drain().flat_map(|magazine| magazine.into_inner())
     }
 
     /// Accepts no more magazines, and returns the same as [`Depot::drain`]. (A concurrent `leave`
@@ -104,6 +121,55 @@ impl<I> Depot<I> {
 
 debug! { impl[I] Depot[I] { size = |this| this.size } }
 
+// === impl Depots ===
+
+impl<I> Depots<I> {
+    /// Depots for `shards` shards with room for `each` magazines of `size` items, and for as many
+    /// per shard in the common one.
+    pub fn new(shards: usize, each: usize, size: usize) -> Depots<I> {
+        Depots {
+            homes: (0..shards).map(|_| Depot::new(each, size)).collect(),
+            common: Depot::new(each * shards, size),
+        }
+    }
+
+    /// The depot of shard `home`.
+    fn at(&self, home: u32) -> &Depot<I> {
+        self.homes.get(home as usize).unwrap_or(&self.common)
+    }
+
+    /// An empty magazine, for a thread of shard `home`.
+    pub fn magazine(&self, home: u32) -> Magazine<I> {
+        self.at(home).magazine()
+    }
+
+    /// As [`Depot::leave`]: in the depot of shard `home`, or in the common one.
+    pub fn leave(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
+        self.at(home).leave(magazine) || self.common.leave(magazine)
+    }
+
+    /// As [`Depot::fetch`]: from the depot of shard `home`, or from the common one.
+    pub fn fetch(&self, home: u32, magazine: &mut Magazine<I>) -> bool {
+        self.at(home).fetch(magazine) || self.common.fetch(magazine)
+    }
+
+    /// As [`Depot::drain`], of all.
+    pub fn drain(&self) -> impl Iterator<Item = I> {
+        self.each().flat_map(Depot::drain)
+    }
+
+    /// As [`Depot::close`], of all.
+    pub fn close(&self) -> impl Iterator<Item = I> {
+        self.each().flat_map(Depot::close)
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Depot<I>> {
+        self.homes.iter().chain([&self.common])
+    }
+}
+
+debug! { impl[I] Depots[I] { shards = |this| this.homes.len() } }
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -117,7 +183,7 @@ mod tests {
         assert!(depot.leave(&mut magazine));
         assert!(magazine.is_empty());
         assert!(depot.fetch(&mut magazine));
-        assert_eq!(*magazine, [1, 2, 3]);
+        assert_eq!(**magazine, [1, 2, 3]);
         magazine.clear();
         assert!(!depot.fetch(&mut magazine));
     }
@@ -125,11 +191,11 @@ mod tests {
     #[test]
     fn a_full_depot_leaves_the_magazine_as_it_is() {
         let depot = Depot::new(2, 1);
-        assert!(depot.leave(&mut Box::new(vec![1])));
-        assert!(depot.leave(&mut Box::new(vec![2])));
-        let mut third = Box::new(vec![3]);
+        assert!(depot.leave(&mut magazine_of(vec![1])));
+        assert!(depot.leave(&mut magazine_of(vec![2])));
+        let mut third = magazine_of(vec![3]);
         assert!(!depot.leave(&mut third));
-        assert_eq!(*third, [3]);
+        assert_eq!(**third, [3]);
         let mut left: Vec<_> = depot.drain().collect();
         left.sort_unstable();
         assert_eq!(left, [1, 2]);
@@ -138,11 +204,33 @@ mod tests {
     #[test]
     fn a_closed_depot_gives_all_back_and_takes_no_more() {
         let depot = Depot::new(2, 1);
-        assert!(depot.leave(&mut Box::new(vec![1])));
+        assert!(depot.leave(&mut magazine_of(vec![1])));
         assert!(depot.close().eq([1]));
-        let mut late = Box::new(vec![2]);
+        let mut late = magazine_of(vec![2]);
         assert!(!depot.leave(&mut late));
-        assert_eq!((*late, depot.drain().count()), (vec![2], 0));
+        assert_eq!((late.into_inner(), depot.drain().count()), (vec![2], 0));
+    }
+
+    #[test]
+    fn what_a_shard_leaves_stays_there_and_what_exceeds_its_depot_is_for_all() {
+        let depots = Depots::new(2, 1, 1);
+        let leave = |home, item| depots.leave(home, &mut magazine_of(vec![item]));
+        let fetch = |home| {
+            let mut magazine = depots.magazine(home);
+            depots.fetch(home, &mut magazine).then(|| magazine[0])
+        };
+        assert!(leave(0, 1));
+        assert_eq!(fetch(1), None, "it is the other shard's");
+        assert!(leave(0, 2) && leave(0, 3) && !leave(0, 4), "the common depot has room for two");
+        assert!(leave(1, 5) && !leave(1, 6));
+        let mut of_one = [(); 4].map(|()| fetch(1));
+        of_one[1..3].sort_unstable();
+        assert_eq!(of_one, [Some(5), Some(2), Some(3), None]);
+        assert_eq!((fetch(0), fetch(0)), (Some(1), None));
+        assert!((0..4).all(|item| leave(item % 2, item)));
+        let mut left: Vec<_> = depots.close().collect();
+        left.sort_unstable();
+        assert_eq!((left, leave(0, 9)), (vec![0, 1, 2, 3], false));
     }
 
     #[test]

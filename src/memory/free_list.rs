@@ -1,14 +1,16 @@
 //! A thread's free list: up to two magazines of memory that nobody else holds.
 //!
-//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot. If
-//! the depot has no room, it goes back to its blocks, a magazine at a time and after all readers.
+//! *Owner*: one thread, or a shard's owner. What exceeds the two magazines goes to the depot of the
+//! shard in which the thread schedules, or of which it is the owner: what fires there is for those
+//! who schedule there. If no depot has room, it goes back to its blocks, a magazine at a time and
+//! after all readers.
 
 use std::mem;
 use std::ptr::NonNull;
 
 use crate::entry::Entry;
 use crate::sync::events::{Event, reached};
-use crate::sync::{IS_CHECKED, prefetch};
+use crate::sync::{IS_CHECKED, prefetch_to_write};
 
 use super::depot::Magazine;
 use super::shared::{Memory, Shared};
@@ -26,14 +28,22 @@ pub(crate) struct FreeList<T> {
     open: Magazine<Memory<T>>,
     /// Full or empty.
     spare: Magazine<Memory<T>>,
+    /// The shard whose depot comes first.
+    home: u32,
 }
 
 // === impl FreeList ===
 
 impl<T> FreeList<T> {
-    /// An empty free list.
-    pub(crate) fn new(shared: &Shared<T>) -> FreeList<T> {
-        FreeList { open: shared.memory.magazine(), spare: shared.memory.magazine() }
+    /// An empty free list for shard `home`.
+    pub(crate) fn new(shared: &Shared<T>, home: u32) -> FreeList<T> {
+        let [open, spare] = [(); 2].map(|()| shared.memory.magazine(home));
+        FreeList { open, spare, home }
+    }
+
+    /// Uses the depot of shard `home` from now on.
+    pub(crate) fn move_to(&mut self, home: u32) {
+        self.home = home;
     }
 
     /// A free entry: from the free list, from the depot, or from a block.
@@ -42,7 +52,7 @@ impl<T> FreeList<T> {
         match self.open.pop() {
             Some(Memory(entry)) => {
                 if let Some(Memory(soon)) = self.open.iter().nth_back(AHEAD - 1) {
-                    prefetch(soon.as_ptr());
+                    prefetch_to_write(soon.as_ptr());
                 }
                 entry
             }
@@ -65,22 +75,27 @@ impl<T> FreeList<T> {
 
     /// Gives everything to the depot or back to the blocks.
     pub(crate) fn clear(&mut self, shared: &Shared<T>) {
-        give_away(shared, &mut self.open);
-        give_away(shared, &mut self.spare);
+        give_away(shared, self.home, &mut self.open);
+        give_away(shared, self.home, &mut self.spare);
+    }
+
+    /// An empty magazine.
+    pub(crate) fn magazine(&self, shared: &Shared<T>) -> Magazine<Memory<T>> {
+        shared.memory.magazine(self.home)
     }
 
     #[cold]
     fn refill(&mut self, shared: &Shared<T>) -> NonNull<Entry<T>> {
         mem::swap(&mut self.open, &mut self.spare);
         if self.open.is_empty() {
-            if shared.memory.fetch(&mut self.open) {
+            if shared.memory.fetch(self.home, &mut self.open) {
                 reached(Event::MemoryFetched);
             } else {
                 shared.blocks.take(&mut self.open);
             }
         }
         for Memory(soon) in self.open.iter().rev().take(AHEAD) {
-            prefetch(soon.as_ptr());
+            prefetch_to_write(soon.as_ptr());
         }
         let Memory(entry) = self.open.pop().expect("a magazine that was filled");
         entry
@@ -89,16 +104,16 @@ impl<T> FreeList<T> {
     #[cold]
     fn make_room(&mut self, shared: &Shared<T>) {
         if !self.spare.is_empty() {
-            give_away(shared, &mut self.spare);
+            give_away(shared, self.home, &mut self.spare);
         }
         mem::swap(&mut self.open, &mut self.spare);
     }
 }
 
 /// Leaves a magazine in the depot, or releases its entries. The magazine is empty afterwards.
-fn give_away<T>(shared: &Shared<T>, magazine: &mut Magazine<Memory<T>>) {
-    if !magazine.is_empty() && !shared.memory.leave(magazine) {
+fn give_away<T>(shared: &Shared<T>, home: u32, magazine: &mut Magazine<Memory<T>>) {
+    if !magazine.is_empty() && !shared.memory.leave(home, magazine) {
         reached(Event::MemoryReleased);
-        shared.release(mem::replace(magazine, shared.memory.magazine()));
+        shared.release(mem::replace(magazine, shared.memory.magazine(home)));
     }
 }

@@ -10,7 +10,7 @@ use super::all_counters::AllCounters;
 use super::balance::Balance;
 use super::blocks::Blocks;
 use super::cache::{SEATS, Seat};
-use super::depot::{Depot, Magazine};
+use super::depot::{Depot, Depots, Magazine, magazine_of};
 use super::free_list::MAGAZINE;
 use super::limit::Limit;
 
@@ -21,8 +21,9 @@ const LEAST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 64 };
 const MOST_SEAT_MAGAZINES: usize = if IS_CHECKED { 2 } else { 1024 };
 const LIVING_PER_SEAT: u64 = 4;
 
-/// The most magazines of free memory in the depot, per shard.
-const MEMORY_MAGAZINES: usize = if IS_CHECKED { 2 } else { 32 };
+/// The most magazines of free memory in the depot of a shard; the common depot has as many per
+/// shard.
+const MEMORY_MAGAZINES: usize = if IS_CHECKED { 1 } else { 16 };
 
 /// Entries that a turn of the engine's threads goes through, and that a crowded bucket has at a
 /// time while others are due.
@@ -35,7 +36,7 @@ pub struct Shared<T> {
     /// Every writer's counters.
     pub all_counters: AllCounters,
     pub(crate) seats: Depot<Seat<T>>,
-    pub(crate) memory: Depot<Memory<T>>,
+    pub(crate) memory: Depots<Memory<T>>,
     pub(super) blocks: Arc<Blocks<T>>,
     pub(super) balance: Balance,
     /// Fewer timers than this are few; and whether so few were pending when a writer published
@@ -81,7 +82,7 @@ impl<T> Shared<T> {
             engine,
             all_counters: AllCounters::new(),
             seats: Depot::new(MOST_SEAT_MAGAZINES * shards, SEATS),
-            memory: Depot::new(MEMORY_MAGAZINES * shards, MAGAZINE),
+            memory: Depots::new(shards, MEMORY_MAGAZINES, MAGAZINE),
             blocks: Arc::new(Blocks::new(engine)),
             balance: Balance::new(shards),
             few: 0,
@@ -164,7 +165,7 @@ impl<T> Shared<T> {
                 free.push(Memory(entry));
             }
         }
-        self.release(Box::new(free));
+        self.release(magazine_of(free));
         self.blocks.close();
     }
 
@@ -173,7 +174,7 @@ impl<T> Shared<T> {
     pub(crate) fn release(&self, entries: Magazine<Memory<T>>) {
         let blocks = self.blocks.clone();
         // SAFETY: the closure runs when every reader that could have seen the entries is gone.
-        let give = move || unsafe { blocks.give(*entries) };
+        let give = move || unsafe { blocks.give(entries.into_inner()) };
         // SAFETY: the entries are in no list, so no new reader finds them; the closure owns all
         // that it touches, and freeing memory without a payload is fine on any thread and runs no
         // user code.

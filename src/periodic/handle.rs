@@ -103,7 +103,8 @@ impl Periodic {
 
     /// Cancels the periodic, and waits until a run that is under way has returned. When this
     /// returns `Ok`, nothing of the periodic runs any more, and the task with what it captured is
-    /// dropped. Returns how the periodic ended, whoever ended it. See [`wait`](crate::wait).
+    /// dropped. Returns how the periodic ended, also if another handle ended it. See
+    /// [`wait`](crate::wait).
     ///
     /// ```
     /// # use std::time::Duration;

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use crate::entry::{Entry, LetGo};
 use crate::memory::{Shared, release_one};
 use crate::shard::Shard;
-use crate::sync::assert_outside;
+use crate::sync::{assert_outside, prefetch_to_write};
 use crate::time::Tick;
 
 use super::{Deferred, Producer};
@@ -159,6 +159,9 @@ unsafe fn vacate<T, W: WithProducer<T>, const EXEMPT: bool>(
     entry: NonNull<Entry<T>>,
     producers: W,
 ) -> Result<Vacated<T, W, EXEMPT>, Option<T>> {
+    // The CAS follows the load at once; if another thread scheduled the timer, this saves a message
+    // to its core.
+    prefetch_to_write(entry.as_ptr());
     // SAFETY: the caller has the handle.
     match unsafe { entry.as_ref().vacate() } {
         Some(opens) => Ok(Vacated { entry, opens, producers }),

@@ -69,9 +69,9 @@ pub(super) struct Refused;
 // === impl Producer ===
 
 impl<T> Producer<T> {
-    /// A producer for a thread that begins to use `shared`'s engine.
-    pub fn new(shared: &Shared<T>) -> Producer<T> {
-        Producer { cache: Cache::new(shared), lane: 0, chores: Chores::default() }
+    /// A producer for a thread that begins to use `shared`'s engine, and schedules in shard `home`.
+    pub fn new(shared: &Shared<T>, home: u32) -> Producer<T> {
+        Producer { cache: Cache::new(shared, home), lane: 0, chores: Chores::default() }
     }
 
     /// Schedules `payload` for `deadline`; `now` is the caller's clock. Returns the entry, and

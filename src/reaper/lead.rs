@@ -54,7 +54,7 @@ impl Lead {
         self.replace(kept_by(from) | LENT, kept_by(number))
     }
 
-    /// Thread `number`, which keeps the lead, lends it to whoever needs it.
+    /// Thread `number`, which keeps the lead, lends it to a thread that needs it.
     #[inline]
     pub fn lend(&self, number: usize) {
         self.put(number, kept_by(number) | LENT);

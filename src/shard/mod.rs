@@ -99,7 +99,7 @@ impl<T> Shard<T> {
             doorbell: doorbell.into(),
             place: 0,
             sweep: CachePadded::new(AtomicBool::new(false)),
-            owner: CachePadded::new(Mutex::new(Owner::new(&geometry, shared, &hands))),
+            owner: CachePadded::new(Mutex::new(Owner::new(index, &geometry, shared, &hands))),
             hands,
         }
     }

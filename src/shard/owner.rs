@@ -69,7 +69,12 @@ pub(super) struct Open<T> {
 // === impl Owner ===
 
 impl<T> Owner<T> {
-    pub(super) fn new(geometry: &Geometry, shared: &Shared<T>, hands: &Hands<T>) -> Owner<T> {
+    pub(super) fn new(
+        index: u32,
+        geometry: &Geometry,
+        shared: &Shared<T>,
+        hands: &Hands<T>,
+    ) -> Owner<T> {
         Owner {
             heap: ArmedHeap::default(),
             due: None,
@@ -81,9 +86,9 @@ impl<T> Owner<T> {
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
             sweep: None,
-            swept: shared.memory.magazine(),
+            swept: shared.memory.magazine(index),
             closed: false,
-            free_list: FreeList::new(shared),
+            free_list: FreeList::new(shared, index),
             counters: shared.all_counters.claim(),
             batch: Payloads::new(),
             turn: 0,

@@ -261,7 +261,7 @@ impl<T> Owner<T> {
     /// Gives swept entries back to the allocator once no reader stands on them.
     fn release_swept(&mut self, shared: &Shared<T>) {
         if !self.swept.is_empty() {
-            shared.release(mem::replace(&mut self.swept, shared.memory.magazine()));
+            shared.release(mem::replace(&mut self.swept, self.free_list.magazine(shared)));
         }
     }
 }

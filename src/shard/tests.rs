@@ -17,7 +17,7 @@ impl<T> Bench<T> {
     pub(crate) fn new(geometry: Geometry, bell: Bell) -> Bench<T> {
         let shared = alone(1);
         let shard = Shard::new(0, geometry, Doorbell::new(bell), Tick::ZERO, &shared);
-        let producer = Producer::new(&shared);
+        let producer = Producer::new(&shared, 0);
         Bench { shared, shard, producer }
     }
 

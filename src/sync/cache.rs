@@ -46,6 +46,29 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// As [`prefetch`], of a line that is about to be written: no other core has a copy of it then. If
+/// it was fetched for reading, the write would cost a second message to the core that had it.
+#[inline]
+#[cfg_attr(coherence, track_caller)]
+pub fn prefetch_to_write<T>(at: *const T) {
+    #[cfg(coherence)]
+    if !at.is_null() {
+        super::coherence::touch(at, true);
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::asm;
+        let at = at.addr();
+        // The intrinsic for it becomes a prefetch for reading, unless the whole program is built
+        // for processors that have this instruction: AMD's of 64 bits, and Intel's since 2014.
+        // Those without it take it for a `nop`.
+        // SAFETY: as in `prefetch`.
+        unsafe { asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags)) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    prefetch(at);
+}
+
 /// Mixes `hash`, so that the lower bits of the result are as good as the upper ones.
 pub fn spread(hash: u64) -> u64 {
     // An odd number without a pattern carries every lower bit into the upper ones, and the shift

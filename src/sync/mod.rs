@@ -14,7 +14,7 @@ mod section;
 
 use ::std::time::Instant;
 
-pub use cache::{CachePadded, CountShard, ShardedCount, prefetch, spread};
+pub use cache::{CachePadded, CountShard, ShardedCount, prefetch, prefetch_to_write, spread};
 pub use nesting::Nesting;
 pub use section::{Quiet, QuietMutex, Section, assert_outside};
 

@@ -1,7 +1,7 @@
 //! The end of a value that goes with a timer: it uses the value, unless that was revoked.
 //!
-//! *Owner*: whoever has the payload: the engine, a dispatcher, the caller of a stop. The other end
-//! is in `waiter`.
+//! *Owner*: the part that has the payload: the engine, a dispatcher, the caller of a stop. The other
+//! end is in `waiter`.
 //!
 //! *Invariants*
 //! - The use is over after the value was consumed: by the closure that it was passed to, by

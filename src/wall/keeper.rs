@@ -1,7 +1,7 @@
 //! The keeper of wall-clock timers: waits until the first is due, and hands it to the engine.
 //!
-//! *Owner*: any thread enters, cancels and moves timers, under the lock. One thread, or whoever
-//! sets a clock by hand, looks for what is due.
+//! *Owner*: any thread enters, cancels and moves timers, under the lock. One thread, or the
+//! caller that sets a clock by hand, looks for due timers.
 //!
 //! A thread that makes another timer the first one rings after it has released the lock. The
 //! sleeper reads the table under the lock and then sleeps; a ring that comes in between ends that

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::Parser;
 
 use crate::error::BenchError;
+use crate::perf::{self, Extent, Part, Places};
 use crate::registry::{self, Entry};
 use crate::workload::Workload;
 
@@ -28,14 +29,31 @@ struct Arguments {
     /// Print the workloads, the contenders, and which can do which
     #[arg(long, exclusive = true)]
     list: bool,
-    /// Draw figures from the file of --json, and measure nothing
+    /// Measure what stands in PERF.md, keep it, and draw tables and plots anew: the core of it, or
+    /// what --only or --all say
     #[arg(long, conflicts_with = "workload_names")]
-    plots: bool,
-    /// Folder for the figures
+    perf: bool,
+    /// With --perf: these parts
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "perf",
+        value_parser = part)]
+    only: Vec<&'static Part>,
+    /// With --perf: also the parts that take long
+    #[arg(long, requires = "perf", conflicts_with = "only")]
+    all: bool,
+    /// Draw the tables and plots from what is kept, and measure nothing
+    #[arg(long, conflicts_with_all = ["workload_names", "perf"])]
+    redraw: bool,
+    /// Fail if a table, a figure in the text or a plot is not what is kept gives
+    #[arg(long, conflicts_with_all = ["workload_names", "perf", "redraw"])]
+    check: bool,
+    /// Folder for the plots
     #[arg(long, value_name = "DIR", default_value = FOLDER)]
     out: PathBuf,
-    /// Append a line of JSON per measurement; with --plots, the file to draw from [default:
-    /// results.jsonl in the folder of the figures that are checked in]
+    /// Documents with tables and figures
+    #[arg(long, value_name = "FILES", value_delimiter = ',', default_value = "PERF.md,README.md")]
+    documents: Vec<PathBuf>,
+    /// Append a line of JSON per measurement; with --perf, --redraw and --check, the file of what
+    /// is kept [default: benches/rivals/perf.json]
     #[arg(short, long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Measure once, in this process
@@ -48,7 +66,8 @@ struct Arguments {
 pub(crate) struct Request {
     /// One or several, separated by commas, or `all`
     #[arg(id = "workload_names", short, long = "workload", value_name = "NAMES",
-        value_parser = workloads, required_unless_present_any = ["list", "plots", "measure_one"])]
+        value_parser = workloads,
+        required_unless_present_any = ["list", "perf", "redraw", "check", "measure_one"])]
     workload_names: Vec<List<Workload>>,
     /// One or several, separated by commas, or `all` that can do the workload
     #[arg(short, long = "contenders", value_name = "NAMES", value_parser = contenders,
@@ -58,9 +77,9 @@ pub(crate) struct Request {
     #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "1",
         value_parser = whole(1, 256_usize))]
     pub(crate) threads: Vec<usize>,
-    /// How often to measure each contender
-    #[arg(short, long, value_name = "N", default_value = "3", value_parser = whole(1, 1_000_usize))]
-    pub(crate) runs: usize,
+    /// How often to measure each contender [default: 3, with --perf 5]
+    #[arg(short, long, value_name = "N", value_parser = whole(1, 1_000_usize))]
+    runs: Option<usize>,
     /// Shrink counts and lengths of time: a number above 0 and at most 1
     #[arg(long, value_name = "X", default_value = "1", value_parser = scale)]
     pub(crate) scale: f64,
@@ -96,16 +115,21 @@ struct List<T>(Vec<T>);
 pub(crate) enum Task {
     /// Measure, and append to that file.
     Measure(Request, Option<PathBuf>),
-    /// Draw figures.
-    Plot { json: PathBuf, out: PathBuf },
+    /// Measure what stands in the documents.
+    Perf(Extent, Places),
+    /// Draw what is kept.
+    Redraw(Places),
+    /// Check that it is drawn.
+    Check(Places),
     /// Say what there is.
     List,
     /// Measure once, in this process: only for this program itself.
     MeasureOne(String),
 }
 
-/// Where the figures that are checked in lie.
+/// Where the plots that are checked in lie, and what is kept of the measurements.
 const FOLDER: &str = "benches/rivals/plots";
+const KEPT: &str = "benches/rivals/perf.json";
 
 // === impl Task ===
 
@@ -116,18 +140,48 @@ impl Task {
         Ok(match arguments {
             Arguments { list: true, .. } => Task::List,
             Arguments { measure_one: Some(plan), .. } => Task::MeasureOne(plan),
-            Arguments { plots: true, json, out, .. } => {
-                let json = json.unwrap_or_else(|| PathBuf::from(FOLDER).join("results.jsonl"));
-                Task::Plot { json, out }
+            Arguments { perf, redraw, check, .. } if perf || redraw || check => {
+                let extent = arguments.extent();
+                let places = Places {
+                    json: arguments.json.unwrap_or_else(|| KEPT.into()),
+                    plots: arguments.out,
+                    documents: arguments.documents,
+                };
+                match (perf, redraw) {
+                    (true, _) => Task::Perf(extent, places),
+                    (_, true) => Task::Redraw(places),
+                    _ => Task::Check(places),
+                }
             }
             Arguments { request, json, .. } => Task::Measure(request, json),
         })
     }
 }
 
+// === impl Arguments ===
+
+impl Arguments {
+    fn extent(&self) -> Extent {
+        let parts = match &*self.only {
+            [] => perf::PARTS.iter().filter(|part| part.is_core || self.all).collect(),
+            only => only.to_vec(),
+        };
+        Extent {
+            parts,
+            runs: self.request.runs.unwrap_or(perf::RUNS),
+            scale: self.request.scale,
+            limit_s: self.request.limit_s,
+        }
+    }
+}
+
 // === impl Request ===
 
 impl Request {
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.unwrap_or(3)
+    }
+
     pub(crate) fn workloads(&self) -> Vec<Workload> {
         self.workload_names.iter().flat_map(|list| list.0.clone()).collect()
     }
@@ -135,6 +189,10 @@ impl Request {
     pub(crate) fn contenders(&self) -> Vec<&'static Entry> {
         self.contender_names.iter().flat_map(|list| list.0.clone()).collect()
     }
+}
+
+fn part(name: &str) -> Result<&'static Part, BenchError> {
+    Part::named(name)
 }
 
 fn workloads(names: &str) -> Result<List<Workload>, BenchError> {
@@ -191,7 +249,7 @@ mod tests {
         let request = request("--workload reset");
         assert_eq!(request.workloads(), [Workload::Reset]);
         assert_eq!(request.contenders().len(), registry::ALL.len());
-        assert_eq!((request.threads, request.runs), (vec![1], 3));
+        assert_eq!((request.threads.clone(), request.runs()), (vec![1], 3));
         assert_eq!((request.scale, request.tick_us), (1.0, 1_000));
     }
 
@@ -203,7 +261,7 @@ mod tests {
         assert_eq!(request.workloads(), Workload::ALL);
         let names: Vec<_> = request.contenders().iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["tokio", "floor"]);
-        assert_eq!((request.threads, request.runs), (vec![1, 2], 5));
+        assert_eq!((request.threads.clone(), request.runs()), (vec![1, 2], 5));
         assert_eq!((request.scale, request.tick_us), (0.25, 100));
         assert_eq!((request.pending, request.rates), (vec![10, 20], vec![30]));
         assert_eq!((request.operations, request.limit_s), (40, 9));
@@ -212,10 +270,32 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_a_file_and_a_folder() {
-        match parse("--plots --json a --out b") {
-            Ok(Task::Plot { json, out }) => assert_eq!((json, out), ("a".into(), "b".into())),
-            _ => panic!("not a plot"),
+    fn what_is_kept_has_a_file_a_folder_and_documents() {
+        match parse("--redraw --json a --out b --documents c,d") {
+            Ok(Task::Redraw(places)) => {
+                assert_eq!((places.json, places.plots), ("a".into(), "b".into()));
+                assert_eq!(places.documents, [PathBuf::from("c"), "d".into()]);
+            }
+            _ => panic!("no drawing"),
+        }
+        assert!(matches!(parse("--check"), Ok(Task::Check(places)) if places.json == *KEPT));
+    }
+
+    #[test]
+    fn the_core_is_measured_or_all_or_some() {
+        let extent = |line| match parse(line) {
+            Ok(Task::Perf(extent, _)) => extent,
+            _ => panic!("{line}: not measured"),
+        };
+        let (core, all) = (extent("--perf"), extent("--perf --all --runs 7 --scale 0.5"));
+        assert_eq!((core.runs, core.scale, all.runs, all.scale), (5, 1.0, 7, 0.5));
+        assert!(core.parts.len() < all.parts.len());
+        let names: Vec<_> =
+            extent("--perf --only reset,http-open").parts.iter().map(|part| part.name).collect();
+        assert_eq!(names, ["reset", "http-open"]);
+        for refused in ["--only reset", "--perf -w reset", "--perf --only rest", "--check --redraw"]
+        {
+            assert!(parse(refused).is_err(), "{refused}");
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) enum BenchError {
     File { path: PathBuf, cause: io::Error },
     /// A line of a file is no record.
     Line { path: PathBuf, line: usize, cause: serde_json::Error },
+    /// A document or a plot is not what the results give, or cannot be.
+    Stale(String),
     /// A figure could not be drawn.
     Plot { path: PathBuf, cause: String },
 }
@@ -80,6 +82,7 @@ impl fmt::Display for BenchError {
             BenchError::Line { path, line, cause } => {
                 write!(f, "{}:{line}: no record: {cause}", path.display())
             }
+            BenchError::Stale(what) => f.write_str(what),
             BenchError::Plot { path, cause } => write!(f, "{}: not drawn: {cause}", path.display()),
         }
     }

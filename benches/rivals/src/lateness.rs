@@ -8,8 +8,9 @@ use crate::machine::clock;
 use crate::record::Extra;
 use crate::sample::Sample;
 
-/// Parts into which the width of a bucket is divided.
-const BINS: usize = 64;
+/// At most so many parts is the width of a bucket divided into. Each is a multiple of the tick: in
+/// parts of another width the ticks would show as a pattern that nobody's lateness has.
+const MOST_BINS: u64 = 64;
 
 /// The shares of timers whose lateness is reported, for the figure of the distribution.
 const SHARES: [f64; 17] =
@@ -19,6 +20,7 @@ const SHARES: [f64; 17] =
 #[derive(Debug)]
 pub(crate) struct Lateness {
     origin_ns: u64,
+    tick_ns: u64,
     widths_ns: Vec<u64>,
     /// Deadline, and lateness (negative: early).
     fired: Vec<(u64, i64)>,
@@ -27,10 +29,16 @@ pub(crate) struct Lateness {
 // === impl Lateness ===
 
 impl Lateness {
-    /// For a wheel that began to turn at `origin_ns`, with buckets of these widths.
-    pub(crate) fn new(origin_ns: u64, widths: Vec<Duration>) -> Lateness {
+    /// For timers that began at `origin_ns`.
+    pub(crate) fn new(origin_ns: u64) -> Lateness {
+        Lateness { origin_ns, tick_ns: 1, widths_ns: Vec::new(), fired: Vec::new() }
+    }
+
+    /// They are those of a wheel that began to turn then, with such a tick and buckets of these
+    /// widths.
+    pub(crate) fn with_levels(self, tick: Duration, widths: Vec<Duration>) -> Lateness {
         let widths_ns = widths.into_iter().map(clock::ns).collect();
-        Lateness { origin_ns, widths_ns, fired: Vec::new() }
+        Lateness { tick_ns: clock::ns(tick).max(1), widths_ns, ..self }
     }
 
     /// A timer fired.
@@ -71,10 +79,12 @@ impl Lateness {
 
     /// Lateness by where the deadline lay in its bucket.
     fn level(&self, width_ns: u64) -> Value {
-        let mut bins = vec![Vec::new(); BINS];
+        let ticks = width_ns.div_ceil(self.tick_ns);
+        let bin_ns = self.tick_ns * ticks.div_ceil(MOST_BINS);
+        let mut bins = vec![Vec::new(); width_ns.div_ceil(bin_ns) as usize];
         for &(deadline_ns, late) in &self.fired {
             let position = deadline_ns.saturating_sub(self.origin_ns) % width_ns;
-            bins[(position * BINS as u64 / width_ns) as usize].push(late);
+            bins[(position / bin_ns) as usize].push(late);
         }
         let bins: Vec<_> = bins.into_iter().map(Sample::new).collect();
         let of = |share| bins.iter().map(|bin| us(bin.quantile(share))).collect::<Vec<_>>();
@@ -104,7 +114,7 @@ mod tests {
 
     #[test]
     fn early_timers_are_counted_and_late_ones_put_in_order() {
-        let mut lateness = Lateness::new(0, Vec::new());
+        let mut lateness = Lateness::new(0);
         for (deadline, fired) in [(1_000, 900), (2_000, 5_000), (3_000, 4_000)] {
             lateness.record(deadline, fired);
         }
@@ -119,7 +129,7 @@ mod tests {
     #[test]
     fn a_deadline_counts_where_it_lies_between_two_cascades() {
         let width = Duration::from_nanos(6_400);
-        let mut lateness = Lateness::new(1_000, vec![width]);
+        let mut lateness = Lateness::new(1_000).with_levels(Duration::from_nanos(100), vec![width]);
         // Right after a boundary, twice; and right before one.
         lateness.record(1_000, 8_000);
         lateness.record(7_450, 14_450);
@@ -130,5 +140,14 @@ mod tests {
         assert_eq!(level["counts"][63], 1);
         assert_eq!(level["p99_us"][63], 0.1);
         assert_eq!(level["counts"][1], 0);
+    }
+
+    #[test]
+    fn a_bin_is_a_multiple_of_the_tick() {
+        let millis = Duration::from_millis;
+        let widths = vec![millis(32), millis(64), millis(1_024)];
+        let level = report(&Lateness::new(0).with_levels(millis(1), widths))["levels"].clone();
+        let bins = |level: &Value| level["counts"].as_array().unwrap().len();
+        assert_eq!(level.as_array().unwrap().iter().map(bins).collect::<Vec<_>>(), [32, 64, 64]);
     }
 }

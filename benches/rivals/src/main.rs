@@ -3,7 +3,8 @@
 //! A request is expanded into measurements (`schedule`), each made by a process of its own
 //! (`child`) that runs one workload with one contender and prints one record. Contenders stand
 //! behind the traits of `contender`, `wheels` and `purgatories`, and are listed in `registry`;
-//! workloads are written once, for any of them, in `workload`.
+//! workloads are written once, for any of them, in `workload`. What stands in PERF.md is measured,
+//! kept and drawn by `perf`.
 //!
 //! What to know of the figures:
 //!
@@ -20,7 +21,7 @@
 //!   would be counted as CPU time. What it costs itself is `purgatory-floor`, to be subtracted.
 //!   Peak memory is the most that was in memory beyond what was before the first operation; it
 //!   comes in huge pages where the system has them, and its first touch is part of the CPU time:
-//!   more `--operations` make that less. On how many cores it runs is up to whoever starts it
+//!   more `--operations` make that less. The caller decides on how many cores it runs
 //!   (`taskset -c 0` for one).
 //! - `paced` sleeps from round to round as the contender's users would: a thread with the system's
 //!   sleep, a task with tokio's, a worker of `heap-timerfd` on its timerfd.
@@ -36,6 +37,7 @@ mod heap;
 mod lateness;
 mod list;
 mod machine;
+mod perf;
 mod plan;
 mod plot;
 mod purgatories;
@@ -78,11 +80,9 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<(), BenchError> {
     match task {
         Task::List => print!("{}", list::list()),
-        Task::Plot { json, out } => {
-            for path in plot::draw(&json, &out)? {
-                println!("{}", path.display());
-            }
-        }
+        Task::Perf(extent, places) => perf::measure(&extent, &places)?,
+        Task::Redraw(places) => perf::redraw(&places)?,
+        Task::Check(places) => perf::check(&places)?,
         Task::Measure(request, json) => return measure(&request, json.as_deref()),
         Task::MeasureOne(plan) => measure_one(&plan)?,
     }

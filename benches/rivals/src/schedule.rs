@@ -21,7 +21,7 @@ pub(crate) fn plans(request: &Request) -> Result<Vec<Plan>, BenchError> {
         }
         for threads in threads(request, workload) {
             for &variant in variants(request, workload) {
-                for _ in 0..request.runs {
+                for _ in 0..request.runs() {
                     plans.extend(
                         able.iter().map(|entry| plan(request, workload, threads, variant, entry)),
                     );

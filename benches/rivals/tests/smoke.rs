@@ -275,3 +275,12 @@ fn another_tick_leaves_out_those_that_have_none() {
     assert!(table.contains("tick 100 us") && table.contains("tickless-typed"), "{table}");
     assert!(!table.contains("tokio"), "{table}");
 }
+
+#[test]
+fn tables_figures_and_plots_are_what_the_kept_results_give() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut rivals = Command::new(env!("CARGO_BIN_EXE_rivals"));
+    let output = rivals.arg("--check").current_dir(root).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}

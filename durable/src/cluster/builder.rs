@@ -5,20 +5,36 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use postgres::tls::{MakeTlsConnect, TlsConnect};
-use postgres::{Config, NoTls, Socket};
+#[cfg(feature = "postgres")]
+use ::postgres::{
+    Config, NoTls, Socket,
+    tls::{MakeTlsConnect, TlsConnect},
+};
 
 use crate::error::{OpenError, StoreError, StoreErrorKind};
 use crate::payload::Payload;
 use crate::service::{self, Numbers};
-use crate::store::postgres::{Database, PostgresStore, Session, failed, next_session, prepare};
+use crate::store::Store;
+#[cfg(feature = "nats")]
+use crate::store::nats::{
+    client::Nats,
+    names::{self, Names},
+};
+#[cfg(feature = "postgres")]
+use crate::store::postgres::{Database, failed, prepare};
 
 use super::clerk::{Clerk, Work};
+use super::clock::SharedClock;
 use super::firing::Firing;
 use super::held::Held;
-use super::keeper::{Keeper, first_reading, listen};
+use super::hub::{Hub, Keeping};
+use super::keeper::Keeper;
 use super::lease::Lease;
+#[cfg(feature = "nats")]
+use super::nats::Meeting;
 use super::owner::Owner;
+#[cfg(feature = "postgres")]
+use super::postgres::Postgres;
 use super::{Cluster, Inner, Open, State};
 
 /// Configures and starts an instance of a [`Cluster`].
@@ -26,8 +42,7 @@ use super::{Cluster, Inner, Open, State};
 /// All instances need the same schema and the same lease; and the same handler, in effect.
 #[must_use = "a builder does nothing until it starts"]
 pub struct Builder {
-    config: Result<Config, StoreError>,
-    reach: Box<Reach>,
+    place: Place,
     schema: String,
     shards: Option<u32>,
     lease: Duration,
@@ -35,7 +50,25 @@ pub struct Builder {
     faults: Faults,
 }
 
+/// Where instances meet.
+enum Place {
+    #[cfg(feature = "postgres")]
+    Postgres { config: Box<Result<Config, StoreError>>, reach: Box<Reach> },
+    #[cfg(feature = "nats")]
+    Nats(Box<Servers>),
+}
+
+/// Servers of NATS, and how they are used.
+#[cfg(feature = "nats")]
+struct Servers {
+    addresses: String,
+    options: async_nats::ConnectOptions,
+    replicas: Option<usize>,
+    directory: std::path::PathBuf,
+}
+
 /// How the schema of a database is reached, and for how long the server waits for a client.
+#[cfg(feature = "postgres")]
 type Reach = dyn FnOnce(Config, &str, Duration) -> Database + Send;
 
 /// What an instance does wrong, for tests which show that they would notice.
@@ -56,12 +89,28 @@ const MIN_LEASE: Duration = Duration::from_millis(100);
 // === impl Builder ===
 
 impl Builder {
-    pub(super) fn new(database: &str) -> Builder {
+    #[cfg(feature = "postgres")]
+    pub(super) fn postgres(database: &str) -> Builder {
+        let config = Box::new(database.parse().map_err(failed));
+        let reach = Box::new(|config, schema: &str, patience| {
+            Database::new(config, NoTls, schema, patience)
+        });
+        Builder::new(Place::Postgres { config, reach })
+    }
+
+    #[cfg(feature = "nats")]
+    pub(super) fn nats(servers: &str) -> Builder {
+        Builder::new(Place::Nats(Box::new(Servers {
+            addresses: servers.to_owned(),
+            options: async_nats::ConnectOptions::new().name("tickless"),
+            replicas: None,
+            directory: std::env::temp_dir(),
+        })))
+    }
+
+    fn new(place: Place) -> Builder {
         Builder {
-            config: database.parse().map_err(failed),
-            reach: Box::new(|config, schema, patience| {
-                Database::new(config, NoTls, schema, patience)
-            }),
+            place,
             schema: "tickless".to_owned(),
             shards: None,
             lease: Duration::from_secs(10),
@@ -71,6 +120,8 @@ impl Builder {
     }
 
     /// Connects by TLS: with `postgres-native-tls`, for example. Default: without.
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn tls<T>(mut self, connector: T) -> Builder
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -78,9 +129,51 @@ impl Builder {
         T::Stream: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.reach = Box::new(move |config, schema, patience| {
-            Database::new(config, connector, schema, patience)
-        });
+        #[cfg_attr(
+            not(feature = "nats"),
+            expect(irrefutable_let_patterns, reason = "there is no other place without it")
+        )]
+        if let Place::Postgres { reach, .. } = &mut self.place {
+            *reach = Box::new(move |config, schema, patience| {
+                Database::new(config, connector, schema, patience)
+            });
+        }
+        self
+    }
+
+    /// How the servers of NATS are connected to: with which credentials, for example. Default:
+    /// without any. What a server asks for by an algorithm is a feature of `async-nats`.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn connect_options(self, options: async_nats::ConnectOptions) -> Builder {
+        self.with_servers(|servers| servers.options = options)
+    }
+
+    /// On how many servers of NATS the streams of a new cluster are, from 1 to 5. Default: 3 if
+    /// the server is one of several, or else 1.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn replicas(self, replicas: usize) -> Builder {
+        self.with_servers(|servers| servers.replicas = Some(replicas.clamp(1, 5)))
+    }
+
+    /// Where the indexes are of logs on NATS, one file for each shard. Nothing in it is needed
+    /// when the instance has ended. Default: the system's directory for such files.
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn index_directory(self, path: impl Into<std::path::PathBuf>) -> Builder {
+        self.with_servers(|servers| servers.directory = path.into())
+    }
+
+    #[cfg(feature = "nats")]
+    fn with_servers(mut self, set: impl FnOnce(&mut Servers)) -> Builder {
+        #[cfg_attr(
+            not(feature = "postgres"),
+            expect(irrefutable_let_patterns, reason = "there is no other place without it")
+        )]
+        if let Place::Nats(servers) = &mut self.place {
+            set(servers);
+        }
         self
     }
 
@@ -135,19 +228,19 @@ impl Builder {
         self,
         handler: impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Cluster<P>, OpenError> {
-        if !Database::is_named_well(&self.schema) {
+        if !is_named_well(&self.schema) {
             let message = format!("a schema cannot be called {:?} here", self.schema);
             return Err(StoreError::new(StoreErrorKind::Denied, message).into());
         }
-        // Two thirds of a lease are left when its renewal is asked for. So a transaction that its
-        // client has left alone is over when the lease is.
-        let database = (self.reach)(self.config?, &self.schema, self.lease * 2 / 3);
-        let shards = prepare(&database, self.shards)?;
-        let mut session = database.connect("tickless keeper")?;
-        listen(&mut session, &database.channel())?;
-        let instance = next_session(&mut session)?;
         let faults = self.faults;
-        let clock = first_reading(&mut session, instance, self.lease, faults.goes_by_own_clock)?;
+        let (hub, shards) =
+            self.place.reach(&self.schema, self.shards, self.lease, faults.ignores_fence)?;
+        let mut keeping = hub.keeping()?;
+        let instance = keeping.next_session()?;
+        let reading = keeping.say_alive(instance, self.lease)?.ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Io, "the clock that instances share cannot be read")
+        })?;
+        let clock = SharedClock::new(reading, faults.goes_by_own_clock);
         let inner = Arc::new(Inner {
             shards,
             lease: self.lease,
@@ -160,9 +253,48 @@ impl Builder {
             bell: Condvar::new(),
             open: open(self.service, Arc::new(handler)),
             faults,
-            database,
+            hub,
         });
-        start(inner, session).map_err(OpenError::Thread)
+        start(inner, keeping).map_err(OpenError::Thread)
+    }
+}
+
+/// Whether a schema can have this name here: it is written without quotes.
+fn is_named_well(schema: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (1..=48).contains(&schema.len())
+        && schema.bytes().all(is_plain)
+        && !schema.starts_with(|first: char| first.is_ascii_digit())
+}
+
+impl Place {
+    /// Makes what is not there, and returns how many shards there are.
+    fn reach(
+        self,
+        schema: &str,
+        shards: Option<u32>,
+        lease: Duration,
+        ignores_fence: bool,
+    ) -> Result<(Arc<dyn Hub>, u32), StoreError> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Place::Postgres { config, reach } => {
+                // Two thirds of a lease are left when its renewal is asked for. So a transaction
+                // that its client has left alone is over when the lease is.
+                let database = reach((*config)?, schema, lease * 2 / 3);
+                let shards = prepare(&database, shards)?;
+                Ok((Arc::new(Postgres { database, ignores_fence }), shards))
+            }
+            #[cfg(feature = "nats")]
+            Place::Nats(servers) => {
+                let Servers { addresses, options, replicas, directory } = *servers;
+                let nats = Nats::connect(&addresses, options)?;
+                let names = Names(schema.to_owned());
+                let shards = names::prepare(&nats, &names, shards, replicas)?;
+                let meeting = Meeting::new(nats, names, shards, lease, directory, ignores_fence);
+                Ok((Arc::new(meeting), shards))
+            }
+        }
     }
 }
 
@@ -171,8 +303,8 @@ fn open<P: Payload, E: Display>(
     service: service::Builder,
     handler: Arc<impl Fn(&Firing<'_, P>) -> Result<(), E> + Send + Sync + 'static>,
 ) -> Box<Open<P>> {
-    Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: PostgresStore| {
-        let (handler, shard, fence) = (handler.clone(), lease.shard, lease.fence);
+    Box::new(move |inner: &Arc<Inner<P>>, lease: &Arc<Lease>, store: Box<dyn Store>| {
+        let (handler, shard, fence) = (handler.clone(), lease.taken.shard, lease.taken.fence);
         // The service is the instance's, which would never end if that were the service's, too.
         let weak = Arc::downgrade(inner);
         let waking = Weak::clone(&weak);
@@ -191,7 +323,7 @@ fn open<P: Payload, E: Display>(
 
 fn start<P: Send + 'static>(
     inner: Arc<Inner<P>>,
-    session: Session,
+    keeping: Box<dyn Keeping>,
 ) -> Result<Cluster<P>, std::io::Error> {
     let owner = Owner { instance: inner.clone(), threads: Arc::default() };
     {
@@ -200,15 +332,15 @@ fn start<P: Send + 'static>(
         let clerks = inner.clone();
         let builder = thread::Builder::new().name("durable-clerk".to_owned());
         threads.clerk = Some(builder.spawn(move || {
-            let database = clerks.database.clone();
-            Work { clerk: &clerks.clerk, database, session: None }.run();
+            let (hub, lease) = (clerks.hub.clone(), clerks.lease);
+            Work { clerk: &clerks.clerk, hub, lease, clerking: None }.run();
         })?);
-        let keeper = Keeper { inner: inner.clone(), session: Some(session) };
+        let keeper = Keeper { inner: inner.clone(), keeping: Some(keeping) };
         let builder = thread::Builder::new().name("durable-keeper".to_owned());
         threads.keeper = Some(builder.spawn(move || keeper.run())?);
     }
     // The others have to look how many they are now.
-    inner.clerk.tell(super::Message::Look);
+    inner.clerk.tell(super::message::Message::Look);
     Ok(Cluster { inner, owner: Some(Arc::new(owner)) })
 }
 

@@ -1,26 +1,27 @@
 //! The clerk: it writes what this instance has to do with shards of other instances.
 //!
-//! New timers and cancels that go to a shard of another instance are written to its list by this
-//! thread, together with a notification for the holder. They need no fence: the list is locked by
-//! its writers (`writers`), and what the holder does not know of, it reads again.
+//! New timers and cancels that go to a shard of another instance are written by this thread: to the
+//! shard's list in a database, or by way of the holder, as the hub does it. If the hub needs a
+//! holder and there is none at the moment, they wait here. Dead letters are read by it as well.
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
-//! *Tested by*: `durable/tests/postgres/`.
+//! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::error::{Error, ScheduleReason, StoreError};
+use crate::error::{Error, ScheduleReason, StoreError, StoreErrorKind};
 use crate::position::Position;
 use crate::promise::Promise;
-use crate::record::Record;
 use crate::service::Cancelled;
 use crate::store::Op;
-use crate::store::postgres::{Database, Session, all_letters, apply, lock_list};
 
+use super::clock::since_start;
+use super::hub::{Clerking, Hub, Taken};
 use super::letters::DeadLetter;
-use super::message::{MOST, Message};
+use super::message::Message;
 
 /// How many changes may wait here.
 const MAX: usize = 1_000_000;
@@ -38,7 +39,7 @@ struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
     reads: Vec<Read>,
     waiting: usize,
-    releases: Vec<(u32, i64)>,
+    releases: Vec<Taken>,
     messages: Vec<Message>,
     is_closed: bool,
 }
@@ -47,14 +48,15 @@ struct Desk {
 struct Write {
     op: Op,
     then: Then,
+    /// When it was asked for, by [`since_start`].
+    since: Duration,
 }
 
 pub(super) enum Then {
     Put(Promise<()>),
     Cancel(Promise<Cancelled>),
-    /// A dead letter is gone; this timer takes its place.
-    Revive(Arc<Record>, Promise<bool>),
-    Forget(Promise<bool>),
+    /// A dead letter is gone, and perhaps a timer again.
+    Letter(Promise<bool>),
 }
 
 /// A page of dead letters that somebody waits for.
@@ -62,13 +64,23 @@ pub(super) struct Read {
     pub(super) after: Option<(u32, Position)>,
     pub(super) limit: usize,
     pub(super) promise: Promise<Vec<DeadLetter>>,
+    /// When it was asked for, by [`since_start`].
+    pub(super) since: Duration,
+}
+
+/// What is to be tried again.
+#[derive(Default)]
+struct Again {
+    writes: Vec<(u32, Vec<Write>)>,
+    reads: Vec<Read>,
 }
 
 /// The thread.
 pub(super) struct Work<'c> {
     pub(super) clerk: &'c Clerk,
-    pub(super) database: Database,
-    pub(super) session: Option<Session>,
+    pub(super) hub: Arc<dyn Hub>,
+    pub(super) lease: Duration,
+    pub(super) clerking: Option<Box<dyn Clerking>>,
 }
 
 // === impl Clerk ===
@@ -91,7 +103,7 @@ impl Clerk {
         let mut desk = self.desk();
         if !desk.is_closed {
             desk.waiting += 1;
-            desk.writes.entry(shard).or_default().push(Write { op, then });
+            desk.writes.entry(shard).or_default().push(Write { op, then, since: since_start() });
             drop(desk);
             self.bell.notify_one();
         }
@@ -108,8 +120,8 @@ impl Clerk {
     }
 
     /// Lets others have the shard. Its service has ended.
-    pub(super) fn release(&self, shard: u32, fence: i64) {
-        self.desk().releases.push((shard, fence));
+    pub(super) fn release(&self, taken: Taken) {
+        self.desk().releases.push(taken);
         self.bell.notify_one();
     }
 
@@ -128,12 +140,28 @@ impl Clerk {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is to do; `None` when all is done for ever.
-    fn wait(&self) -> Option<Desk> {
-        let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
-        let desk = self.bell.wait_while(self.desk(), is_idle);
-        let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
+    /// What there is to do; `None` when all is done for ever. What is to be tried again waits for
+    /// that long, or until there is something else.
+    fn wait(&self, pause: Duration, again: Again) -> Option<Desk> {
+        let mut desk = if again.is_empty() {
+            let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
+            self.bell.wait_while(self.desk(), is_idle).unwrap_or_else(PoisonError::into_inner)
+        } else {
+            let is_empty = |desk: &mut Desk| desk.is_empty();
+            let waited = self.bell.wait_timeout_while(self.desk(), pause, is_empty);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        };
+        // New ones come after them.
+        for (shard, mut writes) in again.writes {
+            desk.waiting += writes.len();
+            let later = desk.writes.entry(shard).or_default();
+            writes.append(later);
+            *later = writes;
+        }
         let is_closed = desk.is_closed;
+        if !is_closed {
+            desk.reads.splice(..0, again.reads);
+        }
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
         (!jobs.is_empty()).then_some(jobs)
     }
@@ -148,111 +176,94 @@ impl Desk {
     }
 }
 
+impl Again {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}
+
 // === impl Work ===
 
 impl Work<'_> {
     pub(super) fn run(mut self) {
-        while let Some(jobs) = self.clerk.wait() {
-            for (shard, fence) in jobs.releases {
+        let mut again = Again::default();
+        loop {
+            let waiting = std::mem::take(&mut again);
+            let Some(jobs) = self.clerk.wait(self.lease / 20, waiting) else { return };
+            for taken in jobs.releases {
                 // Without it, the lease runs out.
-                let _ =
-                    self.with_session(|session, channel| release(session, channel, shard, fence));
+                let _ = self.connected(|clerking| clerking.release(taken));
             }
             for message in jobs.messages {
                 // Without it, others look a little later.
-                let _ = self.with_session(|session, channel| notify(session, channel, &message));
+                let _ = self.connected(|clerking| clerking.tell(&message));
             }
             for (shard, writes) in jobs.writes {
                 let mut writes = writes.into_iter().peekable();
                 while writes.peek().is_some() {
-                    self.write(shard, writes.by_ref().take(BATCH).collect());
+                    let early = self.write(shard, writes.by_ref().take(BATCH).collect());
+                    if !early.is_empty() {
+                        // Those after them wait, too, so that the order stays.
+                        again.writes.push((shard, early.into_iter().chain(writes).collect()));
+                        break;
+                    }
                 }
             }
-            jobs.reads.into_iter().for_each(|read| self.read(read));
+            again.reads.extend(jobs.reads.into_iter().filter_map(|read| self.read(read)));
         }
     }
 
-    fn read(&mut self, Read { after, limit, promise }: Read) {
-        let read = self.with_session(|session, _| all_letters(session, after, limit));
-        let letter = |(shard, letter)| DeadLetter { shard, letter };
-        let read = read.map(|letters| letters.into_iter().map(letter).collect());
-        promise.keep(read.map_err(Error::Store));
+    /// Returns it if it can be tried again.
+    fn read(&mut self, read: Read) -> Option<Read> {
+        let Read { after, limit, .. } = read;
+        match self.connected(|clerking| clerking.letters(after, limit)) {
+            Ok(letters) => {
+                let letter = |(shard, letter)| DeadLetter { shard, letter };
+                read.promise.keep(Ok(letters.into_iter().map(letter).collect()));
+                None
+            }
+            Err(error) if self.is_early(&error, read.since) => Some(read),
+            Err(error) => {
+                read.promise.keep(Err(Error::Store(error)));
+                None
+            }
+        }
     }
 
-    fn write(&mut self, shard: u32, writes: Vec<Write>) {
-        let (ops, thens): (Vec<Op>, Vec<Then>) =
-            writes.into_iter().map(|Write { op, then }| (op, then)).unzip();
-        let result = self.with_session(|session, channel| {
-            session.transaction(|session| {
-                let number = shard.cast_signed();
-                lock_list(session, number)?;
-                let outcomes = apply(session, number, &ops)?;
-                let revived = revived(&thens, &outcomes);
-                apply(session, number, &revived)?;
-                let told = messages(shard, &ops, &outcomes).into_iter();
-                for message in told.chain(messages(shard, &revived, &[])) {
-                    notify(session, channel, &message)?;
-                }
-                Ok(outcomes)
-            })
-        });
-        match result {
+    /// Whether what failed like this can be tried again: a shard without a holder has one within a
+    /// lease.
+    fn is_early(&self, error: &StoreError, since: Duration) -> bool {
+        error.kind() == StoreErrorKind::InUse && since_start() < since + self.lease * 3
+    }
+
+    /// Returns those that can be tried again.
+    fn write(&mut self, shard: u32, writes: Vec<Write>) -> Vec<Write> {
+        let ops: Vec<Op> = writes.iter().map(|write| write.op.clone()).collect();
+        match self.connected(|clerking| clerking.write(shard, &ops)) {
             Ok(outcomes) => {
-                thens.into_iter().zip(outcomes).for_each(|(then, outcome)| then.keep(outcome));
+                writes.into_iter().zip(outcomes).for_each(|(write, out)| write.then.keep(out));
+                Vec::new()
             }
-            Err(error) => thens.into_iter().for_each(|then| then.fail(&error)),
+            Err(error) => {
+                let (early, late): (Vec<_>, Vec<_>) =
+                    writes.into_iter().partition(|write| self.is_early(&error, write.since));
+                late.into_iter().for_each(|write| write.then.fail(&error));
+                early
+            }
         }
     }
 
     /// Uses the connection, or makes a new one if it is lost.
-    fn with_session<T>(
+    fn connected<T>(
         &mut self,
-        body: impl FnOnce(&mut Session, &str) -> Result<T, StoreError>,
+        body: impl FnOnce(&mut dyn Clerking) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let kept = self.session.take().filter(Session::is_open);
-        let mut session = kept.map_or_else(|| self.database.connect("tickless clerk"), Ok)?;
-        let result = body(&mut session, &self.database.channel());
-        self.session = Some(session);
+        let kept = self.clerking.take().filter(|clerking| clerking.is_open());
+        let mut clerking = kept.map_or_else(|| self.hub.clerking(), Ok)?;
+        let result = body(&mut *clerking);
+        self.clerking = Some(clerking);
         result
     }
-}
-
-/// The timers that take the place of dead letters which were there.
-fn revived(thens: &[Then], outcomes: &[Option<Position>]) -> Vec<Op> {
-    let timer = |(then, outcome): (&Then, &Option<Position>)| match (then, outcome) {
-        (Then::Revive(timer, _), Some(_)) => Some(Op::Put(timer.clone())),
-        _ => None,
-    };
-    thens.iter().zip(outcomes).filter_map(timer).collect()
-}
-
-/// What the holder has to know of these changes.
-fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
-    let due = |op: &Op| match op {
-        Op::Put(record) => Some(record.position.due_ms),
-        _ => None,
-    };
-    let first = ops.iter().filter_map(due).min();
-    let gone: Vec<Position> = outcomes.iter().copied().flatten().collect();
-    let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
-    gone.chain(first.map(|due_ms| Message::Due(shard, due_ms))).collect()
-}
-
-/// Tells all instances.
-pub(super) fn notify(
-    session: &mut Session,
-    channel: &str,
-    message: &Message,
-) -> Result<(), StoreError> {
-    let notify = "SELECT pg_notify($1, $2)";
-    session.query(notify, &[&channel, &message.to_text()]).map(drop)
-}
-
-fn release(session: &mut Session, channel: &str, shard: u32, fence: i64) -> Result<(), StoreError> {
-    let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
-                   WHERE shard = $1 AND fence = $2";
-    session.query(release, &[&shard.cast_signed(), &fence])?;
-    notify(session, channel, &Message::Look)
 }
 
 // === impl Then ===
@@ -265,7 +276,7 @@ impl Then {
                 let found = outcome.map_or(Cancelled::NotFound, |_| Cancelled::Cancelled);
                 promise.keep(Ok(found));
             }
-            Then::Revive(_, promise) | Then::Forget(promise) => promise.keep(Ok(outcome.is_some())),
+            Then::Letter(promise) => promise.keep(Ok(outcome.is_some())),
         }
     }
 
@@ -273,9 +284,7 @@ impl Then {
         match self {
             Then::Put(promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Cancel(promise) => promise.keep(Err(Error::Store(error.clone()))),
-            Then::Revive(_, promise) | Then::Forget(promise) => {
-                promise.keep(Err(Error::Store(error.clone())));
-            }
+            Then::Letter(promise) => promise.keep(Err(Error::Store(error.clone()))),
         }
     }
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::error::OpenError;
 use crate::service::{Durable, Share};
-use crate::store::postgres::PostgresStore;
 
 use super::Inner;
 use super::lease::Lease;
@@ -33,8 +32,12 @@ pub(super) fn apart(what: &str, work: impl FnOnce() + Send + 'static) {
 }
 
 pub(super) fn open<P: Send + 'static>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>) {
-    let ignores_fence = inner.faults.ignores_fence;
-    let store = PostgresStore::new(&inner.database, lease.shard, lease.fence, ignores_fence);
+    // The hub may keep this for as long as the store is there, which the instance has.
+    let weak = Arc::downgrade(inner);
+    let tell = Box::new(move |message: Message| {
+        weak.upgrade().iter().for_each(|inner| inner.hear_of_shard(message.clone()));
+    });
+    let store = inner.hub.open(lease.taken, tell);
     let opened =
         store.map_err(OpenError::Store).and_then(|store| (inner.open)(inner, lease, store));
     match opened {
@@ -69,7 +72,7 @@ pub(super) fn close<P>(inner: &Arc<Inner<P>>, lease: &Arc<Lease>, durable: Durab
 /// Lets others have the shard.
 fn leave<P>(inner: &Inner<P>, lease: &Lease) {
     inner.held().remove(lease);
-    inner.clerk.release(lease.shard, lease.fence);
+    inner.clerk.release(lease.taken);
     inner.clerk.tell(Message::Wake(inner.instance));
     inner.wake();
 }

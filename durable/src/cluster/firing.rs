@@ -3,12 +3,15 @@
 use std::fmt;
 use std::time::SystemTime;
 
+#[cfg(feature = "postgres")]
 use postgres::Transaction;
 
 use crate::service;
 
+use super::Cluster;
+#[cfg(feature = "postgres")]
+use super::Inner;
 use super::id::TimerId;
-use super::{Cluster, Inner};
 
 /// A timer that is due, as its handler gets it.
 pub struct Firing<'f, P> {
@@ -104,8 +107,10 @@ impl<P> Firing<'_, P> {
     ///
     /// # Errors
     /// The database cannot do it.
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn settle(&self, transaction: &mut Transaction<'_>) -> Result<bool, postgres::Error> {
-        let schema = &self.inner().database.schema;
+        let schema = self.inner().hub.name();
         // The shard's row is locked as in a commit of the store: see
         // `durable/src/store/postgres/mod.rs`.
         let hold =
@@ -121,6 +126,7 @@ impl<P> Firing<'_, P> {
         Ok(transaction.execute(&take, &[&shard, &due, &number])? > 0)
     }
 
+    #[cfg(feature = "postgres")]
     fn inner(&self) -> &Inner<P> {
         &self.cluster.inner
     }

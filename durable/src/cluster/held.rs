@@ -61,12 +61,12 @@ impl<P> Held<P> {
     /// The shard was taken, and a thread opens it.
     pub(super) fn add(&mut self, lease: Arc<Lease>) {
         let stage = Stage::Opening(News::default());
-        self.shards.insert(lease.shard, Shard { lease, stage });
+        self.shards.insert(lease.taken.shard, Shard { lease, stage });
     }
 
     /// The shard is open, unless it was lost meanwhile: then the service comes back.
     pub(super) fn opened(&mut self, lease: &Lease, durable: Durable<P>) -> Result<(), Durable<P>> {
-        match self.shards.get_mut(&lease.shard).map(|shard| &mut shard.stage) {
+        match self.shards.get_mut(&lease.taken.shard).map(|shard| &mut shard.stage) {
             Some(stage @ Stage::Opening(_)) => {
                 if let Stage::Opening(news) = stage {
                     news.tell(&durable);
@@ -96,7 +96,7 @@ impl<P> Held<P> {
     }
 
     pub(super) fn remove(&mut self, lease: &Lease) {
-        self.shards.remove(&lease.shard);
+        self.shards.remove(&lease.taken.shard);
     }
 
     /// The service of a shard.

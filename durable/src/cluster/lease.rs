@@ -1,9 +1,8 @@
 //! A lease: until when an instance may have a shard's timers fire.
 //!
-//! The database decides who has a shard, by its own clock. The instance only has to be sure that
-//! its lease is over no later than the database finds it over. So it counts from a moment before it
-//! has sent the request, by a monotonic clock, and a hundredth less, because two clocks do not run
-//! at exactly the same rate.
+//! The hub decides who has a shard. The instance only has to be sure that its lease is over no
+//! later than the hub finds it over. So it counts from a moment before it has sent the request, by
+//! a monotonic clock, and a hundredth less, because two clocks do not run at exactly the same rate.
 //!
 //! *Invariant*: a lease that was over once stays so. Its service stops with it, and the instance
 //! takes the shard again under a new fence.
@@ -17,11 +16,11 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::service::Share;
 
 use super::clock::{SharedClock, since_start};
+use super::hub::Taken;
 
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) shard: u32,
-    pub(super) fence: i64,
+    pub(super) taken: Taken,
     clock: Arc<SharedClock>,
     state: Mutex<State>,
     /// For tests which show that they would notice.
@@ -44,17 +43,16 @@ pub(super) fn until(sent: Duration, lease: Duration) -> Duration {
 
 impl Lease {
     pub(super) fn new(
-        shard: u32,
-        fence: i64,
+        taken: Taken,
         until: Duration,
         clock: &Arc<SharedClock>,
         is_ignored: bool,
     ) -> Lease {
         let state = Mutex::new(State { until, is_over: false });
-        Lease { shard, fence, clock: clock.clone(), state, is_ignored }
+        Lease { taken, clock: clock.clone(), state, is_ignored }
     }
 
-    /// The database has renewed it.
+    /// The hub has renewed it.
     pub(super) fn renew(&self, until: Duration) {
         let mut state = self.state();
         state.until = state.until.max(until);
@@ -74,7 +72,7 @@ impl Lease {
 
     /// What is told to those who wait for something that the shard's service can no longer do.
     pub(super) fn over(&self) -> StoreError {
-        let message = format!("the lease of shard {} has run out", self.shard);
+        let message = format!("the lease of shard {} has run out", self.taken.shard);
         StoreError::new(StoreErrorKind::Fenced, message)
     }
 
@@ -96,12 +94,14 @@ impl Share for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::hub::Reading;
 
     #[test]
     fn a_lease_that_was_over_is_not_renewed() {
         let s = Duration::from_secs;
-        let clock = Arc::new(SharedClock::new(s(0), 0, false));
-        let lease = Lease::new(1, 7, until(s(100), s(10)), &clock, false);
+        let clock =
+            Arc::new(SharedClock::new(Reading { sent: s(0), received: s(0), shows_us: 0 }, false));
+        let lease = Lease::new(Taken { shard: 1, fence: 7 }, until(s(100), s(10)), &clock, false);
         assert!(lease.holds_at(s(109)));
         lease.renew(until(s(105), s(10)));
         // An earlier reply that comes later shortens nothing.

@@ -1,20 +1,21 @@
 //! The dead letters of all shards.
 //!
-//! They are read from the database, whoever holds their shards. A change of a letter goes the way
-//! of any other: to the shard's service if this instance holds the shard, and else to the database.
+//! They are read from the database, or from the holders of their shards where a shard's list is
+//! its holder's. A change of a letter goes the way of any other: to the shard's service if this
+//! instance holds the shard, and else by way of the clerk.
 //!
-//! *Tested by*: `durable/tests/postgres/letters.rs`.
+//! *Tested by*: `durable/tests/postgres/letters.rs`, `durable/tests/nats/letters.rs`.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::position::{Position, ms_at_or_after};
-use crate::promise::{Promise, Reply, promise_alone};
-use crate::record::Record;
+use crate::position::ms_at_or_after;
+use crate::promise::{Reply, promise_alone};
 use crate::service::Durable;
 use crate::store::Op;
 
 use super::clerk::{Read, Then};
+use super::clock::since_start;
 use super::{Cluster, TimerId};
 
 /// A timer of some shard that will not be tried again.
@@ -46,33 +47,30 @@ impl<P> Cluster<P> {
     pub fn dead_letters(&self, after: Option<&DeadLetter>, limit: usize) -> Reply<Vec<DeadLetter>> {
         let (promise, reply) = promise_alone();
         let after = after.map(|after| (after.shard, after.letter.record.position));
-        self.inner.clerk.read(Read { after, limit, promise });
+        self.inner.clerk.read(Read { after, limit, promise, since: since_start() });
         reply
     }
 
     /// Makes a timer of a dead letter again, with all its attempts and the same number, but without
     /// its key, which another timer may have by now. The reply tells whether the letter was there.
     pub fn revive(&self, letter: &DeadLetter, at: SystemTime) -> Reply<bool> {
-        let old = &letter.letter.record;
-        let position = Position { due_ms: ms_at_or_after(at), number: old.position.number };
-        let timer = Record { position, attempt: 1, crashes: 0, key: None, ..old.clone() };
-        self.change_letter(
-            letter,
-            |durable| durable.revive(&letter.letter, at),
-            |promise| Then::Revive(Arc::new(timer), promise),
-        )
+        let from = letter.letter.record.position;
+        let to = Arc::new(letter.letter.revived(ms_at_or_after(at)));
+        let op = Op::Revive { from, to };
+        self.change_letter(letter, op, |durable| durable.revive(&letter.letter, at))
     }
 
     /// Throws a dead letter away. The reply tells whether it was there.
     pub fn forget(&self, letter: &DeadLetter) -> Reply<bool> {
-        self.change_letter(letter, |durable| durable.forget(&letter.letter), Then::Forget)
+        let op = Op::Forget(letter.letter.record.position);
+        self.change_letter(letter, op, |durable| durable.forget(&letter.letter))
     }
 
     fn change_letter(
         &self,
         letter: &DeadLetter,
+        op: Op,
         here: impl FnOnce(&Durable<P>) -> Reply<bool>,
-        then: impl FnOnce(Promise<bool>) -> Then,
     ) -> Reply<bool> {
         if let Some(durable) = self.inner.open_at(letter.shard) {
             let reply = here(&durable);
@@ -82,8 +80,7 @@ impl<P> Cluster<P> {
             }
         }
         let (promise, reply) = promise_alone();
-        let op = Op::Forget(letter.letter.record.position);
-        self.inner.clerk.write(letter.shard, op, then(promise));
+        self.inner.clerk.write(letter.shard, op, Then::Letter(promise));
         reply
     }
 }

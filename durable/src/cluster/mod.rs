@@ -1,6 +1,8 @@
-//! Instances that share timers in a database of PostgreSQL's, and take over each other's.
+//! Instances that share timers, in a database of PostgreSQL's or on servers of NATS, and take over
+//! each other's.
 //!
 //! ```no_run
+//! # #[cfg(feature = "postgres")] {
 //! use std::time::Duration;
 //! use tickless_durable::{Cluster, cluster::Firing};
 //!
@@ -13,6 +15,7 @@
 //!     })?;
 //! let tea = cluster.now() + Duration::from_secs(180);
 //! cluster.schedule_keyed("tea", tea, "tea is ready".to_owned())?.wait()?;
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -77,6 +80,25 @@
 //! told. A timer that is due before that has reached it, some milliseconds later, still fires; and
 //! [`Cancelled::Cancelled`] includes that its handler was running. If two instances cancel a timer
 //! within those milliseconds, both may be told that they did.
+//!
+//! # NATS
+//!
+//! With [`Cluster::nats`], "the database" above is the set of servers, and some things differ:
+//!
+//! - A shard's timers are in a stream, which its holder alone writes. Timers for another instance's
+//!   shard go to that instance, and from there into the stream. If there is no holder at the
+//!   moment, they wait. If the holder does not reply, it is unknown whether they are durable.
+//! - Dead letters are read from the holders, too, and a reader waits for a shard without one.
+//! - *Opening reads the stream*, so taking a shard over takes a time that grows with its timers.
+//! - *Clocks.* The clock is that of the server that leads the bucket with the leases. Leases are by
+//!   no clock of a server: an instance that has just started waits for one lease before it takes a
+//!   shard from another.
+//! - While servers elect a leader, which takes some seconds, batches wait and leases are not
+//!   renewed, so a lease should be longer: 15 seconds or more.
+//! - An instance has one connection.
+//! - `Firing::settle` is for PostgreSQL.
+//! - *Durable* means that most of a stream's servers have a batch. Whether they have synced it is a
+//!   setting of theirs, `sync_interval`.
 
 mod builder;
 mod clerk;
@@ -84,15 +106,21 @@ mod clock;
 mod closing;
 mod firing;
 mod held;
+mod hub;
 mod id;
+mod inner;
 mod keeper;
 mod lease;
 mod letters;
 mod message;
+#[cfg(feature = "nats")]
+mod nats;
 mod owner;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{OpenError, ScheduleError, ScheduleReason, StopError, StoreError};
@@ -101,8 +129,7 @@ use crate::position::{Position, ms_at_or_after};
 use crate::promise::{Reply, promise_alone};
 use crate::record::{Key, Record};
 use crate::service::{Cancelled, Durable, Numbers};
-use crate::store::Op;
-use crate::store::postgres::{Database, PostgresStore};
+use crate::store::{Op, Store};
 
 pub use builder::Builder;
 #[doc(hidden)]
@@ -111,10 +138,10 @@ use clerk::{Clerk, Then};
 use clock::SharedClock;
 pub use firing::Firing;
 use held::Held;
+use hub::Hub;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
-use message::Message;
 use owner::{Instance, Owner};
 
 /// The largest payload, and the largest key.
@@ -131,7 +158,7 @@ pub struct Cluster<P = Vec<u8>> {
 
 /// What the threads of an instance share.
 struct Inner<P> {
-    database: Database,
+    hub: Arc<dyn Hub>,
     /// How many shards there are.
     shards: u32,
     lease: Duration,
@@ -149,7 +176,7 @@ struct Inner<P> {
 }
 
 /// Opens the service of a shard.
-type Open<P> = dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, PostgresStore) -> Result<Durable<P>, OpenError>
+type Open<P> = dyn Fn(&Arc<Inner<P>>, &Arc<Lease>, Box<dyn Store>) -> Result<Durable<P>, OpenError>
     + Send
     + Sync;
 
@@ -165,9 +192,19 @@ struct State {
 
 impl Cluster {
     /// Returns a [`Builder`] for an instance whose timers are in this database:
-    /// `host=.. user=..`, or a URL. See [`postgres::Config`].
+    /// `host=.. user=..`, or a URL. See [`postgres::Config`](::postgres::Config).
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
     pub fn builder(database: &str) -> Builder {
-        Builder::new(database)
+        Builder::postgres(database)
+    }
+
+    /// Returns a [`Builder`] for an instance whose timers are on these servers of NATS, with
+    /// JetStream: `nats://one.example,nats://other.example`. See [NATS](self#nats).
+    #[cfg(feature = "nats")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+    pub fn nats(servers: &str) -> Builder {
+        Builder::nats(servers)
     }
 }
 
@@ -289,9 +326,9 @@ impl<P> Cluster<P> {
     /// The shards whose timers fire here, and their fences.
     pub fn shards(&self) -> Vec<(u32, u64)> {
         let held = self.inner.held();
-        let is_open = |lease: &Arc<Lease>| held.open_at(lease.shard).is_some();
+        let is_open = |lease: &Arc<Lease>| held.open_at(lease.taken.shard).is_some();
         let open = held.leases().into_iter().filter(is_open);
-        open.map(|lease| (lease.shard, lease.fence.cast_unsigned())).collect()
+        open.map(|lease| (lease.taken.shard, lease.taken.fence.cast_unsigned())).collect()
     }
 
     /// The last failure of the database that this instance has met. It goes on trying.
@@ -327,67 +364,5 @@ impl<P> fmt::Debug for Cluster<P> {
             .field("instance", &instance)
             .field("shards", &shards)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Inner ===
-
-impl<P> Inner<P> {
-    fn held(&self) -> MutexGuard<'_, Held<P>> {
-        // No foreign code runs under the lock.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The shard of a key: the same on every instance and in every version.
-    fn shard_of(&self, key: &Key) -> u32 {
-        crc32fast::hash(key) % self.shards
-    }
-
-    /// A shard for a timer without a key: one that is held here, or else any.
-    fn next_shard(&self) -> u32 {
-        let here = self.held().next_open();
-        here.unwrap_or_else(|| u32::try_from(self.instance % u64::from(self.shards)).unwrap_or(0))
-    }
-
-    fn open_at(&self, shard: u32) -> Option<Durable<P>> {
-        self.held().open_at(shard)
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.state().is_stopping
-    }
-
-    /// Has the keeper look, whether it waits for notifications or for the database.
-    fn wake(&self) {
-        self.state().is_woken = true;
-        self.bell.notify_all();
-        self.clerk.tell(Message::Wake(self.instance));
-    }
-
-    fn take_wake(&self) -> bool {
-        std::mem::take(&mut self.state().is_woken)
-    }
-
-    fn note(&self, error: &StoreError) {
-        self.state().failure = Some(error.clone());
-    }
-}
-
-impl<P> Instance for Inner<P> {
-    fn is_in_handler(&self) -> bool {
-        self.held().is_in_handler()
-    }
-
-    fn begin_end(&self) {
-        self.state().is_stopping = true;
-        self.wake();
-    }
-
-    fn clerk(&self) -> &Clerk {
-        &self.clerk
     }
 }

@@ -161,7 +161,7 @@ impl Builder {
 
     /// For one of several services that share a store. A timer that waits for the next holder of
     /// its shard is not missed, so it takes longer than `gap` to miss one.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(crate) fn share(mut self, share: Arc<dyn Share>, gap: Duration) -> Builder {
         self.config.share = Some(share);
         self.config.misfire_after = self.config.misfire_after.max(gap);
@@ -169,7 +169,7 @@ impl Builder {
     }
 
     /// Calls this before the callback of [`on_failure`](Builder::on_failure).
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "nats"))]
     pub(crate) fn on_failure_first(self, first: impl Fn() + Send + Sync + 'static) -> Builder {
         let then = self.config.on_failure.clone();
         self.on_failure(move |error| {

@@ -45,11 +45,11 @@ pub use builder::Builder;
 #[doc(hidden)]
 pub use by_hand::ByHand;
 pub use config::Misfire;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use config::Share;
 pub(crate) use core::Core;
 use core::State;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 pub(crate) use numbers::Numbers;
 use owner::Owner;
 use pending::{Request, Then};

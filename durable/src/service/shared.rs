@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 use crate::error::StoreError;
 use crate::position::{Position, ms_at_or_after};
 
@@ -29,7 +29,7 @@ impl<P> Durable<P> {
     }
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "nats"))]
 impl<P> Durable<P> {
     /// The clock that the instances share was read: it may have been set.
     pub(crate) fn clock_was_read(&self) {

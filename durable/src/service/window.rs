@@ -14,7 +14,7 @@
 //! is missing, unless a change that takes it out is on its way to the store, or a page is being
 //! read.
 //!
-//! *Tested by*: here, and `durable/tests/oracle.rs`.
+//! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/told.rs`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -184,6 +184,14 @@ impl<S: Store> Writer<S> {
                 Some(Kept::Cancelled(promise, cancelled))
             }
             Then::Forget(promise) => Some(Kept::Forgotten(promise, outcome.is_some())),
+            Then::Revive(record, promise) => {
+                // Else another was quicker, who may be another instance.
+                if outcome.is_some() {
+                    state.stats.stored += 1;
+                    self.admit_if_near(state, record);
+                }
+                Some(Kept::Forgotten(promise, outcome.is_some()))
+            }
         }
     }
 
@@ -231,18 +239,14 @@ impl<S: Store> Writer<S> {
             }
         };
         let letter = found.into_iter().find(|letter| letter.record.position == position);
-        let mut state = self.core.state();
-        let letter = letter.filter(|_| !state.pending.has_put(position.number));
         let Some(letter) = letter else {
-            drop(state);
             promise.keep(Ok(false));
             return Ok(());
         };
-        let position = Position { due_ms, number: position.number };
-        let record = Record { position, attempt: 1, crashes: 0, key: None, ..letter.record };
-        state.pending.outcome(Op::Forget(letter.record.position), Then::Forget(promise));
-        let (admitted, _) = crate::promise::promise(&self.core);
-        state.pending.put(Arc::new(record), admitted, true);
+        let to = Arc::new(letter.revived(due_ms));
+        let mut state = self.core.state();
+        let op = Op::Revive { from: position, to: to.clone() };
+        state.pending.outcome(op, Then::Revive(to, promise));
         state.pending.hurry(None);
         Ok(())
     }

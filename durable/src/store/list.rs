@@ -68,5 +68,12 @@ fn one<L: List>(list: &mut L, op: &Op) -> Result<Option<Position>, L::Error> {
             Ok(replaced)
         }
         Op::Forget(position) => list.forget(*position),
+        Op::Revive { from, to } => {
+            let taken = list.forget(*from)?;
+            if taken.is_some() {
+                list.put(to)?;
+            }
+            Ok(taken)
+        }
     }
 }

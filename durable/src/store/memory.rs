@@ -78,12 +78,17 @@ impl Disk {
 
     /// Adds a timer behind the back of the store that is open, as another instance would.
     pub fn add(&self, record: Record) {
-        let Ok(_) = list::apply(&mut self.state().tables, &[Op::Put(Arc::new(record))]);
+        self.change(&[Op::Put(Arc::new(record))]);
     }
 
     /// Takes a timer out behind the back of the store that is open.
     pub fn remove(&self, position: Position) {
-        let Ok(_) = list::apply(&mut self.state().tables, &[Op::Remove(position)]);
+        self.change(&[Op::Remove(position)]);
+    }
+
+    /// Changes something else behind the back of the store that is open.
+    pub fn change(&self, batch: &[Op]) {
+        let Ok(_) = list::apply(&mut self.state().tables, batch);
     }
 
     /// How many batches were made durable.

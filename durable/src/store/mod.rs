@@ -27,11 +27,19 @@
 //!   sends a notification. The holder calls [`look_again`](crate::Durable::look_again) with the
 //!   time of that timer, and the service reads the list anew from there.
 //!
+//! The two that come with this crate differ in what they ask of their servers.
+//! `durable/src/store/postgres/` has a transaction and an order, so the database is all there is.
+//! `durable/src/store/nats/` has neither: a shard is a log with one writer, whose holder keeps an
+//! index, and another instance asks the holder.
+//!
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
 mod files;
 mod list;
 mod memory;
+#[cfg(feature = "nats")]
+#[doc(hidden)]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod redb;
@@ -46,6 +54,9 @@ use crate::record::{DeadLetter, Key, Record};
 
 #[doc(hidden)]
 pub use memory::{Disk, Fault, Memory};
+#[cfg(feature = "nats")]
+#[cfg_attr(docsrs, doc(cfg(feature = "nats")))]
+pub use nats::NatsStore;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use postgres::PostgresStore;
@@ -82,6 +93,14 @@ pub enum Op {
     Put(Arc<Record>),
     /// Takes the dead letter out whose record has this position.
     Forget(Position),
+    /// If there is a dead letter at `from`, takes it out and adds `to`: the same timer, without a
+    /// key. If there is none, does nothing.
+    Revive {
+        /// The position of the letter's record.
+        from: Position,
+        /// The timer as it is from now on.
+        to: Arc<Record>,
+    },
 }
 
 /// Where timers are kept.

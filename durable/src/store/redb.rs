@@ -54,6 +54,8 @@ const CACHE: usize = 64 << 20;
 #[derive(Debug)]
 pub struct RedbStore {
     database: Database,
+    /// How long the records and letters were that were taken out.
+    taken_bytes: u64,
 }
 
 /// How a [`RedbStore`] is opened.
@@ -117,7 +119,8 @@ impl RedbOptions {
             Err(error) => return Err(io(error)),
         }
         let opened = guarded(|| self.builder().open(path))?;
-        Ok(RedbStore { database: opened.map_err(|error| failed(path.display(), error))? })
+        let database = opened.map_err(|error| failed(path.display(), error))?;
+        Ok(RedbStore { database, taken_bytes: 0 })
     }
 
     /// Opens what `backend` has, or begins in it if it is empty. This is for tests.
@@ -126,7 +129,7 @@ impl RedbOptions {
         let opened = guarded(|| self.builder().create_with_backend(backend))?;
         let database = opened.map_err(|error| failed("the storage", error))?;
         make_tables(&database).map_err(|error| failed("the storage", error))?;
-        Ok(RedbStore { database })
+        Ok(RedbStore { database, taken_bytes: 0 })
     }
 
     fn builder(&self) -> redb::Builder {
@@ -175,6 +178,12 @@ impl RedbStore {
         RedbOptions::new().open(path)
     }
 
+    /// How many bytes were taken out since the opening.
+    #[cfg(feature = "nats")]
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
     /// Reads a table from after a position on.
     fn read<T>(
         &self,
@@ -221,10 +230,12 @@ impl Store for RedbStore {
                 keys: write.open_table(KEYS)?,
                 moved: write.open_table(MOVED)?,
                 letters: write.open_table(LETTERS)?,
+                taken_bytes: self.taken_bytes,
             };
             let outcomes = list::apply(&mut tables, batch)?;
             let put = batch.iter().any(|op| matches!(op, Op::Put(_)));
             let is_changed = put || outcomes.iter().any(Option::is_some);
+            let taken_bytes = tables.taken_bytes;
             drop(tables);
             // A commit costs a sync, also without a change.
             if is_changed {
@@ -232,12 +243,14 @@ impl Store for RedbStore {
             } else {
                 write.abort()?
             }
-            Ok::<_, Wrong>(outcomes)
+            Ok::<_, Wrong>((outcomes, taken_bytes))
         };
-        guarded(commit)?.map_err(|wrong| match wrong {
+        let (outcomes, taken_bytes) = guarded(commit)?.map_err(|wrong| match wrong {
             Wrong::Store(error) => error,
             Wrong::Database(error) => failed("the timers", error),
-        })
+        })?;
+        self.taken_bytes = taken_bytes;
+        Ok(outcomes)
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -259,6 +272,7 @@ struct Tables<'t> {
     keys: Table<'t, &'static [u8], Place>,
     moved: Table<'t, u64, Place>,
     letters: Table<'t, Place, &'static [u8]>,
+    taken_bytes: u64,
 }
 
 /// What goes wrong inside a transaction: the database, or what it has stored.
@@ -278,13 +292,15 @@ impl List for Tables<'_> {
         if record.has_moved() {
             self.moved.insert(record.position.number, place)?;
         }
-        self.timers.insert(place, record.encode().as_slice())?;
+        let before = self.timers.insert(place, record.encode().as_slice())?;
+        self.taken_bytes += before.map_or(0, |before| before.value().len() as u64);
         Ok(())
     }
 
     fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), Wrong> {
         let place = letter.record.position.to_bytes();
-        self.letters.insert(place, letter.encode().as_slice())?;
+        let before = self.letters.insert(place, letter.encode().as_slice())?;
+        self.taken_bytes += before.map_or(0, |before| before.value().len() as u64);
         Ok(())
     }
 
@@ -303,6 +319,7 @@ impl List for Tables<'_> {
         let Some(value) = self.timers.remove(position.to_bytes())? else { return Ok(None) };
         // A record that cannot be read is not thrown away: the transaction ends without a change.
         let record = Record::decode(position, value.value()).map_err(Wrong::Store)?;
+        self.taken_bytes += value.value().len() as u64;
         if let Some(key) = &record.key {
             self.keys.remove(&**key)?;
         }
@@ -313,7 +330,9 @@ impl List for Tables<'_> {
     }
 
     fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
-        Ok(self.letters.remove(position.to_bytes())?.map(|_| position))
+        let letter = self.letters.remove(position.to_bytes())?;
+        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
+        Ok(letter.map(|_| position))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The store in a database of PostgreSQL's, and instances that share it.
 
+#[path = "../common/history.rs"]
+mod checks;
 mod faults;
 mod history;
 mod instance;

@@ -20,10 +20,10 @@ struct Limit {
 const LIMITS: [Limit; 7] = [
     Limit { workload: Workload::Own, cores: &[1, 4, 16, 64], warm_up: 1_500, ops: 300, most: 0.02 },
     Limit { workload: Workload::OwnInTime, cores: &[8], warm_up: 4_000, ops: 300, most: 0.4 },
-    Limit { workload: Workload::Handoff, cores: &[2, 16], warm_up: 3_000, ops: 300, most: 5.0 },
+    Limit { workload: Workload::Handoff, cores: &[2, 16], warm_up: 3_000, ops: 300, most: 3.5 },
     Limit { workload: Workload::Reset, cores: &[2, 16], warm_up: 100, ops: 300, most: 0.02 },
-    Limit { workload: Workload::Fire, cores: &[2, 16], warm_up: 1_000, ops: 1_000, most: 4.5 },
-    Limit { workload: Workload::FireOwn, cores: &[2, 16], warm_up: 2_000, ops: 300, most: 2.0 },
+    Limit { workload: Workload::Fire, cores: &[2, 16], warm_up: 1_000, ops: 1_000, most: 3.0 },
+    Limit { workload: Workload::FireOwn, cores: &[2, 16], warm_up: 2_000, ops: 300, most: 0.3 },
     Limit { workload: Workload::Keyed, cores: &[2, 16], warm_up: 1_000, ops: 300, most: 5.0 },
 ];
 

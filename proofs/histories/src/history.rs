@@ -10,7 +10,7 @@ use crate::timeline::{Stamp, Timeline};
 pub struct Operation<C> {
     /// The timer or the key.
     pub id: u32,
-    /// The thread, for whoever reads the history. Callbacks are of thread [`CALLBACK`].
+    /// The thread, for readers of the history. Callbacks are of thread [`CALLBACK`].
     pub thread: u32,
     /// Stamp of the invocation.
     pub begin: u64,

@@ -288,10 +288,11 @@ impl<T> DerefMut for Lent<T> {
 
 impl<T> ThreadCache<T> {
     fn new(core: Arc<Core<T>>) -> ThreadCache<T> {
+        let shard = core.route();
         ThreadCache {
-            producer: Producer::new(&core.shared),
+            producer: Producer::new(&core.shared, shard),
             watch: ThreadClock::default(),
-            shard: core.route(),
+            shard,
             #[cfg(feature = "inspect")]
             sampler: Sampler::default(),
             core,

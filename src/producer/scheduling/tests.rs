@@ -30,7 +30,7 @@ fn end(mut producer: Producer<()>, shared: &Shared<()>) {
 fn threads_that_come_and_go_one_by_one_leave_no_counters() {
     let shared = alone(1);
     let few = shared.all_counters.len();
-    (0..10_000).for_each(|_| end(Producer::new(&shared), &shared));
+    (0..10_000).for_each(|_| end(Producer::new(&shared, 0), &shared));
     assert!(shared.all_counters.len() <= few + 8, "{} all_counters", shared.all_counters.len());
     assert_eq!(shared.balanced_living(), 0);
 }
@@ -39,7 +39,7 @@ fn threads_that_come_and_go_one_by_one_leave_no_counters() {
 fn no_cancel_and_no_sleep_goes_through_the_counters_whatever_number_of_threads_there_was() {
     const TIMERS: u64 = 20_000;
     let mut bench = Bench::new(Geometry::default(), Bell::None);
-    let living: Vec<Producer<()>> = (0..1000).map(|_| Producer::new(&bench.shared)).collect();
+    let living: Vec<Producer<()>> = (0..1000).map(|_| Producer::new(&bench.shared, 0)).collect();
     let timers: Vec<_> = (0..TIMERS).map(|i| bench.schedule([100_000 + i, 0], (), true)).collect();
     let visits = visits::count();
     let mut asked_at = None;

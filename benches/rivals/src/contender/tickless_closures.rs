@@ -11,7 +11,7 @@ use crate::error::BenchError;
 use crate::record::Extra;
 use crate::sink;
 
-/// An engine with default settings but for the tick.
+/// An engine with default settings, except for the tick.
 #[derive(Debug)]
 pub(crate) struct Closures(Engine);
 

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -35,32 +34,34 @@ pub(super) struct Axis {
 /// A curve.
 #[derive(Debug)]
 pub(super) struct Curve {
-    /// Whose it is.
+    /// Whose it is, which gives it its colour.
+    pub(super) contender: String,
+    /// How it is called.
     pub(super) name: String,
     /// From left to right.
     pub(super) points: Vec<(f64, f64)>,
-    /// Whether it belongs to the curve before it: the same colour, thinner.
+    /// Whether it belongs to the curve before it: thinner.
     pub(super) is_second: bool,
 }
 
 // === impl Curves ===
 
 impl Curves {
-    /// Draws it, unless it is empty.
-    pub(super) fn draw(&self, out: &Path, name: &str) -> Result<Option<PathBuf>, BenchError> {
-        let path = ink::path(out, name);
+    /// The figure, unless it is empty.
+    pub(super) fn draw(&self, name: &str) -> Result<Option<String>, BenchError> {
+        let mut text = String::new();
         if self.curves.iter().all(|curve| curve.points.is_empty()) {
             return Ok(None);
         }
         let (x, y) = (self.range(|point| point.0, &self.x), self.range(|point| point.1, &self.y));
         let drawn = match (self.x.is_log, self.y.is_log) {
-            (true, true) => self.try_draw(&path, x.log_scale(), y.log_scale()),
-            (true, false) => self.try_draw(&path, x.log_scale(), y),
-            (false, true) => self.try_draw(&path, x, y.log_scale()),
-            (false, false) => self.try_draw(&path, x, y),
+            (true, true) => self.try_draw(&mut text, x.log_scale(), y.log_scale()),
+            (true, false) => self.try_draw(&mut text, x.log_scale(), y),
+            (false, true) => self.try_draw(&mut text, x, y.log_scale()),
+            (false, false) => self.try_draw(&mut text, x, y),
         };
-        drawn.map_err(ink::failed(&path))?;
-        Ok(Some(path))
+        drawn.map_err(ink::failed(name))?;
+        Ok(Some(text))
     }
 
     /// The values that occur on an axis, with some room beyond.
@@ -74,14 +75,14 @@ impl Curves {
         }
     }
 
-    fn try_draw<X, Y>(&self, path: &Path, x: X, y: Y) -> Result<(), Box<dyn Error>>
+    fn try_draw<X, Y>(&self, text: &mut String, x: X, y: Y) -> Result<(), Box<dyn Error>>
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
         X::CoordDescType: ValueFormatter<f64>,
         Y::CoordDescType: ValueFormatter<f64>,
     {
-        let area = SVGBackend::new(path, ink::SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(text, ink::SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         // The names go beside the curves, which fill their field.
         let (field, names) = area.split_horizontally(ink::SIZE.0 - 230);
@@ -102,11 +103,9 @@ impl Curves {
             .axis_desc_style(ink::font(14))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        let mut nth = 0;
         for (row, curve) in self.curves.iter().enumerate() {
-            nth += usize::from(!curve.is_second);
             let width = if curve.is_second { 1 } else { 2 };
-            let style = ink::colour(nth - 1).stroke_width(width);
+            let style = ink::colour(&curve.contender).stroke_width(width);
             chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
             if curve.points.len() < 20 {
                 let dots = curve.points.iter().map(|&at| Circle::new(at, 3, style.filled()));

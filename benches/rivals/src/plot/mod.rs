@@ -1,64 +1,65 @@
-//! Figures, as SVG, from a file of records.
+//! Figures, as SVG, from what is kept of measurements. Each is CPU time beside CPU time, or
+//! lateness.
 
 mod bars;
 mod curves;
 mod ink;
 mod pick;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
 
 use crate::error::BenchError;
+use crate::perf::{Book, short};
 use crate::record::Record;
-use crate::workload::Workload;
 use bars::Bars;
 use curves::{Axis, Curve, Curves};
-use pick::{by_contender, median, of_workload, thread_counts};
+use pick::{by_contender, median, thread_counts};
 
-/// Draws whatever the file has records for; says what it drew.
-pub(crate) fn draw(json: &Path, out: &Path) -> Result<Vec<PathBuf>, BenchError> {
-    let records = Record::read_all(json)?;
-    fs::create_dir_all(out).map_err(|cause| BenchError::File { path: out.to_owned(), cause })?;
+/// CPU time by contender and threads: the part, and what an operation is.
+const COSTS: [(&str, &str); 5] = [
+    ("cancel-heavy", "schedule + cancel"),
+    ("reset", "reset"),
+    ("reset-earlier", "reset, half of them to an earlier time"),
+    ("service", "call of a busy server"),
+    ("fire-all", "timer that fires"),
+];
+
+/// Whatever there are results for: names and texts of the figures.
+pub(crate) fn draw(book: &Book) -> Result<Vec<(String, String)>, BenchError> {
+    let records = |part| -> Vec<&Record> {
+        book.part(part).map_or_else(Vec::new, |kept| kept.runs.iter().collect())
+    };
     let mut drawn = Vec::new();
-    for (workload, number, what) in [
-        (Workload::CancelHeavy, "ns_per_op", "wall time per schedule + cancel, all threads"),
-        (Workload::CancelHeavy, "cpu_ns_per_op", "CPU time per schedule + cancel"),
-        (Workload::Reset, "ns_per_op", "wall time per reset, all threads"),
-        (Workload::Reset, "cpu_ns_per_op", "CPU time per reset"),
-    ] {
-        let bars = costs(&of_workload(&records, workload), number, workload, what);
-        let kind = if number.starts_with("cpu") { "cpu" } else { "wall" };
-        drawn.extend(bars.draw(out, &format!("{}-{kind}.svg", workload.name()))?);
+    let mut put = |name: String, text: Option<String>| {
+        drawn.extend(text.map(|text| (name, text)));
+    };
+    for (part, what) in COSTS {
+        let name = format!("{part}-cpu.svg");
+        put(name.clone(), costs(&records(part), part, what).draw(&name)?);
     }
-    drawn.extend(scale(&of_workload(&records, Workload::Scale)).draw(out, "scale.svg")?);
-    let fired = of_workload(&records, Workload::FireAll);
-    for threads in thread_counts(&fired) {
-        let fired: Vec<_> = fired.iter().copied().filter(|r| r.threads == threads).collect();
-        let lateness = lateness(&fired, threads);
-        drawn.extend(lateness.draw(out, &format!("lateness-{threads}.svg"))?);
-        for (level, name) in [(0, "second"), (1, "third")] {
-            let cascade = cascade(&fired, threads, level, name);
-            drawn.extend(cascade.draw(out, &format!("cascade-{name}-{threads}.svg"))?);
-        }
+    put("scale.svg".to_owned(), scale(&records("scale")).draw("scale.svg")?);
+    let fired = records("fire-all");
+    put("lateness.svg".to_owned(), lateness(&fired).draw("lateness.svg")?);
+    for (level, name) in [(0, "second"), (1, "third")] {
+        let file = format!("cascade-{name}.svg");
+        put(file.clone(), cascade(&fired, level, name).draw(&file)?);
     }
     Ok(drawn)
 }
 
-/// A number by contender and threads.
-fn costs(records: &[&Record], number: &str, workload: Workload, what: &str) -> Bars {
+/// CPU time by contender and threads.
+fn costs(records: &[&Record], part: &str, what: &str) -> Bars {
     let threads = thread_counts(records);
     let rows = by_contender(records).into_iter().map(|(name, records)| {
         let values = threads.iter().map(|&threads| {
             let records: Vec<_> =
                 records.iter().copied().filter(|r| r.threads == threads).collect();
-            median(&records, number)
+            median(&records, "cpu_ns_per_op")
         });
         (name, values.collect())
     });
     Bars {
-        title: format!("{}: {what} (ns)", workload.name()),
+        title: format!("{part}: CPU time per {what} (ns, median)"),
         legend: threads.iter().map(|&n| threads_label(n)).collect(),
         rows: rows.collect(),
     }
@@ -77,30 +78,32 @@ fn scale(records: &[&Record]) -> Curves {
                 .copied()
                 .filter(|record| record.number("pending") == Some(pending))
                 .collect();
-            Some((pending, median(&same, "ns_per_op")?))
+            Some((pending, median(&same, "cpu_ns_per_op")?))
         });
-        Curve { name: name.clone(), points: points.collect(), is_second: false }
+        let points = points.collect();
+        Curve { contender: name.clone(), name, points, is_second: false }
     });
     Curves {
-        title: "scale: schedule + cancel with others pending, one thread".to_owned(),
+        title: "scale: CPU time per schedule + cancel with others pending, one thread".to_owned(),
         x: Axis { label: "timers pending".to_owned(), is_log: true },
-        y: Axis { label: "ns".to_owned(), is_log: true },
+        y: Axis { label: "CPU ns".to_owned(), is_log: true },
         curves: curves.collect(),
     }
 }
 
 /// Which share of timers is how late, from the last run of each contender.
-fn lateness(records: &[&Record], threads: usize) -> Curves {
+fn lateness(records: &[&Record]) -> Curves {
     let curves = by_contender(records).into_iter().filter_map(|(name, records)| {
         let points = records.last()?.extra.get("late_distribution_us")?.as_array()?;
         let points = points.iter().filter_map(|pair| {
             // A logarithmic axis has no room for what is early.
             Some((pair.get(1)?.as_f64()?.max(10.0), 100.0 * pair.get(0)?.as_f64()?))
         });
-        Some(Curve { name, points: points.collect(), is_second: false })
+        let points = points.collect();
+        Some(Curve { contender: name.clone(), name, points, is_second: false })
     });
     Curves {
-        title: format!("fire-all: lateness, {}", threads_label(threads)),
+        title: "fire-all: lateness of the last run".to_owned(),
         x: Axis { label: "at most so late (us; less counts as 10)".to_owned(), is_log: true },
         y: Axis { label: "timers (%)".to_owned(), is_log: false },
         curves: curves.collect(),
@@ -109,7 +112,7 @@ fn lateness(records: &[&Record], threads: usize) -> Curves {
 
 /// How late timers are by where in a bucket of a level their deadline lies, from the last run of
 /// each contender. Cascades happen at the left edge.
-fn cascade(records: &[&Record], threads: usize, level: usize, name: &str) -> Curves {
+fn cascade(records: &[&Record], level: usize, name: &str) -> Curves {
     let mut curves = Vec::new();
     for (contender, records) in by_contender(records) {
         let level = records.last().and_then(|record| record.extra.get("levels")?.get(level));
@@ -119,14 +122,11 @@ fn cascade(records: &[&Record], threads: usize, level: usize, name: &str) -> Cur
             let share = if is_second { "p99" } else { "p50" };
             let name = format!("{contender}, {width_ms:.0} ms, {share}");
             let points = positions(level, quantile);
-            curves.push(Curve { name, points, is_second });
+            curves.push(Curve { contender: contender.clone(), name, points, is_second });
         }
     }
     Curves {
-        title: format!(
-            "fire-all: lateness by position in a bucket of the {name} level, {}",
-            threads_label(threads)
-        ),
+        title: format!("fire-all: lateness by position in a bucket of the {name} level"),
         x: Axis { label: "position in the bucket (%)".to_owned(), is_log: false },
         y: Axis { label: "us late (less counts as 10)".to_owned(), is_log: true },
         curves,
@@ -152,6 +152,7 @@ fn threads_label(threads: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::Kept;
     use serde_json::json;
 
     fn record(contender: &str, workload: &str, extra: &Value) -> Record {
@@ -171,34 +172,31 @@ mod tests {
         let level = json!({"width_ms": 32.0, "counts": [1, 0], "p50_us": [5.0, 0.0],
             "p99_us": [9.0, 0.0]});
         let late = json!({"late_distribution_us": [[0.0, -1.0], [1.0, 9.0]], "levels": [level]});
-        let folder = std::env::temp_dir().join(format!("rivals-plot-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let json = folder.join("results.jsonl");
-        for record in [
-            record("tickless", "cancel-heavy", &json!({})),
-            record("tokio", "cancel-heavy", &json!({})),
-            record("tickless", "scale", &json!({"pending": 1000})),
-            record("tickless", "scale", &json!({"pending": 2000})),
-            record("tickless", "fire-all", &late),
-        ] {
-            record.append_to(&json).unwrap();
+        let mut book = Book::default();
+        let parts = [
+            ("cancel-heavy", vec![json!({}), json!({})]),
+            ("scale", vec![json!({"pending": 1000}), json!({"pending": 2000})]),
+            ("fire-all", vec![late]),
+        ];
+        for (name, extras) in parts {
+            let contenders = ["tickless", "tokio"];
+            let runs = extras.iter().zip(contenders).map(|(extra, who)| record(who, name, extra));
+            let runs = runs.collect();
+            book.put(Kept { name: name.to_owned(), runs, ..Kept::default() });
         }
-        let drawn = draw(&json, &folder).unwrap();
-        let names: Vec<_> =
-            drawn.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(
-            names,
-            [
-                "cancel-heavy-wall.svg",
-                "cancel-heavy-cpu.svg",
-                "scale.svg",
-                "lateness-1.svg",
-                "cascade-second-1.svg"
-            ]
-        );
-        let bars = fs::read_to_string(&drawn[0]).unwrap();
+        let drawn = draw(&book).unwrap();
+        let names: Vec<_> = drawn.iter().map(|(name, _)| &**name).collect();
+        let wanted = [
+            "cancel-heavy-cpu.svg",
+            "fire-all-cpu.svg",
+            "scale.svg",
+            "lateness.svg",
+            "cascade-second.svg",
+        ];
+        assert_eq!(names, wanted);
+        let bars = &drawn[0].1;
         assert!(bars.starts_with("<svg") && bars.contains("tokio"));
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(draw(&book).unwrap(), drawn);
     }
 
     #[test]

@@ -3,18 +3,6 @@
 use crate::record::Record;
 use crate::registry::ALL;
 use crate::sample::Sample;
-use crate::workload::Workload;
-
-/// Those of a workload, runs during which the threads moved left out if there are others.
-pub(super) fn of_workload(records: &[Record], workload: Workload) -> Vec<&Record> {
-    let all: Vec<_> = records.iter().filter(|r| r.workload == workload.name()).collect();
-    let is_kept = |record: &Record| {
-        let is_same =
-            |other: &Record| other.contender == record.contender && other.threads == record.threads;
-        !record.is_unsteady() || !all.iter().any(|other| is_same(other) && !other.is_unsteady())
-    };
-    all.iter().copied().filter(|record| is_kept(record)).collect()
-}
 
 /// By contender, in the order in which contenders are listed.
 pub(super) fn by_contender<'a>(records: &[&'a Record]) -> Vec<(String, Vec<&'a Record>)> {
@@ -41,20 +29,21 @@ pub(super) fn median(records: &[&Record], number: &str) -> Option<f64> {
 }
 
 #[test]
-fn unsteady_runs_count_only_if_there_are_no_others() {
-    let record = |threads, is_unsteady: bool| Record {
-        contender: "tokio".to_owned(),
+fn records_are_picked_by_contender_and_threads() {
+    let record = |contender: &str, threads| Record {
+        contender: contender.to_owned(),
         workload: "reset".to_owned(),
         threads,
         n: 1,
         ns_per_op: 1.0,
         cpu_ns_per_op: 1.0,
-        extra: [("unsteady".to_owned(), is_unsteady.into())].into_iter().collect(),
+        extra: serde_json::Map::new(),
     };
-    let records = [record(1, true), record(2, true), record(2, false)];
-    let picked = of_workload(&records, Workload::Reset);
-    assert_eq!(picked, [&records[0], &records[2]]);
-    assert_eq!(thread_counts(&picked), [1, 2]);
-    assert_eq!(median(&picked, "ns_per_op"), Some(1.0));
-    assert_eq!(median(&picked, "nothing"), None);
+    let records = [record("tokio", 2), record("tickless", 1), record("tokio", 1)];
+    let records: Vec<_> = records.iter().collect();
+    let names: Vec<_> = by_contender(&records).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["tickless", "tokio"]);
+    assert_eq!(thread_counts(&records), [1, 2]);
+    assert_eq!(median(&records, "ns_per_op"), Some(1.0));
+    assert_eq!(median(&records, "nothing"), None);
 }

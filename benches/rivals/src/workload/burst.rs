@@ -82,7 +82,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     plan.expect("probes missing", missing, 0)?;
     let fired = sink::fired_of(timers);
     plan.expect("timers fired", fired, timers)?;
-    let mut lateness = Lateness::new(begun_ns, Vec::new());
+    let mut lateness = Lateness::new(begun_ns);
     for (token, deadline_ns) in (0..).zip(deadlines_ns) {
         lateness.record(deadline_ns, sink::stamped_ns(token));
     }

@@ -95,7 +95,8 @@ pub(crate) fn run<C: Contender>(plan: &Plan, load: Load) -> Result<Outcome, Benc
     let used = Usage::of_process() - section.usage_before;
     plan.expect("timers that did not fire", missing, 0)?;
 
-    let mut lateness = Lateness::new(origin_ns, C::level_widths(setup(plan)));
+    let mut lateness =
+        Lateness::new(origin_ns).with_levels(plan.tick(), C::level_widths(setup(plan)));
     for lane in &lanes {
         for (token, &deadline_ns) in (lane.first_token..).zip(&lane.deadlines_ns) {
             lateness.record(deadline_ns, sink::stamped_ns(token));

@@ -56,7 +56,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let (used, elapsed) = (Usage::of_process() - before.0, begun.elapsed());
     let by_this = Usage::of_thread() - before.1;
     plan.expect("timers missing", missing, 0)?;
-    let mut lateness = Lateness::new(clock::now_ns(), Vec::new());
+    let mut lateness = Lateness::new(clock::now_ns());
     for (token, deadline_ns) in (0..).zip(deadlines_ns) {
         lateness.record(deadline_ns, sink::stamped_ns(token));
     }

@@ -206,7 +206,7 @@ impl<'a, P: Purgatory> Load<'a, P> {
 
     /// How late the operations were that timed out.
     fn lateness(&self) -> Lateness {
-        let mut lateness = Lateness::new(0, Vec::new());
+        let mut lateness = Lateness::new(0);
         for (number, &deadline_ns) in self.deadlines_ns.iter().enumerate() {
             match sink::stamped_ns(number as u64) {
                 0 => {}

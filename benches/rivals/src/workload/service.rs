@@ -85,7 +85,8 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
         (0..threads).map(|lane| Server::new(contender.producer(), lane, expiring, plan)).collect();
     let (lanes, section): (Vec<Server<C::Producer>>, _) = contender.drive(lanes);
     let grown = memory::resident_bytes().saturating_sub(before_bytes);
-    let mut lateness = Lateness::new(origin_ns, C::level_widths(setup(plan)));
+    let mut lateness =
+        Lateness::new(origin_ns).with_levels(plan.tick(), C::level_widths(setup(plan)));
     if C::FIRES {
         for lane in &lanes {
             let tokens = lane.first_expiring..lane.first_expiring + lane.due_ns.len() as u64;

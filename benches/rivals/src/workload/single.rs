@@ -27,14 +27,14 @@ pub(super) fn tick(plan: &Plan) -> Duration {
     if plan.tick_us == DEFAULT_TICK_US { TICK } else { plan.tick() }
 }
 
-/// Measures a contender. A schedule includes what it costs to wake up whoever waits; the CPU time
+/// Measures a contender. A schedule includes what it costs to wake up the waiting thread; the CPU time
 /// is that of all threads but the one that schedules.
 pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let timers = plan.count(TIMERS, 10);
     sink::stamp(timers);
     let tick = tick(plan);
     let contender = C::start(Setup { tick })?;
-    let mut lateness = Lateness::new(clock::now_ns(), Vec::new());
+    let mut lateness = Lateness::new(clock::now_ns());
     let mut slots = Slots::<C::Timer>::new(timers as usize);
     let (mut calls, mut random) = (Duration::ZERO, Random::new(1));
     let before = (Usage::of_process(), Usage::of_thread());

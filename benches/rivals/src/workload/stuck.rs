@@ -65,7 +65,7 @@ pub(crate) fn run<C: Contender>(plan: &Plan) -> Result<Outcome, BenchError> {
     let all = 0..timers * plan.threads as u64;
     let missing = contender.inside(|| sink::wait_for_stamps(all.clone(), plan.patience()));
     plan.expect("timers missing", missing, 0)?;
-    let mut lateness = Lateness::new(clock::now_ns(), Vec::new());
+    let mut lateness = Lateness::new(clock::now_ns());
     for (token, &deadline_ns) in all.zip(lanes.iter().flat_map(|lane| &lane.deadlines_ns)) {
         lateness.record(deadline_ns, sink::stamped_ns(token));
     }

@@ -109,11 +109,13 @@ impl Changes<'_> {
             }
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
-            Op::Forget(position) => {
-                let forget =
-                    "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
-                              RETURNING due, number";
-                self.first(forget, *position)
+            Op::Forget(position) => self.forget(*position),
+            Op::Revive { from, to } => {
+                let taken = self.forget(*from)?;
+                if taken.is_some() {
+                    self.insert(&[to])?;
+                }
+                Ok(taken)
             }
         }
     }
@@ -211,6 +213,13 @@ impl Changes<'_> {
         )?;
         let taken = |row: &Row| Ok((row.get::<_, &[u8]>(2).into(), position_of(row)?));
         rows.iter().map(taken).collect()
+    }
+
+    /// Takes a dead letter out.
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, StoreError> {
+        let forget = "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
+                      RETURNING due, number";
+        self.first(forget, position)
     }
 
     /// Takes the timer out where it was first, or else where it is tried again.

@@ -26,7 +26,7 @@ type Connect = dyn Fn(&Config) -> Result<Client, postgres::Error> + Send + Sync;
 pub(crate) struct Database {
     config: Config,
     connect: Arc<Connect>,
-    /// A name that needs no quotes: see [`Database::named`].
+    /// A name that needs no quotes.
     pub(crate) schema: String,
     /// How long the server lets a transaction wait for its client.
     patience: Duration,
@@ -50,15 +50,6 @@ impl Database {
     {
         let connect: Arc<Connect> = Arc::new(move |config| config.connect(tls.clone()));
         Database { config, connect, schema: schema.to_owned(), patience }
-    }
-
-    /// Whether a schema can have this name here: it is written without quotes.
-    pub(crate) fn is_named_well(schema: &str) -> bool {
-        let is_plain =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        (1..=48).contains(&schema.len())
-            && schema.bytes().all(is_plain)
-            && !schema.starts_with(|first: char| first.is_ascii_digit())
     }
 
     /// The channel on which instances tell each other what they did.

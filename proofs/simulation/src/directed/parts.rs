@@ -27,7 +27,7 @@ fn shard() -> (Shard<u32>, Shared<u32>) {
 /// closed just then. The timer stays with its handle, and a turn finds the shard closed.
 pub(super) fn a_shard_is_closed_in_a_reset() {
     let (shard, shared) = shard();
-    let mut producer = Producer::new(&shared);
+    let mut producer = Producer::new(&shared, 0);
     let far = Tick::new(50_000);
     let filed = producer.schedule::<false, false>(&shared, &shard, far, || Tick::ZERO, 7, true);
     let (entry, _) = filed.expect("the shard is open");

@@ -4,8 +4,8 @@
 //!
 //! Two inboxes: crossbeam's `SegQueue`, and a stack through the timers themselves.
 //!
-//! *Invariants*: a timer is in the inbox at most once (its `QUEUED` bit says so); whoever moves
-//! its fate away from pending decides it; the engine's share of a timer is given up once, by the
+//! *Invariants*: a timer is in the inbox at most once (its `QUEUED` bit says so); the thread
+//! that moves its fate away from pending decides it; the engine's share of a timer is given up once, by the
 //! reaper: when it fired it, or when it took it from the inbox cancelled.
 
 mod inbox;

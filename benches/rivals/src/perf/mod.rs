@@ -1,0 +1,158 @@
+//! What stands in PERF.md: measured part by part (`parts`), kept in a file (`book`), and drawn from
+//! that file alone: tables (`tables`, `shape`) and single figures (`quote`) between marks in the
+//! documents (`page`), and plots.
+//!
+//! A part is measured as a whole and replaces what was kept of it, with the machine and the commit.
+
+mod book;
+mod host;
+mod page;
+mod parts;
+mod quote;
+mod shape;
+mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+pub(crate) use book::{Book, Kept};
+pub(crate) use parts::{ALL as PARTS, Part, RUNS};
+
+use crate::error::BenchError;
+use crate::plot;
+use host::Host;
+
+/// Where all that is kept lies, and where it shows.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// Results.
+    pub(crate) json: PathBuf,
+    /// Plots.
+    pub(crate) plots: PathBuf,
+    /// Documents with marks.
+    pub(crate) documents: Vec<PathBuf>,
+}
+
+/// What to measure, and how much of it.
+#[derive(Debug)]
+pub(crate) struct Extent {
+    /// Which parts.
+    pub(crate) parts: Vec<&'static Part>,
+    /// How often each contender is measured.
+    pub(crate) runs: usize,
+    /// Shrinks counts and lengths of time.
+    pub(crate) scale: f64,
+    /// Seconds after which a measurement is stopped.
+    pub(crate) limit_s: u64,
+}
+
+/// Measures parts, keeps each of them when it is done, and draws everything anew.
+pub(crate) fn measure(extent: &Extent, places: &Places) -> Result<(), BenchError> {
+    let mut book = Book::read_or_new(&places.json)?;
+    let (mut failures, begun) = (0, Instant::now());
+    for part in &extent.parts {
+        let (runs, failed) = part.measure(extent)?;
+        failures += failed;
+        if !runs.is_empty() {
+            book.put(Kept { name: part.name.to_owned(), host: Host::here(), runs });
+            book.write(&places.json)?;
+        }
+        println!("{:>6.0} s  {}", begun.elapsed().as_secs_f64(), part.name);
+    }
+    redraw(places)?;
+    if failures == 0 { Ok(()) } else { Err(BenchError::Failures(failures)) }
+}
+
+/// Draws everything from what is kept.
+pub(crate) fn redraw(places: &Places) -> Result<(), BenchError> {
+    let book = Book::read(&places.json)?;
+    for drawn in draw(&book, places)? {
+        if drawn.found.as_ref() != Some(&drawn.text) {
+            drawn.write()?;
+            println!("{}", drawn.path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Complains of what is not as it would be drawn, and of what is kept but no full measurement.
+pub(crate) fn check(places: &Places) -> Result<(), BenchError> {
+    let book = Book::read(&places.json)?;
+    let drawn = draw(&book, places)?;
+    let stale = drawn.iter().filter(|drawn| drawn.found.as_ref() != Some(&drawn.text));
+    let stale: Vec<_> = stale.map(|drawn| drawn.path.display().to_string()).collect();
+    if !stale.is_empty() {
+        let hint = "see `rivals --redraw`";
+        return Err(BenchError::Stale(format!("{}: {hint}", stale.join(", "))));
+    }
+    let small = book.parts.iter().filter(|kept| !kept.is_full());
+    let small: Vec<_> = small.map(|kept| kept.name.as_str()).collect();
+    if !small.is_empty() {
+        let what = format!("{}: measured at less than full scale", small.join(", "));
+        return Err(BenchError::Stale(what));
+    }
+    Ok(())
+}
+
+/// A file as it is and as it would be.
+struct Drawn {
+    path: PathBuf,
+    found: Option<String>,
+    text: String,
+}
+
+// === impl Drawn ===
+
+impl Drawn {
+    fn write(&self) -> Result<(), BenchError> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let made = folder.map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&self.path, &self.text)).map_err(in_file(&self.path))
+    }
+}
+
+fn draw(book: &Book, places: &Places) -> Result<Vec<Drawn>, BenchError> {
+    let mut drawn = Vec::new();
+    for (name, text) in plot::draw(book)? {
+        let path = places.plots.join(name);
+        drawn.push(Drawn { found: fs::read_to_string(&path).ok(), path, text });
+    }
+    for path in &places.documents {
+        let found = fs::read_to_string(path).map_err(in_file(path))?;
+        let text = page::fill(&found, &|name| tables::table(book, name), &|words| {
+            quote::quote(book, words)
+        });
+        let text = text.map_err(|what| BenchError::Stale(format!("{}:{what}", path.display())))?;
+        drawn.push(Drawn { path: path.clone(), found: Some(found), text });
+    }
+    Ok(drawn)
+}
+
+fn in_file(path: &Path) -> impl Fn(std::io::Error) -> BenchError + '_ {
+    |cause| BenchError::File { path: path.to_owned(), cause }
+}
+
+/// Decimal places such that there are about three digits, and commas between thousands.
+pub(crate) fn short(value: f64) -> String {
+    let text = match value.abs() {
+        0.0 => return "0".to_owned(),
+        size if size < 0.0995 => format!("{value:.3}"),
+        size if size < 0.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    let (sign, digits) = text.strip_prefix('-').map_or(("", &*text), |digits| ("-", digits));
+    if digits.contains('.') {
+        return text;
+    }
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(<[u8]>::escape_ascii).collect();
+    let groups: Vec<_> = groups.iter().map(ToString::to_string).collect();
+    format!("{sign}{}", groups.join(","))
+}
+
+#[test]
+fn numbers_have_about_three_digits_and_commas_between_thousands() {
+    let written = [0.0, 0.0123, 0.123, 1.23, 12.34, 123.4, 12_345.6, -1_234_567.0].map(short);
+    assert_eq!(written, ["0", "0.012", "0.12", "1.2", "12.3", "123", "12,346", "-1,234,567"]);
+}

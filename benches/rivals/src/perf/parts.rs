@@ -1,0 +1,383 @@
+//! The parts that are measured, and how.
+
+use std::process::{Command, Stdio};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::{Extent, host};
+use crate::child;
+use crate::error::BenchError;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::registry::{DEFAULT_TICK_US, Entry};
+use crate::workload::Workload;
+
+/// What is measured in one go, contenders in turn.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    /// Whether it is measured unless others are asked for.
+    pub(crate) is_core: bool,
+    load: Load,
+}
+
+/// Who measures.
+#[derive(Debug)]
+enum Load {
+    /// This program.
+    Here(Matrix),
+    /// `http-bench`, which lies beside this one and prints a record, with these words in turn.
+    Http(&'static [&'static [&'static str]]),
+}
+
+/// Everything with everything.
+#[derive(Debug)]
+struct Matrix {
+    workload: Workload,
+    contenders: &'static [&'static str],
+    threads: &'static [usize],
+    /// Those of the workload if there are none.
+    variants: &'static [u64],
+    tick_us: u64,
+    operations: u64,
+    /// Whether all happens on the first processor.
+    is_pinned: bool,
+}
+
+/// The program that measures a server, and its package.
+const HTTP: &str = "http-bench";
+
+/// How often each contender is measured, unless said otherwise.
+pub(crate) const RUNS: usize = 5;
+
+const ENGINES: &[&str] = &[
+    "tickless",
+    "tickless-typed",
+    "floor-tsc",
+    "floor",
+    "tokio",
+    "tokio-threads",
+    "delay-queue",
+    "hhwt",
+    "pingora",
+    "async-io",
+    "mutex-btreemap",
+    "mutex-heap",
+    "heap-timerfd",
+];
+const USUAL: &[&str] = &[
+    "tickless",
+    "tickless-typed",
+    "floor-tsc",
+    "tokio",
+    "tokio-threads",
+    "delay-queue",
+    "mutex-heap",
+];
+const THAT_FIRE: &[&str] = &[
+    "tickless",
+    "tickless-typed",
+    "floor-calendar",
+    "tokio",
+    "tokio-threads",
+    "delay-queue",
+    "pingora",
+    "async-io",
+    "mutex-heap",
+];
+const SERVERS: &[&str] = &["tickless", "tokio-threads", "mutex-heap"];
+const STEADY: &[&str] = &["tickless", "floor-calendar", "tokio", "mutex-heap"];
+const ALONE: &[&str] = &["tickless", "tokio", "mutex-heap"];
+const PENDING: &[&str] = &["tickless", "tokio", "delay-queue", "mutex-heap"];
+const PRECISE: &[&str] =
+    &["tickless", "tickless-precise", "tickless-spinning", "tokio", "async-io"];
+const WHEELS: &[&str] = &["tickless-wheel", "hhwt-quad", "nexus-timer", "delay-queue", "btreemap"];
+const PURGATORIES: &[&str] = &["tickless-purgatory", "mutex-purge", "purgatory-floor"];
+
+/// All there are, in the order in which they are measured.
+pub(crate) const ALL: &[Part] = &[
+    Part::core("cancel-heavy", Matrix::of(Workload::CancelHeavy, ENGINES).on(&[1, 2])),
+    Part::core("reset", Matrix::of(Workload::Reset, USUAL).on(&[1, 2])),
+    Part::core("reset-earlier", Matrix::of(Workload::ResetEarlier, USUAL).on(&[1, 2])),
+    Part::core("handoff", Matrix::of(Workload::Handoff, USUAL)),
+    Part::core("service", Matrix::of(Workload::Service, SERVERS).on(&[1, 2, 4]).vary(&[0])),
+    Part::core("fire-all", Matrix::of(Workload::FireAll, THAT_FIRE)),
+    Part::core("fire-all-100us", Matrix::of(Workload::FireAll, THAT_FIRE).tick(100)),
+    Part::core("steady", Matrix::of(Workload::Steady, STEADY)),
+    Part::http(
+        "http-closed",
+        &[
+            &["--load", "closed", "--workers", "1", "--timers", "tickless"],
+            &["--load", "closed", "--workers", "1", "--timers", "tokio"],
+            &["--load", "closed", "--workers", "1", "--timers", "none"],
+            &["--load", "closed", "--workers", "2", "--timers", "tickless"],
+            &["--load", "closed", "--workers", "2", "--timers", "tokio"],
+            &["--load", "closed", "--workers", "2", "--timers", "none"],
+        ],
+    ),
+    Part::http(
+        "http-open",
+        &[
+            &["--load", "open", "--workers", "1", "--timers", "tickless"],
+            &["--load", "open", "--workers", "1", "--timers", "tokio"],
+            &["--load", "open", "--workers", "1", "--timers", "none"],
+        ],
+    ),
+    Part::core("single", Matrix::of(Workload::Single, ALONE)),
+    Part::long("wakeups", Matrix::of(Workload::Wakeups, PENDING).vary(&[0])),
+    Part::long("scale", Matrix::of(Workload::Scale, USUAL)),
+    Part::long("burst", Matrix::of(Workload::Burst, THAT_FIRE)),
+    Part::long("precise", Matrix::of(Workload::Precise, PRECISE)),
+    Part::long("stall", Matrix::of(Workload::Stall, PENDING)),
+    Part::long("idle", Matrix::of(Workload::Idle, PENDING)),
+    Part::long("paced", Matrix::of(Workload::Paced, USUAL).on(&[1, 2])),
+    Part::long("wheel", Matrix::of(Workload::Wheel, WHEELS)),
+    Part::long("purgatory-short", Matrix::of(Workload::PurgatoryShort, PURGATORIES).pinned()),
+    Part::long("purgatory-long", Matrix::of(Workload::PurgatoryLong, PURGATORIES).pinned()),
+];
+
+// === impl Part ===
+
+impl Part {
+    const fn core(name: &'static str, matrix: Matrix) -> Part {
+        Part { name, is_core: true, load: Load::Here(matrix) }
+    }
+
+    const fn http(name: &'static str, turns: &'static [&'static [&'static str]]) -> Part {
+        Part { name, is_core: true, load: Load::Http(turns) }
+    }
+
+    const fn long(name: &'static str, matrix: Matrix) -> Part {
+        Part { name, is_core: false, load: Load::Here(matrix) }
+    }
+
+    /// The part of that name.
+    pub(crate) fn named(name: &str) -> Result<&'static Part, BenchError> {
+        ALL.iter().find(|part| part.name == name).ok_or_else(|| {
+            let known: Vec<_> = ALL.iter().map(|part| part.name).collect();
+            BenchError::Usage(format!(
+                "no part is called `{name}`; there are: {}",
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// Measures it: all runs, and how many failed.
+    pub(super) fn measure(&self, extent: &Extent) -> Result<(Vec<Record>, usize), BenchError> {
+        match &self.load {
+            Load::Here(matrix) => {
+                let plans = matrix.plans(extent)?;
+                let _pin = matrix.is_pinned.then(Pin::to_first).transpose()?;
+                Ok(in_turn(self.name, &plans, child::measure_elsewhere))
+            }
+            Load::Http(turns) => {
+                let turns = turns.repeat(extent.runs);
+                Ok(in_turn(self.name, &turns, |words| run_http(words, extent)))
+            }
+        }
+    }
+}
+
+/// Measures one after the other, and notes the load of the machine before each. One that fails is
+/// told and tried once more. Returns what came out, and how many did not.
+fn in_turn<T>(
+    name: &'static str,
+    turns: &[T],
+    measure: impl Fn(&T) -> Result<Record, BenchError>,
+) -> (Vec<Record>, usize) {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a template");
+    let bar = ProgressBar::new(turns.len() as u64).with_style(style).with_message(name);
+    let mut records = Vec::new();
+    let mut failures = 0;
+    for turn in turns {
+        let load = host::load();
+        let tell = |error: BenchError| bar.suspend(|| eprintln!("rivals: {name}: {error}"));
+        let measured = measure(turn).or_else(|error| {
+            tell(error);
+            measure(turn)
+        });
+        match measured {
+            Ok(mut record) => {
+                record.extra.insert("load_before".to_owned(), load.into());
+                records.push(record);
+            }
+            Err(error) => {
+                tell(error);
+                failures += 1;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    (records, failures)
+}
+
+/// Has `http-bench` measure once.
+fn run_http(words: &[&str], extent: &Extent) -> Result<Record, BenchError> {
+    let failed = |cause: String| BenchError::Child { what: HTTP.to_owned(), cause };
+    let this = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let program = this.with_file_name(HTTP);
+    if !program.exists() {
+        let hint = format!("cargo build --release -p {HTTP}");
+        return Err(failed(format!("there is no {}: {hint}", program.display())));
+    }
+    let output = Command::new(program)
+        .args(words)
+        .args(["--scale", &extent.scale.to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(format!("{}: {}", output.status, said.trim())));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+// === impl Matrix ===
+
+impl Matrix {
+    const fn of(workload: Workload, contenders: &'static [&'static str]) -> Matrix {
+        Matrix {
+            workload,
+            contenders,
+            threads: &[1],
+            variants: &[],
+            tick_us: DEFAULT_TICK_US,
+            operations: 1_000_000,
+            is_pinned: false,
+        }
+    }
+
+    const fn on(self, threads: &'static [usize]) -> Matrix {
+        Matrix { threads, ..self }
+    }
+
+    const fn vary(self, variants: &'static [u64]) -> Matrix {
+        Matrix { variants, ..self }
+    }
+
+    const fn tick(self, tick_us: u64) -> Matrix {
+        Matrix { tick_us, ..self }
+    }
+
+    const fn pinned(self) -> Matrix {
+        Matrix { is_pinned: true, ..self }
+    }
+
+    /// Every measurement, contenders in turn. Those that cannot do the workload are left out.
+    fn plans(&self, extent: &Extent) -> Result<Vec<Plan>, BenchError> {
+        let workload = self.workload;
+        let mut able = Vec::new();
+        for name in self.contenders {
+            let entries = Entry::named(name)?.into_iter();
+            able.extend(entries.filter(|entry| entry.lacks(workload, self.tick_us).is_none()));
+        }
+        let threads = match workload.threads() {
+            crate::workload::Threads::Any => self.threads.to_vec(),
+            crate::workload::Threads::Fixed(threads) => vec![threads],
+        };
+        let variants = if self.variants.is_empty() { workload.variants() } else { self.variants };
+        let mut plans = Vec::new();
+        for &threads in &threads {
+            for &variant in variants {
+                let turn = able.iter().map(|entry| Plan {
+                    contender: entry.name.to_owned(),
+                    workload,
+                    threads,
+                    scale: extent.scale,
+                    tick_us: self.tick_us,
+                    variant,
+                    operations: self.operations,
+                    limit_s: extent.limit_s,
+                });
+                let turn: Vec<_> = turn.collect();
+                plans.extend((0..extent.runs).flat_map(|_| turn.clone()));
+            }
+        }
+        Ok(plans)
+    }
+}
+
+/// Keeps this process and those that it starts on the first processor that it may use.
+struct Pin(CpuSet);
+
+// === impl Pin ===
+
+impl Pin {
+    fn to_first() -> Result<Pin, BenchError> {
+        let failed = |error| BenchError::Usage(format!("not pinned to a processor: {error}"));
+        let before = sched_getaffinity(None).map_err(failed)?;
+        let mut first = CpuSet::new();
+        first.set((0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu)).unwrap_or(0));
+        sched_setaffinity(None, &first).map_err(failed)?;
+        Ok(Pin(before))
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // It was allowed before.
+        let _ = sched_setaffinity(None, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(runs: usize) -> Extent {
+        Extent { parts: Vec::new(), runs, scale: 0.5, limit_s: 9 }
+    }
+
+    #[test]
+    fn each_part_has_a_name_of_its_own_and_contenders_that_can_do_it() {
+        let mut names: Vec<_> = ALL.iter().map(|part| part.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        for part in ALL {
+            let Load::Here(matrix) = &part.load else { continue };
+            assert!(matrix.plans(&extent(1)).unwrap().len() > 1, "{}", part.name);
+        }
+        assert!(Part::named("rest").unwrap_err().to_string().contains("cancel-heavy"));
+    }
+
+    #[test]
+    fn contenders_take_turns() {
+        let matrix = Matrix::of(Workload::Reset, &["tickless", "tokio"]).on(&[1, 2]);
+        let plans = matrix.plans(&extent(2)).unwrap();
+        let order: Vec<_> =
+            plans.iter().map(|p| format!("{} {}", p.contender, p.threads)).collect();
+        let one = ["tickless 1", "tokio 1", "tickless 1", "tokio 1"];
+        assert_eq!(order[..4], one);
+        assert_eq!(order[4..], one.map(|turn| turn.replace('1', "2")));
+        assert!(plans.iter().all(|plan| plan.scale == 0.5 && plan.limit_s == 9));
+    }
+
+    #[test]
+    fn what_fails_is_tried_once_more_and_then_left_out() {
+        let tries = std::cell::Cell::new(0);
+        let (records, failures) = in_turn("x", &[0, 1, 5], |&bad| {
+            tries.set(tries.get() + 1);
+            if tries.get() > bad + 1 {
+                let text = r#"{"contender": "a", "workload": "b", "threads": 1, "n": 1,
+                    "ns_per_op": 1.0, "cpu_ns_per_op": 1.0, "extra": {}}"#;
+                return Ok(serde_json::from_str(text).unwrap());
+            }
+            Err(BenchError::Failures(1))
+        });
+        assert_eq!((records.len(), failures, tries.get()), (2, 1, 5));
+        assert!(records.iter().all(|record| record.number("load_before").is_some()));
+    }
+
+    #[test]
+    fn a_pin_holds_until_it_is_dropped() {
+        let before = sched_getaffinity(None).unwrap();
+        let pin = Pin::to_first().unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        drop(pin);
+        assert_eq!(sched_getaffinity(None).unwrap().count(), before.count());
+    }
+}

@@ -1,0 +1,340 @@
+//! The tables of the documents, in Markdown.
+
+use super::book::{Book, Kept};
+use super::parts;
+use super::quote::spread;
+use super::shape::{Column, Key, Table, lines};
+use crate::sample::Sample;
+
+const CONTENDER: &[Key] = &[Key::Contender];
+const BY_THREADS: &[Column] = &[
+    Column::of("CPU, 1 thread", "cpu").on(1).spread(),
+    Column::of("CPU, 2 threads", "cpu").on(2).spread(),
+    Column::of("wall, 1 thread", "wall").on(1),
+    Column::of("wall, 2 threads", "wall").on(2),
+];
+const FIRING: &[Column] = &[
+    Column::of("CPU ns", "cpu").spread(),
+    Column::of("one schedule, wall ns", "wall"),
+    Column::of("late p50 us", "p50"),
+    Column::of("p99 us", "p99").spread(),
+    Column::of("p99.9 us", "late_us.p999"),
+    Column::of("early", "early"),
+];
+const WAITING: &[Column] = &[
+    Column::of("late p50 us", "p50").spread(),
+    Column::of("p99 us", "p99").spread(),
+    Column::of("CPU us per timer", "cpu").by(1e3).spread(),
+];
+const PURGATORY: &[Column] = &[
+    Column::of("achieved per s", "per_s"),
+    Column::of("CPU ns", "cpu").spread(),
+    Column::of("late p50 us", "p50"),
+    Column::of("p99 us", "p99"),
+    Column::of("peak MB", "peak_mb"),
+];
+const HTTP: &[Column] = &[
+    Column::of("CPU us per request", "cpu").by(1e3).spread(),
+    Column::of("requests per s", "per_s").spread(),
+    Column::of("p50 us", "latency_us.p50"),
+    Column::of("p99 us", "latency_us.p99").spread(),
+    Column::of("timer calls per request", "timer_calls_per_request"),
+];
+const ARRIVALS: &[Key] = &[Key::Variant("per s"), Key::Contender];
+
+const TABLES: &[Table] = &[
+    Table::of("cancel-heavy", CONTENDER, BY_THREADS),
+    Table::of("reset", CONTENDER, BY_THREADS),
+    Table::of("reset-earlier", CONTENDER, BY_THREADS),
+    Table::of(
+        "handoff",
+        CONTENDER,
+        &[
+            Column::of("CPU ns, both threads", "cpu").spread(),
+            Column::of("wall ns", "wall"),
+            Column::of("memory grew by, MB", "rss_growth_mb"),
+        ],
+    ),
+    Table::of(
+        "service",
+        &[Key::Threads("threads"), Key::Contender],
+        &[
+            Column::of("CPU ns per call", "cpu").spread(),
+            Column::of("million calls per s", "per_s").by(1e6),
+            Column::of("late p50 us", "p50"),
+            Column::of("p99 us", "p99"),
+        ],
+    ),
+    Table::of("fire-all", CONTENDER, FIRING),
+    Table::of("fire-all-100us", CONTENDER, FIRING),
+    Table::of(
+        "steady",
+        CONTENDER,
+        &[
+            Column::of("CPU ns per timer", "cpu").spread(),
+            Column::of("one schedule, wall ns", "wall"),
+            Column::of("CPU ns of all but the scheduling thread", "others_cpu_ns_per_op"),
+        ],
+    ),
+    Table::of("single", CONTENDER, WAITING),
+    Table::of(
+        "wakeups",
+        CONTENDER,
+        &[
+            Column::of("wake-ups per s", "wake_ups_per_s").spread(),
+            Column::of("CPU ms per s of other threads", "others_cpu_ms_per_s").spread(),
+        ],
+    ),
+    Table::of("http-closed", &[Key::Threads("workers"), Key::Contender], HTTP),
+    Table::of("http-open", &[Key::Threads("workers"), Key::Contender], HTTP),
+    Table::of(
+        "scale",
+        CONTENDER,
+        &[
+            Column::of("CPU ns, 1 k pending", "cpu").at(1_000),
+            Column::of("100 k", "cpu").at(100_000),
+            Column::of("1 M", "cpu").at(1_000_000),
+            Column::of("10 M", "cpu").at(10_000_000),
+            Column::of("bytes per timer", "bytes_per_timer").at(1_000_000),
+            Column::of("of these the caller's", "slot_bytes").at(1_000_000),
+        ],
+    ),
+    Table::of(
+        "burst",
+        CONTENDER,
+        &[
+            Column::of("late p50 us", "p50").spread(),
+            Column::of("p99 us", "p99").spread(),
+            Column::of("max us", "late_us.max"),
+            Column::of("the million, ms", "all_fired_ms"),
+        ],
+    ),
+    Table::of(
+        "precise",
+        CONTENDER,
+        &[
+            Column::of("late p50 us", "p50").spread(),
+            Column::of("p99 us", "p99").spread(),
+            Column::of("cores", "cores").spread(),
+        ],
+    ),
+    Table::of(
+        "stall",
+        CONTENDER,
+        &[
+            Column::of("longest call, us", "call_max_us").spread(),
+            Column::of("p99.9 us", "call_p999_us"),
+            Column::of("the last timer is late by, ms", "last_late_ms"),
+        ],
+    ),
+    Table::of(
+        "idle",
+        CONTENDER,
+        &[
+            Column::of("CPU ms in 5 s", "cpu_ms"),
+            Column::of("context switches", "switches"),
+            Column::of("without timers: CPU ms", "baseline_cpu_ms"),
+            Column::of("context switches", "baseline_switches"),
+        ],
+    ),
+    Table::of(
+        "paced",
+        &[Key::Threads("threads"), Key::Contender],
+        &[
+            Column::of("CPU ns per pair", "cpu").spread(),
+            Column::of("without the load's own", "timers_cpu_ns_per_op").spread(),
+        ],
+    ),
+    Table::of(
+        "wheel",
+        CONTENDER,
+        &[
+            Column::of("insert ns", "insert_ns").spread(),
+            Column::of("cancel + insert", "pair_ns"),
+            Column::of("expire, tick by tick", "expire_by_tick_ns"),
+            Column::of("by next expiration", "expire_by_next_ns"),
+        ],
+    ),
+    Table::of("purgatory-short", ARRIVALS, PURGATORY),
+    Table::of("purgatory-long", ARRIVALS, PURGATORY),
+];
+
+/// The table of that name, a line each.
+pub(super) fn table(book: &Book, name: &str) -> Result<String, String> {
+    match name {
+        "machines" => return Ok(machines(book)),
+        "in short" => return Ok(in_short(book)),
+        _ => {}
+    }
+    let table = TABLES.iter().find(|table| table.name == name);
+    let table = table.ok_or_else(|| format!("no table is called `{name}`"))?;
+    Ok(match book.part(table.part) {
+        Some(part) => lines(&table.rows(part)),
+        None => format!("Not measured yet: `rivals --perf --only {}`.\n", table.part),
+    })
+}
+
+/// What was measured where; parts that share everything share a row.
+fn machines(book: &Book) -> String {
+    let mut rows = vec![
+        ["measured", "commit", "date", "machine", "runs", "load before"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let mut groups: Vec<Vec<&Kept>> = Vec::new();
+    for part in parts::ALL.iter().filter_map(|part| book.part(part.name)) {
+        let same = groups
+            .iter_mut()
+            .find(|group| group[0].host == part.host && group[0].counts().0 == part.counts().0);
+        match same {
+            Some(group) => group.push(part),
+            None => groups.push(vec![part]),
+        }
+    }
+    let most = groups.iter().map(Vec::len).max().unwrap_or(0);
+    for group in groups {
+        let names: Vec<_> = group.iter().map(|part| format!("`{}`", part.name)).collect();
+        let is_most = group.len() == most && most > 3;
+        let names = if is_most { "all but what follows".to_owned() } else { names.join(", ") };
+        let host = &group[0].host;
+        let loads = group.iter().flat_map(|part| &part.runs);
+        let loads = Sample::new(loads.filter_map(|run| run.number("load_before")).collect());
+        rows.push(vec![
+            names,
+            format!("`{}`", host.commit),
+            host.date.clone(),
+            format!("{} x {}, {}, rustc {}", host.cpus, host.cpu, host.kernel, host.rustc),
+            group[0].counts().0.to_string(),
+            spread(&loads),
+        ]);
+    }
+    if rows.len() == 2 {
+        "all".clone_into(&mut rows[1][0]);
+    }
+    lines(&rows)
+}
+
+/// tickless beside what no timer does without, and beside tokio's: heading, part, threads, floor,
+/// and tokio's.
+fn in_short(book: &Book) -> String {
+    const ROWS: &[(&str, &str, usize, &str, &str)] = &[
+        ("schedule + cancel", "cancel-heavy", 1, "floor-tsc", "tokio-threads"),
+        ("on two threads", "cancel-heavy", 2, "floor-tsc", "tokio-threads"),
+        ("reset", "reset", 1, "floor-tsc", "tokio-threads"),
+        ("on two threads", "reset", 2, "floor-tsc", "tokio-threads"),
+        ("reset to an earlier time", "reset-earlier", 1, "floor-tsc", "tokio-threads"),
+        ("on two threads", "reset-earlier", 2, "floor-tsc", "tokio-threads"),
+        ("a call of a busy server (`service`)", "service", 1, "", "tokio-threads"),
+        ("on two threads", "service", 2, "", "tokio-threads"),
+        ("on four threads", "service", 4, "", "tokio-threads"),
+        ("a timer that fires (`fire-all`)", "fire-all", 1, "floor-calendar", "tokio"),
+        ("the same with ticks of 100 us", "fire-all-100us", 1, "floor-calendar", ""),
+        ("as many that fire as start (`steady`)", "steady", 1, "floor-calendar", "tokio"),
+    ];
+    let heading = ["CPU ns", "tickless", "floor", "tokio", "over the floor", "tokio / tickless"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for &(what, part, threads, floor, tokio) in ROWS {
+        let Some(kept) = book.part(part) else { continue };
+        let sample = |contender| {
+            Sample::new(kept.of(contender, threads).filter_map(|run| run.number(CPU)).collect())
+        };
+        let (ours, floor, tokio) = (sample("tickless"), sample(floor), sample(tokio));
+        let ratio = |above: &Sample<f64>, below: &Sample<f64>| match above.len() * below.len() {
+            0 => String::new(),
+            _ => format!("{:.2}", above.median() / below.median()),
+        };
+        let cell = |sample: &Sample<f64>| match sample.len() {
+            0 => String::new(),
+            _ => spread(sample),
+        };
+        let ratios = [ratio(&ours, &floor), ratio(&tokio, &ours)];
+        rows.push([what.to_owned()].into_iter().chain([&ours, &floor, &tokio].map(cell)).collect());
+        rows.last_mut().expect("just pushed").extend(ratios);
+    }
+    lines(&rows)
+}
+
+const CPU: &str = "cpu_ns_per_op";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::host::Host;
+    use crate::record::Record;
+    use serde_json::json;
+
+    fn run(contender: &str, threads: usize, ns: f64) -> Record {
+        let extra = json!({"variant": 0, "load_before": 0.5});
+        Record {
+            contender: contender.to_owned(),
+            workload: "reset".to_owned(),
+            threads,
+            n: 1,
+            ns_per_op: ns,
+            cpu_ns_per_op: 2.0 * ns,
+            extra: extra.as_object().unwrap().clone(),
+        }
+    }
+
+    fn book(names: &[&str]) -> Book {
+        let runs = vec![
+            run("tokio", 1, 30.0),
+            run("tickless", 1, 10.0),
+            run("tickless", 2, 9.0),
+            run("tickless", 1, 20.0),
+            run("tickless", 1, 90.0),
+        ];
+        let part = |name: &&str| Kept {
+            name: (*name).to_owned(),
+            host: Host { commit: "abc".to_owned(), ..Host::default() },
+            runs: runs.clone(),
+        };
+        Book { parts: names.iter().map(part).collect() }
+    }
+
+    #[test]
+    fn a_row_has_the_median_of_each_column_and_its_spread() {
+        let table = table(&book(&["reset"]), "reset").unwrap();
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines[1], "|---|---|---|---|---|");
+        assert_eq!(lines[2], "| **tickless** | 40.0 (20.0..180) | 18.0 | 20.0 | 9.0 |");
+        assert_eq!(lines[3], "| tokio | 60.0 | - | 30.0 | - |");
+    }
+
+    #[test]
+    fn threads_can_have_rows_of_their_own() {
+        let table = table(&book(&["service"]), "service").unwrap();
+        let lines: Vec<_> = table.lines().skip(2).map(|line| &line[..18]).collect();
+        assert_eq!(
+            lines,
+            ["| 1 | **tickless**", "| 1 | tokio | 60.0", "| 2 | **tickless**"]
+                .map(|line| &line[..18.min(line.len())])
+        );
+    }
+
+    #[test]
+    fn parts_of_one_machine_and_commit_share_a_row() {
+        let mut book = book(&["reset", "service", "steady", "handoff", "single"]);
+        let all = table(&book, "machines").unwrap();
+        assert!(all.lines().nth(2).unwrap().starts_with("| all | `abc` |"), "{all}");
+        book.parts[4].host.commit = "def".to_owned();
+        let two = table(&book, "machines").unwrap();
+        assert!(two.contains("| all but what follows | `abc` |"), "{two}");
+        assert!(two.contains("| `single` | `def` |"), "{two}");
+    }
+
+    #[test]
+    fn a_table_without_a_measurement_says_so() {
+        assert!(table(&book(&[]), "reset").unwrap().contains("--only reset"));
+        assert!(table(&book(&[]), "rest").unwrap_err().contains("no table"));
+        let in_short = table(&book(&["reset"]), "in short").unwrap();
+        assert_eq!(in_short.lines().count(), 4, "{in_short}");
+    }
+
+    #[test]
+    fn each_table_shows_a_part() {
+        for table in TABLES {
+            assert!(parts::Part::named(table.part).is_ok(), "{}", table.name);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What instances share, as far as they need to know it: leases, messages, and the shards' stores.
+//!
+//! A [`Hub`] is a database or a set of servers. The keeper's thread has a [`Keeping`] of it and the
+//! clerk's a [`Clerking`]: connections, if that is what they are. All that is decided about a lease
+//! is decided there.
+//!
+//! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::position::Position;
+use crate::record::DeadLetter;
+use crate::store::{Op, Store};
+
+use super::message::{MOST, Message};
+
+/// Where instances meet.
+pub(super) trait Hub: Send + Sync {
+    /// The name under which this cluster's things are there.
+    #[cfg(feature = "postgres")]
+    fn name(&self) -> &str;
+
+    /// For the keeper. From then on, it hears what is told to all instances.
+    fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError>;
+
+    /// For the clerk.
+    fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError>;
+
+    /// The list of a shard that was taken with this fence. `tell` is for what others do to it, if
+    /// the store learns of that by itself.
+    fn open(&self, lease: Taken, tell: Tell) -> Result<Box<dyn Store>, StoreError>;
+
+    /// Whether what others do to a shard reaches its holder even if a connection fails. If not, a
+    /// failure of the keeper's is a reason to open all shards anew.
+    fn misses_nothing(&self) -> bool;
+}
+
+/// Passes on what has become of a shard's list.
+pub(super) type Tell = Box<dyn Fn(Message) + Send>;
+
+/// A shard, and the fence with which it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) shard: u32,
+    pub(super) fence: i64,
+}
+
+/// What the clock of the hub showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// By [`since_start`](super::clock::since_start): it was read no earlier than that,
+    pub(super) sent: Duration,
+    /// and no later.
+    pub(super) received: Duration,
+    pub(super) shows_us: i64,
+}
+
+/// The keeper's part.
+pub(super) trait Keeping: Send {
+    /// The number of a new instance.
+    fn next_session(&mut self) -> Result<u64, StoreError>;
+
+    /// Says that an instance is alive for as long as a lease, and reads the clock if it can.
+    fn say_alive(&mut self, instance: u64, lease: Duration) -> Result<Option<Reading>, StoreError>;
+
+    /// Renews leases, and returns those that are.
+    fn renew(
+        &mut self,
+        instance: u64,
+        leases: &[Taken],
+        lease: Duration,
+    ) -> Result<Vec<Taken>, StoreError>;
+
+    /// The instances that are alive. Who has more shards comes first.
+    fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError>;
+
+    /// Takes shards that are free and not among these, at most that many.
+    fn take(
+        &mut self,
+        instance: u64,
+        held: &[u32],
+        most: usize,
+        lease: Duration,
+    ) -> Result<Vec<Taken>, StoreError>;
+
+    /// How long the first lease of another instance lasts, if it is not renewed: zero if it is
+    /// over.
+    fn next_expiry(
+        &mut self,
+        instance: u64,
+        lease: Duration,
+    ) -> Result<Option<Duration>, StoreError>;
+
+    /// Waits for messages for that long at most, and returns all that are there.
+    fn wait(&mut self, left: Duration) -> Vec<Message>;
+
+    /// The instance is not alive any more.
+    fn leave(&mut self, instance: u64) -> Result<(), StoreError>;
+}
+
+/// The clerk's part.
+pub(super) trait Clerking: Send {
+    /// Whether nothing is known of its end.
+    fn is_open(&self) -> bool;
+
+    /// Lets others have a shard, and tells them.
+    fn release(&mut self, taken: Taken) -> Result<(), StoreError>;
+
+    /// Tells all instances.
+    fn tell(&mut self, message: &Message) -> Result<(), StoreError>;
+
+    /// Makes changes of a shard that another instance holds, and sees that the holder knows.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::InUse`](crate::StoreErrorKind::InUse) means that nothing was changed, and
+    /// that it can be tried again.
+    fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError>;
+
+    /// Reads the dead letters of all shards after that one, in the order of shards and positions,
+    /// at most `limit`.
+    ///
+    /// # Errors
+    /// As of [`write`](Clerking::write).
+    fn letters(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError>;
+}
+
+/// What the holder has to know of these changes.
+pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
+    let due = |(op, outcome): (&Op, &Option<Position>)| match op {
+        Op::Put(record) => Some(record.position.due_ms),
+        Op::Revive { to, .. } if outcome.is_some() => Some(to.position.due_ms),
+        _ => None,
+    };
+    let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
+        // A letter is no timer.
+        Op::Forget(_) | Op::Revive { .. } => None,
+        _ => *outcome,
+    };
+    let first = ops.iter().zip(outcomes).filter_map(due).min();
+    let gone: Vec<Position> = ops.iter().zip(outcomes).filter_map(gone).collect();
+    let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
+    gone.chain(first.map(|due_ms| Message::Due(shard, due_ms))).collect()
+}

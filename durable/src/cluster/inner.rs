@@ -1,0 +1,77 @@
+//! What the threads of an instance do with what they share.
+//!
+//! *Tested by*: `durable/tests/postgres/`, `durable/tests/nats/`.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use crate::error::StoreError;
+use crate::record::Key;
+use crate::service::Durable;
+
+use super::clerk::Clerk;
+use super::held::Held;
+use super::message::Message;
+use super::owner::Instance;
+use super::{Inner, State};
+
+// === impl Inner ===
+
+impl<P> Inner<P> {
+    pub(super) fn held(&self) -> MutexGuard<'_, Held<P>> {
+        // No foreign code runs under the lock.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shard of a key: the same on every instance and in every version.
+    pub(super) fn shard_of(&self, key: &Key) -> u32 {
+        crc32fast::hash(key) % self.shards
+    }
+
+    /// A shard for a timer without a key: one that is held here, or else any.
+    pub(super) fn next_shard(&self) -> u32 {
+        let here = self.held().next_open();
+        here.unwrap_or_else(|| u32::try_from(self.instance % u64::from(self.shards)).unwrap_or(0))
+    }
+
+    pub(super) fn open_at(&self, shard: u32) -> Option<Durable<P>> {
+        self.held().open_at(shard)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.state().is_stopping
+    }
+
+    /// Has the keeper look, whether it waits for notifications or for the database.
+    pub(super) fn wake(&self) {
+        self.state().is_woken = true;
+        self.bell.notify_all();
+        self.clerk.tell(Message::Wake(self.instance));
+    }
+
+    pub(super) fn take_wake(&self) -> bool {
+        std::mem::take(&mut self.state().is_woken)
+    }
+
+    pub(super) fn note(&self, error: &StoreError) {
+        self.state().failure = Some(error.clone());
+    }
+}
+
+impl<P> Instance for Inner<P> {
+    fn is_in_handler(&self) -> bool {
+        self.held().is_in_handler()
+    }
+
+    fn begin_end(&self) {
+        self.state().is_stopping = true;
+        self.wake();
+    }
+
+    fn clerk(&self) -> &Clerk {
+        &self.clerk
+    }
+}

@@ -1,0 +1,111 @@
+//! A store whose holder does what other instances ask for.
+//!
+//! *Owner*: the service has the store. Requests are done by a thread of its own, one at a time.
+//!
+//! *Tested by*: `durable/tests/nats/`.
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use crate::cluster::hub::{Tell, messages};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::position::Position;
+use crate::record::{DeadLetter, Record};
+use crate::store::nats::client::{Listening, Nats, failed};
+use crate::store::nats::names::Names;
+use crate::store::nats::{Done, NatsStore, Question, encode_letters, encode_outcomes};
+use crate::store::{Op, Store};
+
+/// A store, and the thread that does what others ask for.
+pub(super) struct Asked {
+    store: NatsStore,
+    /// Dropping it ends the thread.
+    _listening: Listening,
+}
+
+/// What the first byte of a reply says.
+pub(super) const DONE: u8 = 0;
+pub(super) const NOT_MINE: u8 = 1;
+const FAILED: u8 = 2;
+
+// === impl Asked ===
+
+impl Asked {
+    pub(super) fn new(
+        nats: &Nats,
+        names: &Names,
+        store: NatsStore,
+        tell: Tell,
+    ) -> Result<Asked, StoreError> {
+        let (ask, asked) = channel::<async_nats::Message>();
+        let hear = move |message| drop(ask.send(message));
+        let listening = nats.listen(names.ask(store.shard()), hear).map_err(failed)?;
+        let (nats, theirs) = (nats.clone(), store.downgrade());
+        let work = move || {
+            while let Ok(message) = asked.recv() {
+                let Some(store) = theirs.upgrade() else { return };
+                let reply = answer(&store, &message.payload, &tell, nats.max_payload());
+                drop(store);
+                if let Some(to) = message.reply {
+                    nats.tell(to.to_string(), reply);
+                }
+            }
+        };
+        let started = thread::Builder::new().name("durable-asked".to_owned()).spawn(work);
+        started.map_err(|error| StoreError::io("no thread can be started", error))?;
+        Ok(Asked { store, _listening: listening })
+    }
+}
+
+/// Does what another instance asks for, and returns the reply.
+fn answer(store: &NatsStore, request: &[u8], tell: &Tell, room: usize) -> Vec<u8> {
+    if let Some(Question { after, limit, skip }) = Question::decode(request) {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        return match store.letters_now(after, limit, room) {
+            // Headers count, too.
+            Ok(letters) => {
+                [&[DONE][..], &encode_letters(&letters, skip, room.saturating_sub(256))].concat()
+            }
+            Err(error) => refusal(&error),
+        };
+    }
+    match store.carry_out(request) {
+        Some(Ok(Done { ops, outcomes })) => {
+            // Before the reply: from then on, a cancelled timer does not fire.
+            messages(store.shard(), &ops, &outcomes).into_iter().for_each(tell);
+            [&[DONE][..], &encode_outcomes(&outcomes)].concat()
+        }
+        Some(Err(error)) => refusal(&error),
+        None => [&[FAILED][..], b"a request is not understood"].concat(),
+    }
+}
+
+fn refusal(error: &StoreError) -> Vec<u8> {
+    match error.kind() {
+        // A batch that was fenced off is not in the log.
+        StoreErrorKind::Fenced => vec![NOT_MINE],
+        _ => [&[FAILED][..], error.to_string().as_bytes()].concat(),
+    }
+}
+
+impl Store for Asked {
+    fn begin(&mut self) -> Result<u64, StoreError> {
+        self.store.begin()
+    }
+
+    fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        self.store.commit(batch)
+    }
+
+    fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.store.scan(after, limit)
+    }
+
+    fn dead_letters(
+        &mut self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.store.dead_letters(after, limit)
+    }
+}

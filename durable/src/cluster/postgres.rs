@@ -1,0 +1,217 @@
+//! Instances that meet in a database of PostgreSQL's: the statements about leases and messages.
+//!
+//! All decisions about leases are the database's, by its clock. Free shards are taken with `FOR
+//! UPDATE SKIP LOCKED`, and messages are notifications, sent in the transaction that they are
+//! about.
+//!
+//! *Tested by*: `durable/tests/postgres/`.
+
+use std::time::Duration;
+
+use postgres::Notification;
+use postgres::fallible_iterator::FallibleIterator;
+
+use crate::error::StoreError;
+use crate::position::Position;
+use crate::record::DeadLetter;
+use crate::store::postgres::{
+    Database, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
+};
+use crate::store::{Op, Store};
+
+use super::clock::since_start;
+use super::hub::{Clerking, Hub, Keeping, Reading, Taken, Tell, messages};
+use super::message::Message;
+
+pub(super) struct Postgres {
+    pub(super) database: Database,
+    /// For tests which show that they would notice.
+    pub(super) ignores_fence: bool,
+}
+
+/// A session that listens.
+struct Listening(Session);
+
+/// A session that tells.
+struct Telling {
+    session: Session,
+    channel: String,
+}
+
+impl Hub for Postgres {
+    fn name(&self) -> &str {
+        &self.database.schema
+    }
+
+    fn keeping(&self) -> Result<Box<dyn Keeping>, StoreError> {
+        let mut session = self.database.connect("tickless keeper")?;
+        let listen = format!("LISTEN {}", self.database.channel());
+        session.client().batch_execute(&listen).map_err(failed)?;
+        Ok(Box::new(Listening(session)))
+    }
+
+    fn clerking(&self) -> Result<Box<dyn Clerking>, StoreError> {
+        let session = self.database.connect("tickless clerk")?;
+        Ok(Box::new(Telling { session, channel: self.database.channel() }))
+    }
+
+    /// What others do is told by notifications, to the keeper.
+    fn open(&self, taken: Taken, _: Tell) -> Result<Box<dyn Store>, StoreError> {
+        let Taken { shard, fence } = taken;
+        Ok(Box::new(PostgresStore::new(&self.database, shard, fence, self.ignores_fence)?))
+    }
+
+    fn misses_nothing(&self) -> bool {
+        false
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+// === impl Keeping ===
+
+impl Keeping for Listening {
+    fn next_session(&mut self) -> Result<u64, StoreError> {
+        next_session(&mut self.0)
+    }
+
+    fn say_alive(&mut self, instance: u64, lease: Duration) -> Result<Option<Reading>, StoreError> {
+        let sent = since_start();
+        let alive = "INSERT INTO instances VALUES ($1, now() + $2 * interval '1 microsecond')
+                     ON CONFLICT (instance) DO UPDATE SET expires = excluded.expires
+                     RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+        let alive = self.0.query(alive, &[&instance.cast_signed(), &micros(lease)])?;
+        Ok(Some(Reading { sent, received: since_start(), shows_us: alive[0].get(0) }))
+    }
+
+    fn renew(
+        &mut self,
+        instance: u64,
+        leases: &[Taken],
+        lease: Duration,
+    ) -> Result<Vec<Taken>, StoreError> {
+        let shards: Vec<i32> = leases.iter().map(|lease| lease.shard.cast_signed()).collect();
+        let renew = "UPDATE shards SET expires = now() + $3 * interval '1 microsecond'
+                     WHERE holder = $1 AND shard = ANY ($2) RETURNING shard, fence";
+        let params: [&(dyn postgres::types::ToSql + Sync); 3] =
+            [&instance.cast_signed(), &shards, &micros(lease)];
+        let renewed = self.0.query(renew, &params)?;
+        Ok(renewed.iter().map(taken_of).collect())
+    }
+
+    fn alive(&mut self, lease: Duration) -> Result<Vec<u64>, StoreError> {
+        // Long dead ones, one statement for itself, so that no two instances wait for each other.
+        let bury = "DELETE FROM instances WHERE instance IN (
+                        SELECT instance FROM instances
+                        WHERE expires < now() - $1 * interval '10 microseconds'
+                        FOR UPDATE SKIP LOCKED)";
+        self.0.query(bury, &[&micros(lease)])?;
+        // Who has more keeps the one more, so that no shard changes hands for nothing.
+        let alive = "SELECT instance FROM instances
+                     LEFT JOIN (SELECT holder, count(*) AS shards FROM shards
+                        WHERE expires > now() GROUP BY holder) AS held ON holder = instance
+                     WHERE expires > now() ORDER BY coalesce(held.shards, 0) DESC, instance";
+        let alive = self.0.query(alive, &[])?;
+        Ok(alive.iter().map(|row| row.get::<_, i64>(0).cast_unsigned()).collect())
+    }
+
+    fn take(
+        &mut self,
+        instance: u64,
+        held: &[u32],
+        most: usize,
+        lease: Duration,
+    ) -> Result<Vec<Taken>, StoreError> {
+        let held: Vec<i32> = held.iter().map(|shard| shard.cast_signed()).collect();
+        let take = "WITH free AS (
+                        SELECT shard FROM shards
+                        WHERE (holder IS NULL OR holder = $1 OR expires < now())
+                            AND NOT shard = ANY ($2)
+                        ORDER BY expires, shard LIMIT $3 FOR UPDATE SKIP LOCKED)
+                    UPDATE shards SET holder = $1, fence = fence + 1,
+                        expires = now() + $4 * interval '1 microsecond'
+                    FROM free WHERE shards.shard = free.shard
+                    RETURNING shards.shard, shards.fence";
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let taken = self.0.query(take, &[&instance.cast_signed(), &held, &most, &micros(lease)])?;
+        Ok(taken.iter().map(taken_of).collect())
+    }
+
+    fn next_expiry(&mut self, instance: u64, _: Duration) -> Result<Option<Duration>, StoreError> {
+        let first = "SELECT (extract(epoch FROM min(expires) - now()) * 1000000)::bigint
+                     FROM shards WHERE holder <> $1";
+        let first = self.0.query(first, &[&instance.cast_signed()])?;
+        let first_us = first[0].get::<_, Option<i64>>(0);
+        let left = |first_us| Duration::from_micros(u64::try_from(first_us).unwrap_or(0));
+        Ok(first_us.map(left))
+    }
+
+    fn wait(&mut self, left: Duration) -> Vec<Message> {
+        let mut told = self.0.client().notifications();
+        let mut all: Vec<Notification> = Vec::new();
+        all.extend(told.timeout_iter(left).next().ok().flatten());
+        if !all.is_empty() {
+            all.extend(told.iter().iterator().map_while(Result::ok));
+        }
+        all.iter().filter_map(|told| Message::from_text(told.payload())).collect()
+    }
+
+    fn leave(&mut self, instance: u64) -> Result<(), StoreError> {
+        let gone = "DELETE FROM instances WHERE instance = $1";
+        self.0.query(gone, &[&instance.cast_signed()]).map(drop)
+    }
+}
+
+/// A row with a shard and its fence.
+fn taken_of(row: &postgres::Row) -> Taken {
+    Taken { shard: row.get::<_, i32>(0).cast_unsigned(), fence: row.get(1) }
+}
+
+// === impl Clerking ===
+
+impl Clerking for Telling {
+    fn is_open(&self) -> bool {
+        self.session.is_open()
+    }
+
+    fn release(&mut self, taken: Taken) -> Result<(), StoreError> {
+        let release = "UPDATE shards SET holder = NULL, expires = '-infinity'
+                       WHERE shard = $1 AND fence = $2";
+        self.session.query(release, &[&taken.shard.cast_signed(), &taken.fence])?;
+        self.tell(&Message::Look)
+    }
+
+    fn tell(&mut self, message: &Message) -> Result<(), StoreError> {
+        notify(&mut self.session, &self.channel, message)
+    }
+
+    /// Without a fence: the list is locked by its writers, and what the holder does not know of, it
+    /// reads again.
+    fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
+        let channel = &self.channel;
+        self.session.transaction(|session| {
+            let number = shard.cast_signed();
+            lock_list(session, number)?;
+            let outcomes = apply(session, number, ops)?;
+            for message in messages(shard, ops, &outcomes) {
+                notify(session, channel, &message)?;
+            }
+            Ok(outcomes)
+        })
+    }
+
+    fn letters(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
+        all_letters(&mut self.session, after, limit)
+    }
+}
+
+fn notify(session: &mut Session, channel: &str, message: &Message) -> Result<(), StoreError> {
+    let notify = "SELECT pg_notify($1, $2)";
+    session.query(notify, &[&channel, &message.to_text()]).map(drop)
+}

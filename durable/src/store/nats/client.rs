@@ -1,0 +1,392 @@
+//! A connection to servers of NATS, and the requests that this crate makes of JetStream.
+//!
+//! The client is asynchronous, so each connection has a thread with a runtime of its own. Callers
+//! are ordinary threads, and may be threads of another runtime: they hand a future over and wait.
+//!
+//! A request that is not replied to may have been carried out. [`Trouble`] tells such a case from a
+//! refusal, and callers find out by reading.
+//!
+//! *Owner*: any thread.
+//!
+//! *Tested by*: here, and `durable/tests/nats/`.
+
+use std::future::Future;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, HeaderMap, Message, Request, Subscriber};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::error::{StoreError, StoreErrorKind};
+
+/// How long a request waits for its reply. JetStream replies within milliseconds, or there is no
+/// leader at the moment.
+const REPLY: Duration = Duration::from_millis(1000);
+
+/// How long the first connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection. Clones share it, and the last one ends its thread.
+#[derive(Clone)]
+pub(crate) struct Nats {
+    client: Client,
+    handle: Handle,
+    /// Dropping it ends the runtime.
+    _end: Arc<oneshot::Sender<()>>,
+}
+
+/// Why there is no good reply.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The server has refused it, and nothing was done.
+    Refused { code: u64, text: String },
+    /// Nobody is there to do it, so nothing was done.
+    Nobody,
+    /// It is unknown whether it was done.
+    Unknown(String),
+}
+
+/// A message of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) subject: String,
+    pub(crate) sequence: u64,
+    /// By the clock of the stream's leader, in microseconds since 1970.
+    pub(crate) time_us: i64,
+    pub(crate) data: Vec<u8>,
+}
+
+/// What a stream has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) messages: u64,
+}
+
+/// The stream does not have the last sequence number that was expected.
+pub(crate) const WRONG_LAST: [u64; 2] = [10071, 10164];
+/// A stream of this name has other settings.
+const OTHER_SETTINGS: u64 = 10058;
+const NO_STREAM: u64 = 10059;
+const FULL: [u64; 3] = [10023, 10047, 10077];
+const TOO_LARGE: u64 = 10054;
+
+impl Nats {
+    pub(crate) fn connect(servers: &str, options: ConnectOptions) -> Result<Nats, StoreError> {
+        let (tell, told) = mpsc::sync_channel(1);
+        let (end, ended) = oneshot::channel::<()>();
+        let run = move || {
+            let runtime = match Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(runtime.handle().clone()));
+            // An error means that the last connection is gone.
+            let _ = runtime.block_on(ended);
+        };
+        let started = thread::Builder::new().name("durable-nats".to_owned()).spawn(run);
+        let io = |error| StoreError::io("no thread for NATS can be started", error);
+        started.map_err(io)?;
+        let gone = || StoreError::new(StoreErrorKind::Io, "the thread for NATS has died");
+        let handle = told.recv().map_err(|_| gone())?.map_err(io)?;
+        let servers: Vec<String> = servers.split(',').map(|one| one.trim().to_owned()).collect();
+        let connecting = async move {
+            let connecting = options.connect(servers);
+            match tokio::time::timeout(CONNECT, connecting).await {
+                Ok(Ok(client)) => Ok(client),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err("it takes too long".to_owned()),
+            }
+        };
+        let client = wait_in(&handle, connecting).ok_or_else(gone)?.map_err(|error| {
+            let message = format!("the servers of NATS cannot be reached: {error}");
+            StoreError::new(StoreErrorKind::Io, message)
+        })?;
+        Ok(Nats { client, handle, _end: Arc::new(end) })
+    }
+
+    /// Whether the server is one of several.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.client.server_info().cluster.is_some()
+    }
+
+    /// The largest message.
+    pub(crate) fn max_payload(&self) -> usize {
+        self.client.max_payload()
+    }
+
+    /// Runs it on the connection's thread, and waits for that.
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Trouble>> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let died = || Trouble::Unknown("the thread for NATS has died".to_owned());
+        wait_in(&self.handle, work).ok_or_else(died)?
+    }
+
+    /// Makes a request, and returns the reply.
+    pub(crate) fn request(
+        &self,
+        subject: String,
+        payload: Vec<u8>,
+        patience: Duration,
+    ) -> Result<Vec<u8>, Trouble> {
+        let client = self.client.clone();
+        self.wait(async move {
+            let request = Request::new().payload(payload.into()).timeout(Some(patience));
+            let reply = client.send_request(subject, request).await.map_err(trouble)?;
+            Ok(reply.payload.to_vec())
+        })
+    }
+
+    /// Makes a request of JetStream's.
+    pub(crate) fn api(&self, what: &str, payload: Option<&Value>) -> Result<Value, Trouble> {
+        let payload = payload.map_or_else(Vec::new, |payload| payload.to_string().into_bytes());
+        // Some of them wait for an election.
+        parsed(&self.request(format!("$JS.API.{what}"), payload, REPLY * 5)?)
+    }
+
+    /// Tells whoever listens.
+    pub(crate) fn tell(&self, subject: String, payload: Vec<u8>) {
+        let client = self.client.clone();
+        drop(self.handle.spawn(async move {
+            let _ = client.publish(subject, payload.into()).await;
+        }));
+    }
+
+    /// Adds a message to a stream if `expected` holds, a header and the sequence number that it
+    /// asks for. Returns the message's own number when the stream's servers have it.
+    pub(crate) fn add(
+        &self,
+        subject: String,
+        expected: Option<(&'static str, u64)>,
+        payload: Vec<u8>,
+    ) -> Result<u64, Trouble> {
+        let client = self.client.clone();
+        self.wait(async move {
+            let mut headers = HeaderMap::new();
+            if let Some((name, number)) = expected {
+                headers.insert(name, number.to_string().as_str());
+            }
+            let request =
+                Request::new().headers(headers).payload(payload.into()).timeout(Some(REPLY));
+            let reply = client.send_request(subject, request).await.map_err(trouble)?;
+            let reply = parsed(&reply.payload)?;
+            reply["seq"].as_u64().ok_or_else(|| Trouble::Unknown(format!("a reply of {reply}")))
+        })
+    }
+
+    /// Reads messages of a stream, from any of its servers, which may be behind.
+    pub(crate) fn read(&self, stream: &str, which: &Value) -> Result<Vec<Stored>, Trouble> {
+        let (client, subject) = (self.client.clone(), format!("$JS.API.DIRECT.GET.{stream}"));
+        // Who asks for one message gets that, and not another one with a word about the end.
+        let is_one = which["batch"].is_null() && which["multi_last"].is_null();
+        let which = which.to_string();
+        self.wait(async move {
+            let inbox = client.new_inbox();
+            let unknown = |error: &dyn std::fmt::Display| Trouble::Unknown(error.to_string());
+            let subscribed = client.subscribe(inbox.clone()).await;
+            let mut replies = subscribed.map_err(|error| unknown(&error))?;
+            let asked = client.publish_with_reply(subject, inbox, which.into()).await;
+            asked.map_err(|error| unknown(&error))?;
+            let mut all = Vec::new();
+            loop {
+                let next = tokio::time::timeout(REPLY, replies.next()).await;
+                let Ok(Some(next)) = next else {
+                    return Err(Trouble::Unknown("a stream cannot be read".to_owned()));
+                };
+                match next.status.map(|status| status.as_u16()) {
+                    // The end of several, or nothing is there.
+                    Some(204 | 404) => return Ok(all),
+                    Some(503) => return Err(Trouble::Nobody),
+                    Some(code) => {
+                        let text = next.description.unwrap_or_default();
+                        return Err(Trouble::Refused { code: code.into(), text });
+                    }
+                    None => all.push(stored(&next)?),
+                }
+                if is_one {
+                    return Ok(all);
+                }
+            }
+        })
+    }
+
+    /// Reads messages in order, from a number on.
+    pub(crate) fn read_on(&self, stream: &str, from: u64) -> Result<Vec<Stored>, Trouble> {
+        self.read(stream, &json!({ "seq": from, "batch": 1000, "max_bytes": 4 << 20 }))
+    }
+
+    /// Reads one message; `None` if the server that replies does not have it.
+    pub(crate) fn read_one(&self, stream: &str, sequence: u64) -> Result<Option<Stored>, Trouble> {
+        let found = self.read(stream, &json!({ "seq": sequence }))?;
+        Ok(found.into_iter().find(|stored| stored.sequence == sequence))
+    }
+
+    /// What a stream has; `None` if there is no such stream.
+    pub(crate) fn extent(&self, stream: &str) -> Result<Option<Extent>, Trouble> {
+        let info = match self.api(&format!("STREAM.INFO.{stream}"), None) {
+            Err(Trouble::Refused { code: NO_STREAM, .. }) => return Ok(None),
+            other => other?,
+        };
+        let number = |name: &str| info["state"][name].as_u64();
+        let extent = (number("first_seq"), number("last_seq"), number("messages"));
+        let (Some(first), Some(last), Some(messages)) = extent else {
+            return Err(Trouble::Unknown(format!("a reply of {info}")));
+        };
+        Ok(Some(Extent { first, last, messages }))
+    }
+
+    /// Makes a stream, unless it is there.
+    pub(crate) fn make_stream(&self, name: &str, settings: &Value) -> Result<(), Trouble> {
+        match self.api(&format!("STREAM.CREATE.{name}"), Some(settings)) {
+            // Somebody has changed the number of replicas, for example.
+            Err(Trouble::Refused { code: OTHER_SETTINGS, .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Takes messages out of a stream. Nobody waits for that.
+    pub(crate) fn purge(&self, stream: &str, which: &Value) {
+        self.tell(format!("$JS.API.STREAM.PURGE.{stream}"), which.to_string().into_bytes());
+    }
+
+    /// Has a function called with each message that is told. It is called on the connection's
+    /// thread, so it must not wait.
+    pub(crate) fn listen(
+        &self,
+        subject: String,
+        mut hear: impl FnMut(Message) + Send + 'static,
+    ) -> Result<Listening, Trouble> {
+        let client = self.client.clone();
+        let mut subscriber: Subscriber = self.wait(async move {
+            let unknown = |error: &dyn std::fmt::Display| Trouble::Unknown(error.to_string());
+            let subscriber = client.subscribe(subject).await.map_err(|error| unknown(&error))?;
+            // The server knows of it before anything else is asked for.
+            client.flush().await.map_err(|error| unknown(&error))?;
+            Ok(subscriber)
+        })?;
+        let task = self.handle.spawn(async move {
+            while let Some(message) = subscriber.next().await {
+                hear(message);
+            }
+        });
+        Ok(Listening(task))
+    }
+}
+
+/// A subscription, which ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening(JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Runs it on the runtime's thread; `None` if that is gone.
+fn wait_in<T: Send + 'static>(
+    handle: &Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = mpsc::sync_channel(1);
+    drop(handle.spawn(async move {
+        let _ = tell.send(work.await);
+    }));
+    told.recv().ok()
+}
+
+// === replies ===
+
+fn trouble(error: async_nats::RequestError) -> Trouble {
+    use async_nats::RequestErrorKind::{InvalidSubject, MaxPayloadExceeded, NoResponders};
+    match error.kind() {
+        NoResponders => Trouble::Nobody,
+        InvalidSubject => Trouble::Refused { code: 0, text: error.to_string() },
+        MaxPayloadExceeded => Trouble::Refused { code: TOO_LARGE, text: error.to_string() },
+        _ => Trouble::Unknown(error.to_string()),
+    }
+}
+
+fn parsed(reply: &[u8]) -> Result<Value, Trouble> {
+    let value: Value =
+        serde_json::from_slice(reply).map_err(|error| Trouble::Unknown(error.to_string()))?;
+    let error = &value["error"];
+    if error.is_null() {
+        return Ok(value);
+    }
+    let text = error["description"].as_str().unwrap_or_default().to_owned();
+    match (error["code"].as_u64(), error["err_code"].as_u64()) {
+        // There is no leader, or not enough servers, at the moment.
+        (Some(503), Some(code)) if !FULL.contains(&code) => Err(Trouble::Unknown(text)),
+        (_, code) => Err(Trouble::Refused { code: code.unwrap_or(0), text }),
+    }
+}
+
+fn stored(message: &Message) -> Result<Stored, Trouble> {
+    let header = |name: &str| {
+        let value = message.headers.as_ref().and_then(|headers| headers.get(name));
+        value.map(|value| value.as_str())
+    };
+    let sequence = header("Nats-Sequence").and_then(|number| number.parse().ok());
+    let time_us = header("Nats-Time-Stamp").and_then(micros_of);
+    match (header("Nats-Subject"), sequence, time_us) {
+        (Some(subject), Some(sequence), Some(time_us)) => Ok(Stored {
+            subject: subject.to_owned(),
+            sequence,
+            time_us,
+            data: message.payload.to_vec(),
+        }),
+        _ => Err(Trouble::Unknown(format!("a message with headers {:?}", message.headers))),
+    }
+}
+
+/// A time such as `2026-11-25T02:54:46.444508609Z`, in microseconds since 1970, rounded down.
+fn micros_of(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(str::parse::<i64>);
+    let mut next = || date.next()?.ok();
+    let (year, month, day) = (next()?, next()?, next()?);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut time = time.splitn(3, ':').map(str::parse::<i64>);
+    let mut next = || time.next()?.ok();
+    let seconds = (next()? * 60 + next()?) * 60 + next()?;
+    let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
+    // The days before a year that begins in March, so that a leap day is its last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    Some(((days - 719_468) * 86_400 + seconds) * 1_000_000 + micros)
+}
+
+/// What it means for a store.
+pub(crate) fn failed(trouble: Trouble) -> StoreError {
+    let (kind, text) = match trouble {
+        Trouble::Refused { code: TOO_LARGE, text } => (StoreErrorKind::TooLarge, text),
+        Trouble::Refused { code, text } if FULL.contains(&code) => (StoreErrorKind::Full, text),
+        Trouble::Refused { text, .. } | Trouble::Unknown(text) => (StoreErrorKind::Io, text),
+        Trouble::Nobody => (StoreErrorKind::Io, "JetStream does not reply".to_owned()),
+    };
+    StoreError::new(kind, format!("NATS says: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_to_the_microsecond() {
+        assert_eq!(micros_of("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(micros_of("2000-02-29T23:59:59.5Z"), Some(951_868_799_500_000));
+        assert_eq!(micros_of("2026-11-25T02:54:46.444508609Z"), Some(1_795_575_286_444_508));
+        for text in ["", "2026-11-25", "2026-11-25T02:54:46", "2026-11-25T02:54Z"] {
+            assert_eq!(micros_of(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The store on NATS JetStream, and instances that share it.
+
+#[path = "../common/history.rs"]
+mod checks;
+mod faults;
+mod instance;
+mod letters;
+mod scene;
+mod server;
+mod share;
+mod store;

@@ -1,0 +1,163 @@
+//! Instances in one process: how they share the shards, and what one can do with the timers of
+//! another.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use tickless_durable::cluster::Firing;
+use tickless_durable::{Backoff, Builder, Cancelled, Cluster, Error, StoreErrorKind};
+
+use crate::server::{Place, on_one, on_three};
+
+/// How long nothing may happen where something has to.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Far from now.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Who has fired what.
+type Fired = (u64, String);
+
+struct Scene {
+    place: Place,
+    shards: u32,
+    sender: Sender<Fired>,
+    fired: Receiver<Fired>,
+}
+
+impl Scene {
+    fn new(place: Place, shards: u32) -> Scene {
+        let (sender, fired) = channel();
+        Scene { place, shards, sender, fired }
+    }
+
+    fn start(&self) -> Cluster<String> {
+        let sender = self.sender.clone();
+        let handler = move |firing: &Firing<'_, String>| {
+            sender.send((firing.cluster().instance(), firing.payload().clone()))
+        };
+        let service = Builder::new().workers(1).backoff(Backoff::new(Duration::from_millis(10)));
+        let builder = Cluster::nats(&self.place.url).schema(&self.place.name).shards(self.shards);
+        builder.lease(Duration::from_secs(10)).service(service).start(handler).unwrap()
+    }
+
+    #[track_caller]
+    fn fired(&self) -> Fired {
+        self.fired.recv_timeout(LIMIT).expect("a timer fires")
+    }
+
+    /// Waits until these have all shards, as evenly as can be.
+    #[track_caller]
+    fn wait_for_share(&self, clusters: &[&Cluster<String>]) {
+        let begun = Instant::now();
+        let is_shared = || {
+            let held: Vec<usize> = clusters.iter().map(|one| one.shards().len()).collect();
+            let (most, least) = (held.iter().max(), held.iter().min());
+            held.iter().sum::<usize>() == self.shards as usize
+                && most.zip(least).is_some_and(|(most, least)| most - least <= 1)
+        };
+        while !is_shared() {
+            assert!(begun.elapsed() < LIMIT, "{clusters:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A key whose timers are in a shard that this instance does not hold.
+fn key_of_another(cluster: &Cluster<String>) -> String {
+    let held: BTreeSet<u32> = cluster.shards().into_iter().map(|(shard, _)| shard).collect();
+    let is_elsewhere = |key: &String| {
+        let ticket = cluster.schedule_keyed(key, cluster.now() + HOUR, String::new()).unwrap();
+        let id = ticket.wait().unwrap();
+        assert_eq!(cluster.cancel(id).wait().unwrap(), Cancelled::Cancelled);
+        !held.contains(&id.shard())
+    };
+    (0..).map(|n| format!("key {n}")).find(is_elsewhere).expect("there is one")
+}
+
+fn shared_by_three(place: Place) {
+    let scene = Scene::new(place, 7);
+    let first = scene.start();
+    scene.wait_for_share(&[&first]);
+    let second = scene.start();
+    scene.wait_for_share(&[&first, &second]);
+    let third = scene.start();
+    scene.wait_for_share(&[&first, &second, &third]);
+    for (n, cluster) in [&first, &second, &third].into_iter().enumerate() {
+        let now = cluster.now();
+        cluster.schedule(now, n.to_string()).unwrap().wait().unwrap();
+    }
+    let mut fired: Vec<String> = (0..3).map(|_| scene.fired().1).collect();
+    fired.sort();
+    assert_eq!(fired, ["0", "1", "2"]);
+    second.stop().unwrap();
+    scene.wait_for_share(&[&first, &third]);
+    assert_eq!(second.shards(), []);
+    assert!(second.schedule(second.now(), String::new()).is_err());
+    drop(first);
+    scene.wait_for_share(&[&third]);
+}
+
+#[test]
+fn whoever_comes_gets_a_share_and_whoever_goes_leaves_it() {
+    let Some(place) = on_one() else { return };
+    shared_by_three(place);
+}
+
+#[test]
+fn the_same_on_three_servers() {
+    let Some(place) = on_three() else { return };
+    shared_by_three(place);
+}
+
+#[test]
+fn a_timer_that_another_instance_schedules_earlier_fires_at_its_time() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let (one, other) = (scene.start(), scene.start());
+    scene.wait_for_share(&[&one, &other]);
+    let key = key_of_another(&one);
+    // The holder waits for a timer in an hour when it is asked for another.
+    other.schedule(other.now() + HOUR, "late".into()).unwrap().wait().unwrap();
+    let due = one.now() + Duration::from_millis(300);
+    one.schedule_keyed(&key, due, "soon".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (other.instance(), "soon".into()));
+    assert!(one.now() >= due);
+}
+
+#[test]
+fn a_timer_of_another_instance_is_replaced_and_cancelled() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let (one, other) = (scene.start(), scene.start());
+    scene.wait_for_share(&[&one, &other]);
+    let key = key_of_another(&one);
+    let soon = one.now() + Duration::from_millis(3000);
+    let first = other.schedule_keyed(&key, soon, "first".into()).unwrap().wait().unwrap();
+    let second = one.schedule_keyed(&key, soon, "second".into()).unwrap().wait().unwrap();
+    assert_eq!(one.cancel(first).wait().unwrap(), Cancelled::NotFound, "it was replaced");
+    assert_eq!(one.cancel(second).wait().unwrap(), Cancelled::Cancelled);
+    assert_eq!(one.cancel_key(&key).wait().unwrap(), Cancelled::NotFound);
+    let third = one.schedule_keyed(&key, soon, "third".into()).unwrap().wait().unwrap();
+    assert_eq!(other.cancel(third).wait().unwrap(), Cancelled::Cancelled);
+    one.schedule_keyed(&key, soon, "fourth".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired().1, "fourth", "and none of the others");
+}
+
+#[test]
+fn what_does_not_fit_into_a_message_is_refused_only_for_another_instances_shard() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let (one, other) = (scene.start(), scene.start());
+    scene.wait_for_share(&[&one, &other]);
+    let key = key_of_another(&one);
+    let large = "x".repeat(2 << 20);
+    let refused = one.schedule_keyed(&key, one.now(), large.clone()).unwrap().wait();
+    assert!(
+        matches!(&refused, Err(Error::Store(error)) if error.kind() == StoreErrorKind::TooLarge),
+        "{refused:?}"
+    );
+    other.schedule_keyed(&key, other.now(), large.clone()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired(), (other.instance(), large));
+}
