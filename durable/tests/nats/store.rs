@@ -192,12 +192,13 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
             }
         }
         store.commit(&batch).unwrap();
-        if round % 90 == 89 {
-            store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
-        }
         let live: usize = 300 * (model.len() + letters.len());
         let bytes = store.log_bytes();
         assert!(bytes < floor + 3 * live as u64 + 10_000, "{bytes} in round {round}");
+        if round % 90 == 89 {
+            // It reads what was not worth a purge yet, too, and takes that along with the next batch.
+            store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
+        }
     }
     let before = nats::history(&place.url, &place.name, 0).unwrap();
     assert!(before.len() < 200, "{} messages were not purged", before.len());
