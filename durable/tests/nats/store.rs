@@ -196,7 +196,7 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
         let bytes = store.log_bytes();
         assert!(bytes < floor + 3 * live as u64 + 10_000, "{bytes} in round {round}");
         if round % 90 == 89 {
-            // It reads what was not worth a purge yet, too, and takes that along with the next batch.
+            // It reads what was not worth a purge yet, too; the next batch takes that along.
             store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
         }
     }

@@ -45,6 +45,7 @@ mod entry;
 mod index;
 pub(crate) mod names;
 mod replay;
+mod request;
 mod shorten;
 
 use std::collections::VecDeque;
@@ -59,17 +60,15 @@ use crate::record::{DeadLetter, Record};
 
 use super::{Op, RedbStore, Store};
 use client::{Nats, Stored, Trouble, WRONG_LAST, failed};
-use entry::{Effect, Entry, FRAME, decode_ops};
+use entry::{Effect, Entry, FRAME};
 use names::{EXPECT_LAST, Names};
 
-pub(crate) use entry::{
-    Piece, Question, decode_letters, decode_outcomes, encode_letters, encode_ops, encode_outcomes,
-};
 #[doc(hidden)]
 pub use replay::{Noted, history, leader, publish};
-
-/// How many dead letters are read at a time, which can be long.
-const FEW: usize = 8;
+pub(crate) use request::{
+    Done, Piece, Question, decode_letters, decode_outcomes, encode_letters, encode_ops,
+    encode_outcomes,
+};
 
 /// How long until something is tried again that the servers did not reply to.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -80,12 +79,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub struct NatsStore {
     log: Arc<Mutex<Log>>,
-}
-
-/// What another instance has asked for, and what it took out.
-pub(crate) struct Done {
-    pub(crate) ops: Vec<Op>,
-    pub(crate) outcomes: Vec<Option<Position>>,
 }
 
 /// See [`NatsStore::downgrade`].
@@ -192,44 +185,6 @@ impl NatsStore {
         WeakNatsStore(Arc::downgrade(&self.log))
     }
 
-    /// Makes the changes that another instance asks for. What they are and did, or `None` if the
-    /// request is something else.
-    pub(crate) fn carry_out(&self, request: &[u8]) -> Option<Result<Done, StoreError>> {
-        let mut ops = decode_ops(request)?;
-        let mut log = self.log();
-        let done = log.complete(&mut ops).and_then(|()| log.commit(&ops));
-        Some(done.map(|outcomes| Done { ops, outcomes }))
-    }
-
-    /// Reads dead letters, as of a moment in which no other instance had the shard: at most
-    /// `limit`, and not many more bytes than that.
-    pub(crate) fn letters_now(
-        &self,
-        after: Option<Position>,
-        limit: usize,
-        bytes: usize,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        let mut log = self.log();
-        let mut letters: Vec<DeadLetter> = Vec::new();
-        let mut read = 0;
-        while letters.len() < limit && read < bytes {
-            let after = letters.last().map_or(after, |last| Some(last.record.position));
-            let few = (limit - letters.len()).min(FEW);
-            let more = log.usable()?.dead_letters(after, few)?;
-            if more.is_empty() {
-                break;
-            }
-            read += more.iter().map(|letter| letter.record.payload.len()).sum::<usize>();
-            letters.extend(more);
-        }
-        let extent = log.nats.extent(&log.names.log(log.shard)).map_err(failed)?;
-        // Another's taking would be the last message.
-        if extent.is_none_or(|extent| extent.last != log.last) {
-            return Err(log.fenced());
-        }
-        Ok(letters)
-    }
-
     /// How many bytes of the log are read by the next opening, as far as this one knows.
     #[doc(hidden)]
     pub fn log_bytes(&self) -> u64 {
@@ -301,23 +256,6 @@ impl Log {
             Some(error) => Err(error.clone()),
             None => Ok(&mut self.index),
         }
-    }
-
-    /// Gives timers that are to be revived what their letters have.
-    fn complete(&mut self, ops: &mut [Op]) -> Result<(), StoreError> {
-        let index = self.usable()?;
-        for op in ops {
-            let Op::Revive { from, to } = op else { continue };
-            let (from, due_ms) = (*from, to.position.due_ms);
-            let before = (from != Position::FIRST).then(|| from.before());
-            let found = index.dead_letters(before, 1)?.pop();
-            *op = match found.filter(|found| found.record.position == from) {
-                Some(letter) => Op::Revive { from, to: Arc::new(letter.revived(due_ms)) },
-                // There is nothing to take out.
-                None => Op::Forget(from),
-            };
-        }
-        Ok(())
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
