@@ -115,6 +115,21 @@ fn a_dead_letter_is_revived_once_and_forgotten_once_from_any_instance() {
 }
 
 #[test]
+fn of_two_instances_that_revive_a_dead_letter_at_the_same_time_one_does() {
+    let Some(mut scene) = Scene::new() else { return };
+    let letters = scene.fail();
+    let Scene { recorder, one, other, fired, .. } = &mut scene;
+    let replies: Vec<_> = letters
+        .iter()
+        .flat_map(|letter| [one.revive(letter, one.now()), other.revive(letter, other.now())])
+        .collect();
+    let done: Vec<bool> = replies.iter().map(|reply| reply.wait().unwrap()).collect();
+    assert!(done.chunks(2).all(|pair| pair[0] != pair[1]), "{done:?}");
+    recorder.wait_for("SELECT count(*) FROM timers", 0);
+    assert_eq!(fired.try_iter().count(), letters.len());
+}
+
+#[test]
 fn a_revived_timer_is_known_by_its_number() {
     let Some(mut scene) = Scene::new() else { return };
     let letters = scene.fail();
