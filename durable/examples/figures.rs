@@ -8,8 +8,9 @@
 //!
 //! `floor`: what the disk takes for a sync. `rate`: durable timers per second, and what the store
 //! alone does with the same batches. `elide`: the share of timers that reach the disk if most are
-//! cancelled early. `late`: how late timers fire. `memory`: what a process with many timers has in
-//! memory. Files go to the directory of `TMPDIR`.
+//! cancelled early. `late`: how late timers fire. `backlog`: how long a service takes for what was
+//! due before it was opened, with and without notes about its attempts. `memory`: what a process
+//! with many timers has in memory. Files go to the directory of `TMPDIR`.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -34,14 +35,16 @@ fn main() -> Result<()> {
             floor()?;
             rate()?;
             elide()?;
-            late()
+            late()?;
+            backlog()
         }
         ["floor"] => floor(),
         ["rate"] => rate(),
         ["elide"] => elide(),
         ["late"] => late(),
+        ["backlog"] => backlog(),
         ["memory", timers] => memory(timers.parse()?),
-        _ => Err("give one of floor, rate, elide, late, memory NUMBER, or nothing".into()),
+        _ => Err("give one of floor, rate, elide, late, backlog, memory NUMBER, or nothing".into()),
     }
 }
 
@@ -149,7 +152,14 @@ fn put(number: u64) -> Op {
     let due_ms = 4_000_000_000_000 + number.wrapping_mul(7919) % 3_600_000;
     let position = Position { due_ms, number: (1 << 40) + number };
     let payload = payload(number).into();
-    Op::Put(Arc::new(Record { position, first_due_ms: due_ms, attempt: 1, key: None, payload }))
+    Op::Put(Arc::new(Record {
+        position,
+        first_due_ms: due_ms,
+        attempt: 1,
+        crashes: 0,
+        key: None,
+        payload,
+    }))
 }
 
 // === elide ===
@@ -231,6 +241,52 @@ fn late() -> Result<()> {
     timers.stop()?;
     print_micros("late: 2,000 timers/s, handler after due", &micros.lock().expect("as above"));
     println!("late: {failed} were early");
+    Ok(())
+}
+
+// === backlog ===
+
+/// Timers that were due while no service ran, and handlers that do nothing.
+fn backlog() -> Result<()> {
+    const TIMERS: u64 = 50_000;
+    for round in 0..5 {
+        // In turn, because the disk is not always the same.
+        for (how, crashes) in [("with notes", 5), ("without", u32::MAX)] {
+            let directory = tempfile::tempdir()?;
+            let path = directory.path().join("timers");
+            let mut store = RedbStore::open(&path)?;
+            store.begin()?;
+            let due = |number| Position { due_ms: 1000 + number, number: (1 << 40) + number };
+            let record = |number| Record {
+                position: due(number),
+                first_due_ms: due(number).due_ms,
+                attempt: 1,
+                crashes: 0,
+                key: None,
+                payload: payload(number).into(),
+            };
+            let puts = (0..TIMERS).map(|number| Op::Put(Arc::new(record(number))));
+            store.commit(&puts.collect::<Vec<_>>())?;
+            drop(store);
+            let builder = Durable::builder().crashes(crashes);
+            let begun = Instant::now();
+            let handler = |_: &Firing<Vec<u8>>| Ok::<(), std::io::Error>(());
+            let timers = builder.open(RedbStore::open(&path)?, handler)?;
+            while timers.stats().fired < TIMERS || timers.stats().busy > 0 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            let stats = timers.stats();
+            timers.stop()?;
+            println!(
+                "backlog, round {round}: {TIMERS} timers that were due, {how}: {seconds:.2} s, \
+                 {:.0}/s, {} notes, {} batches",
+                TIMERS as f64 / seconds,
+                stats.noted,
+                stats.batches
+            );
+        }
+    }
     Ok(())
 }
 

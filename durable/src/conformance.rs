@@ -38,7 +38,9 @@ pub fn all<S: Store, O: FnMut() -> Result<S, StoreError>>(place: impl Fn() -> O)
     a_key_has_one_timer(place());
     a_timer_that_was_moved_is_found_by_its_number(place());
     what_is_gone_does_not_move(place());
+    a_timer_is_written_anew_where_it_is(place());
     dead_letters_are_kept_apart(place());
+    a_dead_letter_is_a_timer_again(place());
     a_batch_without_a_change_is_no_error(place());
     many_timers_are_not_mixed_up(place());
 }
@@ -49,7 +51,7 @@ const LAST: u64 = END - 1;
 fn record(due_ms: u64, number: u64) -> Record {
     let payload: Arc<[u8]> = format!("{due_ms} {number}").into_bytes().into();
     let position = Position { due_ms, number };
-    Record { position, first_due_ms: due_ms, attempt: 1, key: None, payload }
+    Record::new(position, None, payload)
 }
 
 fn keyed(due_ms: u64, number: u64, key: &str) -> Record {
@@ -100,7 +102,7 @@ pub fn timers_come_back_as_they_were<S: Store>(mut opens: impl FnMut() -> Result
         Record { payload: vec![0xff; 100_000].into(), ..record(2, 2) },
         Record { key: Some([].into()), ..record(3, 3) },
         Record { key: Some([0, 0xff, b'\''].into()), attempt: u32::MAX, ..record(4, 4) },
-        Record { first_due_ms: 0, attempt: 7, ..record(5, LAST) },
+        Record { first_due_ms: 0, attempt: 7, crashes: u32::MAX, ..record(5, LAST) },
         Record { first_due_ms: LAST, ..record(LAST, 6) },
     ];
     let batch: Vec<Op> = records.iter().map(put).collect();
@@ -191,8 +193,9 @@ pub fn each_change_tells_what_it_took_out<S: Store>(
         Op::Cancel(named.id()),
         Op::CancelKey(key_of("k")),
         Op::Forget(plain.position),
+        Op::Revive { from: plain.position, to: Arc::new(plain.clone()) },
     ];
-    let expected = [Some(plain.position), None, None, Some(named.position), None, None, None];
+    let expected = [Some(plain.position), None, None, Some(named.position), None, None, None, None];
     assert_eq!(commit(&mut store, &removals), expected);
     assert_eq!(all_timers(&mut store), []);
 }
@@ -257,6 +260,28 @@ pub fn what_is_gone_does_not_move<S: Store>(mut opens: impl FnMut() -> Result<S,
     assert_eq!((all_timers(&mut store), all_letters(&mut store)), (vec![new], vec![]));
 }
 
+/// A timer that moves to where it is keeps its place, its key and its number.
+pub fn a_timer_is_written_anew_where_it_is<S: Store>(
+    mut opens: impl FnMut() -> Result<S, StoreError>,
+) {
+    let first = keyed(10, 1, "k");
+    let elsewhere = Record { position: Position { due_ms: 30, number: 1 }, ..first.clone() };
+    let noted = |record: &Record| Record { crashes: record.crashes + 1, ..record.clone() };
+    let in_place =
+        |record: &Record| Op::Move { from: record.position, to: Arc::new(noted(record)) };
+    let mut store = open(&mut opens);
+    commit(&mut store, &[put(&first)]);
+    assert_eq!(commit(&mut store, &[in_place(&first)]), [Some(first.position)]);
+    assert_eq!(all_timers(&mut store), [noted(&first)]);
+    let moved = Op::Move { from: first.position, to: Arc::new(elsewhere.clone()) };
+    commit(&mut store, &[moved, in_place(&elsewhere)]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(all_timers(&mut store), [noted(&elsewhere)]);
+    let batch = [Op::Cancel(first.id()), Op::CancelKey(key_of("k"))];
+    assert_eq!(commit(&mut store, &batch), [Some(elsewhere.position), None]);
+}
+
 /// A dead letter is no timer, frees its key, and stays until it is thrown away.
 pub fn dead_letters_are_kept_apart<S: Store>(mut opens: impl FnMut() -> Result<S, StoreError>) {
     let records = [keyed(1, 1, "k"), Record { attempt: 3, ..record(2, 2) }, record(3, 3)];
@@ -287,6 +312,26 @@ pub fn dead_letters_are_kept_apart<S: Store>(mut opens: impl FnMut() -> Result<S
     let mut store = open(&mut opens);
     assert_eq!(all_letters(&mut store), [letters[0].clone(), letters[2].clone()]);
     assert_eq!(all_timers(&mut store), [again]);
+}
+
+/// A dead letter becomes a timer once, which is found by its number, after another opening too.
+pub fn a_dead_letter_is_a_timer_again<S: Store>(mut opens: impl FnMut() -> Result<S, StoreError>) {
+    let (failed, other) = (Record { attempt: 3, ..keyed(1, 1, "k") }, keyed(2, 2, "k"));
+    let letter = Arc::new(DeadLetter::new(failed.clone(), "why"));
+    let position = Position { due_ms: 9, number: 1 };
+    let timer = Record { position, attempt: 1, key: None, ..failed.clone() };
+    let revive = Op::Revive { from: failed.position, to: Arc::new(timer.clone()) };
+    let mut store = open(&mut opens);
+    commit(&mut store, &[put(&failed)]);
+    assert_eq!(commit(&mut store, std::slice::from_ref(&revive)), [None], "it is a timer");
+    commit(&mut store, &[Op::Bury { from: failed.position, letter }, put(&other)]);
+    assert_eq!(commit(&mut store, &[revive.clone(), revive]), [Some(failed.position), None]);
+    drop(store);
+    let mut store = open(&mut opens);
+    assert_eq!(all_timers(&mut store), [other.clone(), timer]);
+    assert_eq!(all_letters(&mut store), []);
+    assert_eq!(commit(&mut store, &[Op::Cancel(failed.id())]), [Some(position)]);
+    assert_eq!(all_timers(&mut store), [other]);
 }
 
 /// Nothing to do is done.

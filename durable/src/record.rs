@@ -1,8 +1,8 @@
 //! What a store keeps of a timer, and how that is written.
 //!
-//! A record is one value: a byte with the version, then the attempt, when the timer was first due,
-//! the key and the payload, and a checksum over all of it and over its position. A store with
-//! columns may keep the parts apart instead.
+//! A record is one value: a byte with the version, then the attempt, the crashes, when the timer
+//! was first due, the key and the payload, and a checksum over all of it and over its position. A
+//! store with columns may keep the parts apart instead.
 //!
 //! *Tested by*: here, and in every store by the conformance suite.
 
@@ -27,6 +27,9 @@ pub struct Record {
     pub first_due_ms: u64,
     /// Which attempt is the next, from 1 on.
     pub attempt: u32,
+    /// How many attempts in a row may have been cut off by the end of their process: each was
+    /// noted before it began, and nothing became of it. See [`crashes`](crate::Builder::crashes).
+    pub crashes: u32,
     /// The key under which it can be replaced and cancelled. Of the timers of a store, one at most
     /// has a given key.
     pub key: Option<Key>,
@@ -47,6 +50,12 @@ pub struct DeadLetter {
 // === impl Record ===
 
 impl Record {
+    /// A new timer.
+    pub(crate) fn new(position: Position, key: Option<Key>, payload: Arc<[u8]>) -> Record {
+        let first_due_ms = position.due_ms;
+        Record { position, first_due_ms, attempt: 1, crashes: 0, key, payload }
+    }
+
     /// The timer's number for callers.
     pub fn id(&self) -> TimerId {
         TimerId::of(Position { due_ms: self.first_due_ms, number: self.position.number })
@@ -95,6 +104,12 @@ impl DeadLetter {
         self.record.id()
     }
 
+    /// The timer that is made of this letter again. It has no key, which another may have by now.
+    pub(crate) fn revived(&self, due_ms: u64) -> Record {
+        let position = Position { due_ms, number: self.record.position.number };
+        Record { position, attempt: 1, crashes: 0, key: None, ..self.record.clone() }
+    }
+
     /// As [`Record::checksum`].
     pub fn checksum(&self) -> u32 {
         checksum_of(&self.encode())
@@ -121,6 +136,7 @@ impl DeadLetter {
 fn encode(record: &Record, error: Option<&str>) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(record.attempt.to_le_bytes());
+    bytes.extend(record.crashes.to_le_bytes());
     bytes.extend(record.first_due_ms.to_le_bytes());
     put(&mut bytes, record.key.as_deref());
     put(&mut bytes, Some(&record.payload));
@@ -149,6 +165,7 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
     let mut rest = &body[1..];
     let parts = (|| {
         let attempt = u32::from_le_bytes(take(&mut rest)?);
+        let crashes = u32::from_le_bytes(take(&mut rest)?);
         let first_due_ms = u64::from_le_bytes(take(&mut rest)?);
         let key = take_part(&mut rest)?.map(Key::from);
         let payload = take_part(&mut rest)??.into();
@@ -156,7 +173,7 @@ fn decode(position: Position, bytes: &[u8]) -> Result<(Record, Option<String>), 
             Some(error) => Some(String::from_utf8(error.to_vec()).ok()?),
             None => None,
         };
-        Some((Record { position, first_due_ms, attempt, key, payload }, error))
+        Some((Record { position, first_due_ms, attempt, crashes, key, payload }, error))
     })();
     parts.filter(|_| rest.is_empty()).ok_or_else(|| wrong("its parts do not fit"))
 }
@@ -210,12 +227,13 @@ mod tests {
     fn records() -> impl Strategy<Value = Record> {
         let key = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
         let payload = proptest::collection::vec(any::<u8>(), 0..40);
-        (any::<(u64, u64, u64, u32)>(), key, payload).prop_map(|(numbers, key, payload)| {
-            let (due_ms, number, first_due_ms, attempt) = numbers;
+        (any::<(u64, u64, u64, u32, u32)>(), key, payload).prop_map(|(numbers, key, payload)| {
+            let (due_ms, number, first_due_ms, attempt, crashes) = numbers;
             Record {
                 position: Position { due_ms, number },
                 first_due_ms,
                 attempt,
+                crashes,
                 key: key.map(Key::from),
                 payload: payload.into(),
             }

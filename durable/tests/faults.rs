@@ -19,6 +19,7 @@ fn record(number: u64) -> Record {
         position,
         first_due_ms: position.due_ms,
         attempt: 1,
+        crashes: 0,
         key: number.is_multiple_of(4).then(|| format!("key {number}").into_bytes().into()),
         payload: vec![number as u8; 100].into(),
     }

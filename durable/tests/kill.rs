@@ -50,6 +50,8 @@ fn work(open: Open, place: &Path, first: u64, drains: bool) {
         .window(64)
         .linger(Duration::from_millis(2))
         .backoff(Backoff::new(Duration::from_millis(5)).max(Duration::from_millis(5)))
+        // A process is killed so soon that a timer can be cut off many times.
+        .crashes(1_000_000)
         .misfire(Misfire::FireAll)
         .open(open(&place.join("store")).unwrap(), move |firing: &Firing<String>| {
             let line = format!("{} {} {}\n", firing.payload(), firing.attempt(), now_ms());
@@ -235,9 +237,11 @@ impl Parent {
         let log = self.place.join("fired");
         let left = || self.known.iter().filter(|(_, known)| !known.is_over);
         let left: BTreeSet<u64> = left().map(|(number, _)| *number).collect();
-        // A timer is over when its handler has succeeded; every seventh needs two attempts.
+        // A timer is over when its handler has succeeded, which it may have before as well, in a
+        // child that was killed then; every seventh needs two attempts.
         loop {
             let log = fs::read_to_string(&log).unwrap_or_default();
+            let log = log.get(self.read..).unwrap_or_default();
             let done = |number: &u64| {
                 let attempt = if number.is_multiple_of(7) { 2 } else { 1 };
                 log.contains(&format!("\n{number} {attempt} "))

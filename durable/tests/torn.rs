@@ -120,6 +120,7 @@ fn record(number: u64) -> Record {
         position,
         first_due_ms: position.due_ms,
         attempt: 1,
+        crashes: 0,
         key: None,
         payload: vec![number as u8; 60].into(),
     }

@@ -2,7 +2,7 @@
 //!
 //! New timers and cancels that go to a shard of another instance are written by this thread: to the
 //! shard's list in a database, or by way of the holder, as the hub does it. If the hub needs a
-//! holder and there is none at the moment, they wait here.
+//! holder and there is none at the moment, they wait here. Dead letters are read by it as well.
 //!
 //! *Owner*: the clerk's thread has the connection. Any thread adds jobs.
 //!
@@ -20,6 +20,7 @@ use crate::store::Op;
 
 use super::clock::since_start;
 use super::hub::{Clerking, Hub, Taken};
+use super::letters::DeadLetter;
 use super::message::Message;
 
 /// How many changes may wait here.
@@ -36,6 +37,7 @@ pub(super) struct Clerk {
 #[derive(Default)]
 struct Desk {
     writes: BTreeMap<u32, Vec<Write>>,
+    reads: Vec<Read>,
     waiting: usize,
     releases: Vec<Taken>,
     messages: Vec<Message>,
@@ -53,6 +55,24 @@ struct Write {
 pub(super) enum Then {
     Put(Promise<()>),
     Cancel(Promise<Cancelled>),
+    /// A dead letter is gone, and perhaps a timer again.
+    Letter(Promise<bool>),
+}
+
+/// A page of dead letters that somebody waits for.
+pub(super) struct Read {
+    pub(super) after: Option<(u32, Position)>,
+    pub(super) limit: usize,
+    pub(super) promise: Promise<Vec<DeadLetter>>,
+    /// When it was asked for, by [`since_start`].
+    pub(super) since: Duration,
+}
+
+/// What is to be tried again.
+#[derive(Default)]
+struct Again {
+    writes: Vec<(u32, Vec<Write>)>,
+    reads: Vec<Read>,
 }
 
 /// The thread.
@@ -89,6 +109,16 @@ impl Clerk {
         }
     }
 
+    /// Reads dead letters. Who waits is told that the clerk has stopped, if so.
+    pub(super) fn read(&self, read: Read) {
+        let mut desk = self.desk();
+        if !desk.is_closed {
+            desk.reads.push(read);
+            drop(desk);
+            self.bell.notify_one();
+        }
+    }
+
     /// Lets others have the shard. Its service has ended.
     pub(super) fn release(&self, taken: Taken) {
         self.desk().releases.push(taken);
@@ -112,22 +142,26 @@ impl Clerk {
 
     /// What there is to do; `None` when all is done for ever. What is to be tried again waits for
     /// that long, or until there is something else.
-    fn wait(&self, pause: Duration, again: Vec<(u32, Vec<Write>)>) -> Option<Desk> {
-        let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
+    fn wait(&self, pause: Duration, again: Again) -> Option<Desk> {
         let mut desk = if again.is_empty() {
+            let is_idle = |desk: &mut Desk| desk.is_empty() && !desk.is_closed;
             self.bell.wait_while(self.desk(), is_idle).unwrap_or_else(PoisonError::into_inner)
         } else {
-            let waited = self.bell.wait_timeout_while(self.desk(), pause, is_idle);
+            let is_empty = |desk: &mut Desk| desk.is_empty();
+            let waited = self.bell.wait_timeout_while(self.desk(), pause, is_empty);
             waited.unwrap_or_else(PoisonError::into_inner).0
         };
-        for (shard, mut writes) in again {
-            // New ones come after them.
+        // New ones come after them.
+        for (shard, mut writes) in again.writes {
             desk.waiting += writes.len();
             let later = desk.writes.entry(shard).or_default();
             writes.append(later);
             *later = writes;
         }
         let is_closed = desk.is_closed;
+        if !is_closed {
+            desk.reads.splice(..0, again.reads);
+        }
         let jobs = std::mem::replace(&mut *desk, Desk { is_closed, ..Desk::default() });
         (!jobs.is_empty()).then_some(jobs)
     }
@@ -135,7 +169,16 @@ impl Clerk {
 
 impl Desk {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.releases.is_empty() && self.messages.is_empty()
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.releases.is_empty()
+            && self.messages.is_empty()
+    }
+}
+
+impl Again {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
     }
 }
 
@@ -143,7 +186,7 @@ impl Desk {
 
 impl Work<'_> {
     pub(super) fn run(mut self) {
-        let mut again = Vec::new();
+        let mut again = Again::default();
         loop {
             let waiting = std::mem::take(&mut again);
             let Some(jobs) = self.clerk.wait(self.lease / 20, waiting) else { return };
@@ -161,12 +204,36 @@ impl Work<'_> {
                     let early = self.write(shard, writes.by_ref().take(BATCH).collect());
                     if !early.is_empty() {
                         // Those after them wait, too, so that the order stays.
-                        again.push((shard, early.into_iter().chain(writes).collect()));
+                        again.writes.push((shard, early.into_iter().chain(writes).collect()));
                         break;
                     }
                 }
             }
+            again.reads.extend(jobs.reads.into_iter().filter_map(|read| self.read(read)));
         }
+    }
+
+    /// Returns it if it can be tried again.
+    fn read(&mut self, read: Read) -> Option<Read> {
+        let Read { after, limit, .. } = read;
+        match self.connected(|clerking| clerking.letters(after, limit)) {
+            Ok(letters) => {
+                let letter = |(shard, letter)| DeadLetter { shard, letter };
+                read.promise.keep(Ok(letters.into_iter().map(letter).collect()));
+                None
+            }
+            Err(error) if self.is_early(&error, read.since) => Some(read),
+            Err(error) => {
+                read.promise.keep(Err(Error::Store(error)));
+                None
+            }
+        }
+    }
+
+    /// Whether what failed like this can be tried again: a shard without a holder has one within a
+    /// lease.
+    fn is_early(&self, error: &StoreError, since: Duration) -> bool {
+        error.kind() == StoreErrorKind::InUse && since_start() < since + self.lease * 3
     }
 
     /// Returns those that can be tried again.
@@ -178,13 +245,8 @@ impl Work<'_> {
                 Vec::new()
             }
             Err(error) => {
-                // A shard without a holder has one within a lease.
-                let now = since_start();
-                let patience = self.lease * 3;
-                let is_early = |write: &Write| {
-                    error.kind() == StoreErrorKind::InUse && now < write.since + patience
-                };
-                let (early, late): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_early);
+                let (early, late): (Vec<_>, Vec<_>) =
+                    writes.into_iter().partition(|write| self.is_early(&error, write.since));
                 late.into_iter().for_each(|write| write.then.fail(&error));
                 early
             }
@@ -214,6 +276,7 @@ impl Then {
                 let found = outcome.map_or(Cancelled::NotFound, |_| Cancelled::Cancelled);
                 promise.keep(Ok(found));
             }
+            Then::Letter(promise) => promise.keep(Ok(outcome.is_some())),
         }
     }
 
@@ -221,6 +284,7 @@ impl Then {
         match self {
             Then::Put(promise) => promise.keep(Err(Error::Store(error.clone()))),
             Then::Cancel(promise) => promise.keep(Err(Error::Store(error.clone()))),
+            Then::Letter(promise) => promise.keep(Err(Error::Store(error.clone()))),
         }
     }
 }

@@ -40,10 +40,15 @@ impl<P> Firing<'_, P> {
     }
 
     /// Which attempt this is, from 1 on. Attempts that ended with their process, or whose lease ran
-    /// out before their end was written, are not counted: see
+    /// out before their end was written, are not counted: see [`crashes`](Firing::crashes) and
     /// [`may_be_repeat`](Firing::may_be_repeat).
     pub fn attempt(&self) -> u32 {
         self.firing.attempt()
+    }
+
+    /// As [`service::Firing::crashes`]; a lease that ran out counts as the end of a process.
+    pub fn crashes(&self) -> u32 {
+        self.firing.crashes()
     }
 
     /// Whether a handler may have run for this timer before, on this or on another instance.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::position::Position;
+use crate::record::DeadLetter;
 use crate::store::{Op, Store};
 
 use super::message::{MOST, Message};
@@ -115,16 +116,33 @@ pub(super) trait Clerking: Send {
     /// [`StoreErrorKind::InUse`](crate::StoreErrorKind::InUse) means that nothing was changed, and
     /// that it can be tried again.
     fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError>;
+
+    /// Reads the dead letters of all shards after that one, in the order of shards and positions,
+    /// at most `limit`.
+    ///
+    /// # Errors
+    /// As of [`write`](Clerking::write).
+    fn letters(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError>;
 }
 
 /// What the holder has to know of these changes.
 pub(super) fn messages(shard: u32, ops: &[Op], outcomes: &[Option<Position>]) -> Vec<Message> {
-    let due = |op: &Op| match op {
+    let due = |(op, outcome): (&Op, &Option<Position>)| match op {
         Op::Put(record) => Some(record.position.due_ms),
+        Op::Revive { to, .. } if outcome.is_some() => Some(to.position.due_ms),
         _ => None,
     };
-    let first = ops.iter().filter_map(due).min();
-    let gone: Vec<Position> = outcomes.iter().copied().flatten().collect();
+    let gone = |(op, outcome): (&Op, &Option<Position>)| match op {
+        // A letter is no timer.
+        Op::Forget(_) | Op::Revive { .. } => None,
+        _ => *outcome,
+    };
+    let first = ops.iter().zip(outcomes).filter_map(due).min();
+    let gone: Vec<Position> = ops.iter().zip(outcomes).filter_map(gone).collect();
     let gone = gone.chunks(MOST).map(|gone| Message::Gone(shard, gone.to_vec()));
     gone.chain(first.map(|due_ms| Message::Due(shard, due_ms))).collect()
 }

@@ -184,14 +184,17 @@ impl<P: Send + 'static> Keeper<P> {
 
     // --- between two rounds ---
 
-    /// Waits until then, or until something asks for a round.
+    /// Waits until then, or until something asks for a round. What was told in the meantime is
+    /// heard in any case: on a slow machine, it can be time for the next round after each.
     fn wait(&mut self, deadline: Duration) {
         loop {
             let left = deadline.saturating_sub(since_start());
-            if left.is_zero() || self.inner.take_wake() {
-                return;
-            }
+            let is_over = left.is_zero() || self.inner.take_wake();
+            let left = if is_over { Duration::ZERO } else { left };
             let Some(keeping) = &mut self.keeping else {
+                if is_over {
+                    return;
+                }
                 let state = self.inner.state();
                 let is_quiet = |state: &mut super::State| !state.is_woken;
                 let woken = self.inner.bell.wait_timeout_while(state, left, is_quiet);
@@ -200,9 +203,9 @@ impl<P: Send + 'static> Keeper<P> {
             };
             let all = keeping.wait(left);
             // Nothing was heard because the time is over, or the connection is.
-            let is_over = all.is_empty();
+            let is_over = is_over || all.is_empty();
             let heard = all.into_iter().map(|message| self.inner.hear(message));
-            if is_over || heard.fold(false, |is, next| is | matches!(next, Next::Round)) {
+            if heard.fold(is_over, |is, next| is | matches!(next, Next::Round)) {
                 return;
             }
         }

@@ -35,6 +35,9 @@
 //!
 //! An instance has two connections, and one more for each shard that it holds.
 //!
+//! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
+//! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
+//!
 //! # What is promised
 //!
 //! - *Nothing is lost.* A timer whose ticket is ready fires, whichever instances die.
@@ -64,6 +67,12 @@
 //! - Where one cannot note each timer, note the largest [`Firing::fence`] of each shard, and refuse
 //!   smaller ones: a handler that was held up then has no effect after the next holder's first.
 //!
+//! # Dead letters
+//!
+//! A timer that has failed too often, or that has ended its process too often, becomes a
+//! [dead letter](DeadLetter). Any instance [reads](Cluster::dead_letters) those of all shards, and
+//! [revives](Cluster::revive) or [forgets](Cluster::forget) them.
+//!
 //! # Cancelling
 //!
 //! A cancel of a timer in this instance's own shards is exact: from then on, no handler begins. For
@@ -79,6 +88,7 @@
 //! - A shard's timers are in a stream, which its holder alone writes. Timers for another instance's
 //!   shard go to that instance, and from there into the stream. If there is no holder at the
 //!   moment, they wait. If the holder does not reply, it is unknown whether they are durable.
+//! - Dead letters are read from the holders, too, and a reader waits for a shard without one.
 //! - *Opening reads the stream*, so taking a shard over takes a time that grows with its timers.
 //! - *Clocks.* The clock is that of the server that leads the bucket with the leases. Leases are by
 //!   no clock of a server: an instance that has just started waits for one lease before it takes a
@@ -101,6 +111,7 @@ mod id;
 mod inner;
 mod keeper;
 mod lease;
+mod letters;
 mod message;
 #[cfg(feature = "nats")]
 mod nats;
@@ -130,6 +141,7 @@ use held::Held;
 use hub::Hub;
 pub use id::{Ticket, TimerId};
 use lease::Lease;
+pub use letters::DeadLetter;
 use owner::{Instance, Owner};
 
 /// The largest payload, and the largest key.
@@ -262,7 +274,7 @@ impl<P> Cluster<P> {
         let number = inner.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
         let number = number.ok_or(ScheduleReason::Busy)?;
         let position = Position { due_ms, number };
-        let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
+        let record = Record::new(position, key, payload);
         let (promise, reply) = promise_alone();
         let ticket = crate::Ticket::new(record.id(), reply);
         inner.clerk.write(shard, Op::Put(Arc::new(record)), Then::Put(promise));

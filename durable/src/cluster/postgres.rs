@@ -13,8 +13,9 @@ use postgres::fallible_iterator::FallibleIterator;
 
 use crate::error::StoreError;
 use crate::position::Position;
+use crate::record::DeadLetter;
 use crate::store::postgres::{
-    Database, PostgresStore, Session, apply, failed, lock_list, next_session,
+    Database, PostgresStore, Session, all_letters, apply, failed, lock_list, next_session,
 };
 use crate::store::{Op, Store};
 
@@ -199,6 +200,14 @@ impl Clerking for Telling {
             }
             Ok(outcomes)
         })
+    }
+
+    fn letters(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
+        all_letters(&mut self.session, after, limit)
     }
 }
 

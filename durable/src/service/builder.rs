@@ -107,6 +107,22 @@ impl Builder {
         self
     }
 
+    /// How many attempts in a row may be cut off by the end of their process before a timer
+    /// becomes a dead letter, at least 3. Default: 5; `u32::MAX`: any number.
+    ///
+    /// A timer whose handler ends the process, and that comes again each time, would otherwise do
+    /// so for ever. A timer that becomes due while the service runs is not written to the store
+    /// before its handler runs, so the first time is not counted. What was due before the service
+    /// was opened is written. A few of such timers share a write. Those that were cut off before
+    /// run beside few others, and then alone, so that a timer does not become a dead letter because
+    /// of another.
+    ///
+    /// With `u32::MAX`, nothing is written, and what is due at the opening begins sooner.
+    pub fn crashes(mut self, most: u32) -> Builder {
+        self.config.crashes = most.max(3);
+        self
+    }
+
     /// The pauses between attempts. Default: from a second on, twice as long each time, up to ten
     /// minutes, half of it random.
     pub fn backoff(mut self, backoff: Backoff) -> Builder {
@@ -184,7 +200,7 @@ impl Builder {
         let engine = Engine::builder().shards(1).thread_name(name).build();
         let engine = engine.map_err(OpenError::Engine)?;
         let wall = WallTimers::new(&engine).map_err(OpenError::Thread)?;
-        let core = Core::new(self.config, engine, wall, numbers);
+        let core = Core::new(self.config, engine, wall, numbers, ms_passed(now));
         let owner = Owner::start(&core, store, &erase(handler)).map_err(OpenError::Thread)?;
         Ok(Durable::owned(core, owner))
     }
@@ -204,7 +220,7 @@ impl Builder {
         let wall = WallTimers::by_hand(&engine, now);
         // The steps are made when the test says so.
         let config = Config { linger: Duration::ZERO, ..self.config };
-        let core = Core::new(config, engine, wall, numbers);
+        let core = Core::new(config, engine, wall, numbers, ms_passed(now));
         Ok(ByHand::new(core, store, erase(handler)))
     }
 }

@@ -10,8 +10,9 @@ use crate::error::StoreError;
 /// What becomes of timers that were due while no service ran.
 ///
 /// It applies to timers that were due more than [`Builder::misfire_after`] before the service is
-/// opened and were never tried. A timer that was being tried when the process died is not missed:
-/// it is tried again.
+/// opened and of which nothing says that they were tried. A timer that has failed before is not
+/// missed: it is tried again. One whose first attempt was cut off by the end of its process cannot
+/// be told from one that was never tried, so it counts as missed.
 ///
 /// [`Builder::misfire_after`]: crate::Builder::misfire_after
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,7 @@ pub(super) struct Config {
     pub(super) max_unwritten: usize,
     pub(super) workers: usize,
     pub(super) attempts: u32,
+    pub(super) crashes: u32,
     pub(super) backoff: Backoff,
     pub(super) misfire: Misfire,
     pub(super) misfire_after: Duration,
@@ -68,6 +70,7 @@ impl Default for Config {
             max_unwritten: 1_000_000,
             workers: 4,
             attempts: 10,
+            crashes: 5,
             backoff: Backoff::new(Duration::from_secs(1))
                 .max(Duration::from_secs(600))
                 .jitter(Jitter::Equal),

@@ -24,9 +24,10 @@ use crate::error::{Error, ScheduleReason, StoreError};
 use crate::position::{Position, ms_passed, time_of};
 use crate::promise::Promise;
 use crate::record::Record;
+use crate::store::Op;
 
 use super::config::{Config, Share};
-use super::pending::Pending;
+use super::pending::{Pending, Then};
 use super::window::Window;
 use super::{Stats, numbers::Numbers};
 
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(super) wall: WallTimers,
     /// An instant to which the engine's time is compared.
     base: Instant,
+    /// When the service was opened.
+    opened_ms: u64,
     state: Mutex<State>,
     /// The writer sleeps by it, and the workers by the other one.
     pub(super) writer_bell: Condvar,
@@ -87,13 +90,14 @@ impl Core {
         engine: Engine,
         wall: WallTimers,
         numbers: Numbers,
+        opened_ms: u64,
     ) -> Arc<Core> {
         let base = engine.now();
         let core = Core {
             state: Mutex::new(State {
                 numbers,
                 pending: Pending::default(),
-                window: Window::new(config.window),
+                window: Window::new(config.window, config.workers),
                 alarm: None,
                 offset: Offset::default(),
                 failure: None,
@@ -106,6 +110,7 @@ impl Core {
             engine,
             wall,
             base,
+            opened_ms,
             writer_bell: Condvar::new(),
             worker_bell: Condvar::new(),
             end_bell: Condvar::new(),
@@ -177,6 +182,13 @@ impl Core {
     }
 
     // --- firing ---
+
+    /// Whether an earlier process may have ended in this timer's handler.
+    pub(super) fn is_suspect(&self, numbers: &Numbers, record: &Record) -> bool {
+        let was_due = record.first_due_ms <= self.opened_ms;
+        let is_suspect = record.crashes > 0 || (was_due && numbers.is_earlier(record.id()));
+        is_suspect && self.config.crashes < u32::MAX
+    }
 
     /// The engine finds a timer due.
     fn is_due(self: &Arc<Core>, position: Position) {
@@ -259,7 +271,14 @@ impl Core {
 
     /// Nothing new is taken, and nothing fires any more.
     pub(super) fn close(&self) {
-        self.state().is_closed = true;
+        let mut state = self.state();
+        state.is_closed = true;
+        // Their handlers do not run, after all.
+        for record in state.window.take_back_notes() {
+            let from = record.position;
+            state.pending.outcome(Op::Move { from, to: record }, Then::Leave(from));
+        }
+        drop(state);
         self.worker_bell.notify_all();
         self.writer_bell.notify_one();
     }

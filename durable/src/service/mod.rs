@@ -5,6 +5,8 @@
 //! | `core.rs` | what the threads share, and firing by two clocks |
 //! | `pending.rs` | the batch that is being gathered |
 //! | `window.rs` | the timers that are due first |
+//! | `suspects.rs` | those whose handlers may have ended a process |
+//! | `unseen.rs` | what others did to the store while it was read |
 //! | `writer.rs` | the thread that has the store |
 //! | `worker.rs` | the threads that call the handler |
 //! | `owner.rs` | how all of them begin and end |
@@ -19,9 +21,10 @@ mod misfire;
 mod numbers;
 mod owner;
 mod pending;
-#[cfg(any(feature = "postgres", feature = "nats"))]
 mod shared;
 mod stats;
+mod suspects;
+mod unseen;
 mod window;
 mod worker;
 mod writer;
@@ -166,7 +169,7 @@ impl<P> Durable<P> {
             state.window.cancel_key(key);
         }
         let position = Position { due_ms, number };
-        let record = Record { position, first_due_ms: due_ms, attempt: 1, key, payload };
+        let record = Record::new(position, key, payload);
         let id = record.id();
         let was_empty = state.pending.changes() == 0;
         let replaced = state.pending.put(Arc::new(record), promise, is_soon);
@@ -311,14 +314,6 @@ impl<P> Durable<P> {
     }
 
     // --- the service ---
-
-    /// Reads the store anew from this time on, because somebody else has added a timer that is due
-    /// then. Only a store that several instances share needs this.
-    pub fn look_again(&self, from: SystemTime) {
-        let position = Position { due_ms: ms_at_or_after(from), number: 0 };
-        self.core.state().window.look_again(position);
-        self.core.writer_bell.notify_one();
-    }
 
     /// What the service has done so far.
     pub fn stats(&self) -> Stats {

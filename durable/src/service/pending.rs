@@ -64,10 +64,14 @@ pub(super) enum Then {
     Leave(Position),
     /// The same, and it comes again.
     Retry(Position, Arc<Record>),
+    /// A timer can begin: the note is durable that it does.
+    Begin(Position),
     /// A cancel is over. What it did was decided before, or else the store decides.
     Cancel(Option<Cancelled>, Promise<Cancelled>),
     /// A dead letter is gone.
     Forget(Promise<bool>),
+    /// The same, and it is this timer again.
+    Revive(Arc<Record>, Promise<bool>),
 }
 
 /// What only the writer can do, because it has the store.
@@ -106,10 +110,6 @@ impl Pending {
         self.has_urgent_put |= is_urgent;
         self.puts.insert(number, Put { record, promise, since: Instant::now(), is_urgent });
         replaced.and_then(|number| self.puts.remove(&number)).map(|put| put.promise)
-    }
-
-    pub(super) fn has_put(&self, number: u64) -> bool {
-        self.puts.contains_key(&number)
     }
 
     /// Takes a new timer out, which is then never written.
@@ -206,8 +206,8 @@ impl Then {
         match self {
             Then::Admit(_, promise) => promise.keep(Err(error)),
             Then::Cancel(_, promise) => promise.keep(Err(error)),
-            Then::Forget(promise) => promise.keep(Err(error)),
-            Then::Leave(_) | Then::Retry(..) => {}
+            Then::Forget(promise) | Then::Revive(_, promise) => promise.keep(Err(error)),
+            Then::Leave(_) | Then::Retry(..) | Then::Begin(_) => {}
         }
     }
 }

@@ -1,22 +1,36 @@
 //! What only a service needs whose store others share: it is told what they did.
 //!
-//! *Tested by*: `durable/tests/postgres/`.
+//! *Tested by*: `durable/tests/told.rs`, `durable/tests/postgres/`.
 
+use std::time::SystemTime;
+
+#[cfg(any(feature = "postgres", feature = "nats"))]
 use crate::error::StoreError;
-use crate::position::Position;
+use crate::position::{Position, ms_at_or_after};
 
 use super::Durable;
-use super::worker::is_served;
 
 impl<P> Durable<P> {
-    /// Somebody else has taken these timers out of the store.
-    pub(crate) fn are_gone(&self, positions: &[Position]) {
-        let mut state = self.core.state();
-        for position in positions {
-            state.window.cancel_at(*position);
-        }
+    /// Reads the store anew from this time on, because somebody else has added a timer that is due
+    /// then. Only a store that several instances share needs this.
+    pub fn look_again(&self, from: SystemTime) {
+        let position = Position { due_ms: ms_at_or_after(from), number: 0 };
+        self.core.state().window.look_again(position);
+        self.core.writer_bell.notify_one();
     }
 
+    /// Forgets these timers, because somebody else has taken them out of the store. Only a store
+    /// that several instances share needs this.
+    pub fn are_gone(&self, positions: &[Position]) {
+        let mut state = self.core.state();
+        for position in positions {
+            state.window.is_gone(*position);
+        }
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "nats"))]
+impl<P> Durable<P> {
     /// The clock that the instances share was read: it may have been set.
     pub(crate) fn clock_was_read(&self) {
         self.core.ring();
@@ -29,7 +43,7 @@ impl<P> Durable<P> {
 
     /// Whether this thread runs a handler of this service.
     pub(crate) fn is_in_handler(&self) -> bool {
-        is_served(&self.core)
+        super::worker::is_served(&self.core)
     }
 
     /// Nothing fires any more, from now on and for this reason.

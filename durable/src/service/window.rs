@@ -3,16 +3,18 @@
 //! All timers of the store up to the *frontier* are here, and what is beyond it may be. The rest
 //! stays on the disk. So memory is bounded, whatever the store holds.
 //!
-//! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or a
-//! handler runs it, or what became of it is not written yet. A busy timer stays until that is
-//! durable, so that a refill which meets its record does not fire it again.
+//! A timer here waits for its time, or it is *busy*: it is due and waits for a handler, or for the
+//! note that its handler is about to run (`suspects.rs`), or a handler runs it, or what became of
+//! it is not written yet. A busy timer stays until that is durable, so that a refill which meets
+//! its record does not fire it again.
 //!
 //! *Owner*: under the service's lock.
 //!
 //! *Invariants*: a position is here once. No timer of the store that is at or before the frontier
-//! is missing, unless a change that takes it out is on its way to the store.
+//! is missing, unless a change that takes it out is on its way to the store, or a page is being
+//! read.
 //!
-//! *Tested by*: here, and `durable/tests/oracle.rs`.
+//! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/told.rs`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,12 +22,16 @@ use std::sync::Arc;
 use crate::position::{Position, TimerId};
 use crate::record::{Key, Record};
 
+use super::suspects::Suspects;
+use super::unseen::Unseen;
+
 /// `T` is the timer of the engine, which is cancelled when it is dropped.
 pub(super) struct Window<T> {
     waiting: BTreeMap<Position, Waiting<T>>,
     busy: HashMap<Position, Busy>,
     /// Those of the busy ones that no handler has yet.
     ready: VecDeque<Position>,
+    suspects: Suspects,
     keys: HashMap<Key, Position>,
     /// Where those are that are tried again, by their numbers.
     moved: HashMap<u64, Position>,
@@ -36,8 +42,8 @@ pub(super) struct Window<T> {
     next_look_ms: Option<u64>,
     /// From half empty until full.
     is_filling: bool,
-    /// While the store is being read: from where on there are timers that this may not find.
-    unseen: Option<Position>,
+    /// While a page is read.
+    unseen: Option<Unseen>,
 }
 
 pub(super) struct Waiting<T> {
@@ -48,6 +54,8 @@ pub(super) struct Waiting<T> {
 struct Busy {
     record: Arc<Record>,
     stage: Stage,
+    /// Among how suspicious ones it was counted when it was noted.
+    level: Option<usize>,
     /// It was cancelled or replaced: what becomes of it is of no interest.
     is_void: bool,
 }
@@ -55,6 +63,9 @@ struct Busy {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Ready,
+    /// A note is being written that its handler is about to run.
+    Noting,
+    Noted,
     Running,
     /// The handler is done with it.
     Leaving,
@@ -71,14 +82,23 @@ pub(super) enum Found {
     Unknown,
 }
 
+/// The next timer for a handler.
+#[derive(Debug)]
+pub(super) enum Next {
+    Run(Arc<Record>),
+    /// First a note has to be written.
+    Note(Arc<Record>),
+}
+
 // === impl Window ===
 
 impl<T> Window<T> {
-    pub(super) fn new(max: usize) -> Window<T> {
+    pub(super) fn new(max: usize, workers: usize) -> Window<T> {
         Window {
             waiting: BTreeMap::new(),
             busy: HashMap::new(),
             ready: VecDeque::new(),
+            suspects: Suspects::new(workers),
             keys: HashMap::new(),
             moved: HashMap::new(),
             max,
@@ -150,9 +170,18 @@ impl<T> Window<T> {
 
     /// There may be timers from this position on that nobody knew of.
     pub(super) fn look_again(&mut self, position: Position) {
-        // If the store is being read beyond it, that was before.
-        self.unseen = self.unseen.into_iter().chain([position]).min();
+        if let Some(unseen) = &mut self.unseen {
+            unseen.add(position);
+        }
         self.leave(position, None);
+    }
+
+    /// Somebody else has taken this timer out of the store.
+    pub(super) fn is_gone(&mut self, position: Position) {
+        if let Some(unseen) = &mut self.unseen {
+            unseen.take(position);
+        }
+        self.cancel_at(position);
     }
 
     /// The timers that wait, for arming them anew.
@@ -176,34 +205,69 @@ impl<T> Window<T> {
     /// A timer that waits is due.
     pub(super) fn fire(&mut self, position: Position) -> bool {
         let Some(Waiting { record, .. }) = self.waiting.remove(&position) else { return false };
-        self.busy.insert(position, Busy { record, stage: Stage::Ready, is_void: false });
+        let busy = Busy { record, stage: Stage::Ready, level: None, is_void: false };
+        self.busy.insert(position, busy);
         self.ready.push_back(position);
         true
     }
 
-    /// The next timer for a handler.
-    pub(super) fn begin(&mut self) -> Option<Arc<Record>> {
+    pub(super) fn begin(&mut self, is_suspect: impl Fn(&Record) -> bool) -> Option<Next> {
         loop {
-            let position = self.ready.pop_front()?;
+            let position = self.suspects.next().or_else(|| self.ready.pop_front())?;
             // It may have been cancelled meanwhile, and even have come back.
-            if let Some(busy) = self.busy.get_mut(&position)
-                && busy.stage == Stage::Ready
-            {
-                busy.stage = Stage::Running;
-                return Some(busy.record.clone());
+            let Some(busy) = self.busy.get_mut(&position) else { continue };
+            match busy.stage {
+                Stage::Ready if is_suspect(&busy.record) => {
+                    busy.level = self.suspects.enter(&busy.record);
+                    if busy.level.is_some() {
+                        busy.stage = Stage::Noting;
+                        return Some(Next::Note(busy.record.clone()));
+                    }
+                }
+                Stage::Ready | Stage::Noted => {
+                    busy.stage = Stage::Running;
+                    return Some(Next::Run(busy.record.clone()));
+                }
+                Stage::Noting | Stage::Running | Stage::Leaving => {}
             }
         }
     }
 
+    /// The note is durable.
+    pub(super) fn noted(&mut self, position: Position, is_there: bool) {
+        let Some(busy) = self.busy.get_mut(&position) else { return };
+        if busy.stage == Stage::Noting {
+            if is_there {
+                busy.stage = Stage::Noted;
+                self.ready.push_back(position);
+            } else {
+                self.depart(position);
+            }
+        }
+    }
+
+    /// The timers of which a note says that their handlers run, and that will not run any more.
+    pub(super) fn take_back_notes(&mut self) -> Vec<Arc<Record>> {
+        let is_noted = |busy: &&mut Busy| matches!(busy.stage, Stage::Noting | Stage::Noted);
+        let noted = self.busy.values_mut().filter(is_noted);
+        noted
+            .map(|busy| {
+                busy.stage = Stage::Leaving;
+                busy.record.clone()
+            })
+            .collect()
+    }
+
     /// A timer that was to begin is not due after all: the clock was set back meanwhile.
     pub(super) fn put_back(&mut self, position: Position, timer: T) {
-        if let Some(Busy { record, .. }) = self.busy.remove(&position) {
+        if let Some(Busy { record, level, .. }) = self.busy.remove(&position) {
+            self.suspects.leave(level);
             self.waiting.insert(position, Waiting { record, timer });
         }
     }
 
     pub(super) fn is_anything_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || self.suspects.has_next()
     }
 
     /// A handler is done with a timer. Returns whether what becomes of it has to be written; the
@@ -212,6 +276,8 @@ impl<T> Window<T> {
         match self.busy.get_mut(&position) {
             Some(busy) if !busy.is_void => {
                 busy.stage = Stage::Leaving;
+                // The note of the next one is written together with the end of this one.
+                self.suspects.leave(busy.level.take());
                 true
             }
             _ => {
@@ -224,6 +290,7 @@ impl<T> Window<T> {
     /// What became of the timer is durable.
     pub(super) fn depart(&mut self, position: Position) {
         if let Some(busy) = self.busy.remove(&position) {
+            self.suspects.leave(busy.level);
             self.forget(&busy.record);
         }
     }
@@ -248,7 +315,7 @@ impl<T> Window<T> {
         }
         let Some(busy) = self.busy.get_mut(&position) else { return Found::Unknown };
         match busy.stage {
-            Stage::Ready => {
+            Stage::Ready | Stage::Noting | Stage::Noted => {
                 self.depart(position);
                 Found::Idle
             }
@@ -299,22 +366,22 @@ impl<T> Window<T> {
         is_wanted.then_some((self.frontier, room))
     }
 
-    /// As [`refill`](Window::refill), right before the store is read.
-    pub(super) fn begin_refill(&mut self, now_ms: u64) -> Option<(Position, usize)> {
-        self.unseen = None;
-        self.refill(now_ms)
+    /// A page is read from now on.
+    pub(super) fn begin_reading(&mut self) {
+        self.unseen = Some(Unseen::default());
     }
 
-    /// What was read is here, or is left to the store.
-    pub(super) fn end_refill(&mut self) {
-        if let Some(position) = self.unseen.take() {
-            self.leave(position, None);
+    /// It was read. `None`: the frontier is no longer where that began.
+    pub(super) fn end_reading(&mut self, frontier: Position) -> Option<Unseen> {
+        let unseen = self.unseen.take().unwrap_or_default();
+        (self.frontier == frontier).then_some(unseen)
+    }
+
+    /// What was read is here now. What it may not have shown has to be read again.
+    pub(super) fn see(&mut self, unseen: &Unseen) {
+        if let Some(first) = unseen.first() {
+            self.leave(first, None);
         }
-    }
-
-    /// Whether the frontier is still where the refill began.
-    pub(super) fn is_at(&self, frontier: Position) -> bool {
-        self.frontier == frontier
     }
 
     /// All timers up to this position have been looked at.
@@ -326,29 +393,6 @@ impl<T> Window<T> {
 
     /// Forgets everything: the store has failed.
     pub(super) fn clear(&mut self) {
-        *self = Window { frontier: Position::LAST, ..Window::new(self.max) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timer_that_comes_while_the_store_is_read_is_looked_for_afterwards() {
-        let at = |due_ms| Position { due_ms, number: 1 };
-        let mut window = Window::<()>::new(8);
-        assert_eq!(window.begin_refill(0), Some((Position::FIRST, 8)));
-        // What is read now does not have these.
-        window.look_again(at(7));
-        window.look_again(at(5));
-        window.advance(Position::LAST);
-        window.end_refill();
-        assert_eq!(window.begin_refill(0), Some((at(5).before(), 8)));
-        window.advance(Position::LAST);
-        window.end_refill();
-        assert_eq!(window.refill(0), None);
-        window.look_again(at(9));
-        assert_eq!(window.begin_refill(0), Some((at(9).before(), 8)));
+        *self = Window { frontier: Position::LAST, ..Window::new(self.max, 1) };
     }
 }

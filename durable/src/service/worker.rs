@@ -21,8 +21,9 @@ use crate::record::{DeadLetter, Record};
 use crate::store::Op;
 
 use super::Durable;
-use super::core::Core;
+use super::core::{Core, State};
 use super::pending::Then;
+use super::window::Next;
 
 /// The handler, without the types of the payload and of its errors.
 pub(super) type Run = dyn Fn(&Arc<Core>, &Record) -> Result<(), Failure> + Send + Sync;
@@ -129,15 +130,42 @@ impl Core {
             return None;
         }
         loop {
-            let record = state.window.begin()?;
+            let State { window, numbers, .. } = &mut *state;
+            let next = window.begin(|record| self.is_suspect(numbers, record))?;
+            let (Next::Run(record) | Next::Note(record)) = &next;
             let position = record.position;
-            if position.due_ms <= self.now_ms() {
-                state.stats.fired += 1;
-                return Some(record);
+            if position.due_ms > self.now_ms() {
+                state.window.put_back(position, self.arm(position));
+                self.set_alarm(&mut state);
+                continue;
             }
-            state.window.put_back(position, self.arm(position));
-            self.set_alarm(&mut state);
+            match next {
+                Next::Run(record) => {
+                    state.stats.fired += 1;
+                    return Some(record);
+                }
+                Next::Note(record) => self.note(&mut state, &record),
+            }
         }
+    }
+
+    /// Writes that the handler is about to run, which it then does. A timer that was cut off too
+    /// often becomes a dead letter.
+    fn note(&self, state: &mut State, record: &Record) {
+        let from = record.position;
+        if record.crashes >= self.config.crashes {
+            state.window.done(from);
+            state.stats.buried += 1;
+            let error = format!("the process ended during {} attempts in a row", record.crashes);
+            let letter = Arc::new(DeadLetter::new(record.clone(), error));
+            state.pending.outcome(Op::Bury { from, letter }, Then::Leave(from));
+        } else {
+            state.stats.noted += 1;
+            let to = Arc::new(Record { crashes: record.crashes + 1, ..record.clone() });
+            state.pending.outcome(Op::Move { from, to }, Then::Begin(from));
+        }
+        state.pending.hurry(None);
+        self.writer_bell.notify_one();
     }
 
     /// Notes what became of a timer, to be written.
@@ -169,7 +197,8 @@ impl Core {
         let due = self.now().checked_add(pause);
         let due_ms = due.map_or(END - 1, ms_at_or_after);
         let position = Position { due_ms, number: from.number };
-        let to = Record { position, attempt: record.attempt + 1, ..record.clone() };
+        let attempt = record.attempt + 1;
+        let to = Record { position, attempt, crashes: 0, ..record.clone() };
         let to = Arc::new(to);
         (Op::Move { from, to: to.clone() }, Then::Retry(from, to))
     }
@@ -196,9 +225,16 @@ impl<P> Firing<P> {
     }
 
     /// Which attempt this is, from 1 on. Attempts that ended with the process are not counted: see
-    /// [`may_be_repeat`](Firing::may_be_repeat).
+    /// [`crashes`](Firing::crashes) and [`may_be_repeat`](Firing::may_be_repeat).
     pub fn attempt(&self) -> u32 {
         self.record.attempt
+    }
+
+    /// How many attempts in a row before this one may have been cut off by the end of their
+    /// process, mostly without the first one: see [`crashes`](crate::Builder::crashes). A handler
+    /// of something dangerous can be more careful if this is not zero.
+    pub fn crashes(&self) -> u32 {
+        self.record.crashes
     }
 
     /// Whether a handler may have run for this timer before: at an earlier attempt, or in an

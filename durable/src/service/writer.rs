@@ -139,6 +139,9 @@ impl<S: Store> Writer<S> {
                 kept.extend(self.apply(&mut state, then, outcome));
             }
             self.core.set_alarm(&mut state);
+            if state.window.is_anything_ready() {
+                self.core.worker_bell.notify_all();
+            }
         }
         kept.into_iter().for_each(Kept::keep);
         Ok(())
@@ -167,6 +170,10 @@ impl<S: Store> Writer<S> {
                 }
                 None
             }
+            Then::Begin(position) => {
+                state.window.noted(position, outcome.is_some());
+                None
+            }
             Then::Cancel(known, promise) => {
                 let found = outcome.map_or(Found::Unknown, |place| state.window.cancel_at(place));
                 let cancelled = known.unwrap_or(match (outcome, found) {
@@ -177,6 +184,14 @@ impl<S: Store> Writer<S> {
                 Some(Kept::Cancelled(promise, cancelled))
             }
             Then::Forget(promise) => Some(Kept::Forgotten(promise, outcome.is_some())),
+            Then::Revive(record, promise) => {
+                // Else another was quicker, who may be another instance.
+                if outcome.is_some() {
+                    state.stats.stored += 1;
+                    self.admit_if_near(state, record);
+                }
+                Some(Kept::Forgotten(promise, outcome.is_some()))
+            }
         }
     }
 
@@ -224,18 +239,14 @@ impl<S: Store> Writer<S> {
             }
         };
         let letter = found.into_iter().find(|letter| letter.record.position == position);
-        let mut state = self.core.state();
-        let letter = letter.filter(|_| !state.pending.has_put(position.number));
         let Some(letter) = letter else {
-            drop(state);
             promise.keep(Ok(false));
             return Ok(());
         };
-        let position = Position { due_ms, number: position.number };
-        let record = Record { position, attempt: 1, key: None, ..letter.record };
-        state.pending.outcome(Op::Forget(letter.record.position), Then::Forget(promise));
-        let (admitted, _) = crate::promise::promise(&self.core);
-        state.pending.put(Arc::new(record), admitted, true);
+        let to = Arc::new(letter.revived(due_ms));
+        let mut state = self.core.state();
+        let op = Op::Revive { from: position, to: to.clone() };
+        state.pending.outcome(op, Then::Revive(to, promise));
         state.pending.hurry(None);
         Ok(())
     }
@@ -247,35 +258,42 @@ impl<S: Store> Writer<S> {
         let core = self.core.clone();
         let wanted = {
             let mut state = core.state();
-            if state.is_closed { None } else { state.window.begin_refill(core.now_ms()) }
+            let wanted = if state.is_closed { None } else { state.window.refill(core.now_ms()) };
+            if wanted.is_some() {
+                state.window.begin_reading();
+            }
+            wanted
         };
         let Some((after, room)) = wanted else { return Ok(()) };
         let limit = room.min(PAGE);
-        let records = self.store.scan(Some(after), limit)?;
+        let mut records = self.store.scan(Some(after), limit)?;
         let is_last = records.len() < limit;
         let mut state = core.state();
-        if !state.window.is_at(after) {
-            return Ok(());
-        }
+        let Some(unseen) = state.window.end_reading(after) else { return Ok(()) };
         state.stats.refills += 1;
-        let now_ms = core.now_ms();
+        records.retain(|record| !unseen.has_taken(record.position));
+        if self.admit_page(&mut state, records) && is_last {
+            state.window.advance(Position::LAST);
+        }
+        state.window.see(&unseen);
+        core.set_alarm(&mut state);
+        Ok(())
+    }
+
+    /// Returns whether there is room for more.
+    fn admit_page(&self, state: &mut State, records: Vec<Record>) -> bool {
+        let now_ms = self.core.now_ms();
         for record in records {
             let position = record.position;
             state.window.advance(position);
-            core.admit(&mut state, Arc::new(record));
+            self.core.admit(state, Arc::new(record));
             // It is too far away, or there is no room: it and the rest stay where they are.
-            if !state.window.covers(position) || core.is_beyond(position, now_ms).is_some() {
-                state.window.end_refill();
-                core.set_alarm(&mut state);
-                return Ok(());
+            let is_beyond = self.core.is_beyond(position, now_ms).is_some();
+            if is_beyond || !state.window.covers(position) {
+                return false;
             }
         }
-        if is_last {
-            state.window.advance(Position::LAST);
-        }
-        state.window.end_refill();
-        core.set_alarm(&mut state);
-        Ok(())
+        true
     }
 }
 

@@ -6,13 +6,15 @@
 //! *Tested by*: the conformance suite.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
 
+use super::list::{self, List};
 use super::{Op, Store};
 
 /// What survives a crash. Clones are the same disk.
@@ -76,7 +78,17 @@ impl Disk {
 
     /// Adds a timer behind the back of the store that is open, as another instance would.
     pub fn add(&self, record: Record) {
-        self.state().tables.apply(&Op::Put(Arc::new(record)));
+        self.change(&[Op::Put(Arc::new(record))]);
+    }
+
+    /// Takes a timer out behind the back of the store that is open.
+    pub fn remove(&self, position: Position) {
+        self.change(&[Op::Remove(position)]);
+    }
+
+    /// Changes something else behind the back of the store that is open.
+    pub fn change(&self, batch: &[Op]) {
+        let Ok(_) = list::apply(&mut self.state().tables, batch);
     }
 
     /// How many batches were made durable.
@@ -115,7 +127,7 @@ impl Store for Memory {
         if fault == Some(Fault::Lost) {
             return Err(failed());
         }
-        let outcomes = batch.iter().map(|op| state.tables.apply(op)).collect();
+        let Ok(outcomes) = list::apply(&mut state.tables, batch);
         state.commits += 1;
         if fault == Some(Fault::Kept) { Err(failed()) } else { Ok(outcomes) }
     }
@@ -143,52 +155,43 @@ fn beyond(after: Option<Position>) -> (Bound<Position>, Bound<Position>) {
 
 // === impl Tables ===
 
-impl Tables {
-    fn apply(&mut self, op: &Op) -> Option<Position> {
-        match op {
-            Op::Remove(position) => self.take(*position),
-            Op::Move { from, to } => {
-                let taken = self.take(*from)?;
-                self.put(to);
-                Some(taken)
-            }
-            Op::Bury { from, letter } => {
-                let taken = self.take(*from)?;
-                self.letters.insert(letter.record.position, letter.clone());
-                Some(taken)
-            }
-            Op::Cancel(id) => {
-                let position = *self.numbers.get(&id.first_position().number)?;
-                if self.timers[&position].id() == *id { self.take(position) } else { None }
-            }
-            Op::CancelKey(key) => {
-                let position = self.keys.get(key).copied()?;
-                self.take(position)
-            }
-            Op::Put(record) => {
-                let replaced = record.key.as_ref().and_then(|key| self.keys.get(key)).copied();
-                let replaced = replaced.and_then(|position| self.take(position));
-                self.put(record);
-                replaced
-            }
-            Op::Forget(position) => self.letters.remove(position).map(|_| *position),
-        }
-    }
+impl List for Tables {
+    type Error = Infallible;
 
-    fn put(&mut self, record: &Arc<Record>) {
+    fn put(&mut self, record: &Arc<Record>) -> Result<(), Infallible> {
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), record.position);
         }
         self.numbers.insert(record.position.number, record.position);
         self.timers.insert(record.position, record.clone());
+        Ok(())
     }
 
-    fn take(&mut self, position: Position) -> Option<Position> {
-        let record = self.timers.remove(&position)?;
+    fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), Infallible> {
+        self.letters.insert(letter.record.position, letter.clone());
+        Ok(())
+    }
+
+    fn take(&mut self, position: Position) -> Result<Option<Position>, Infallible> {
+        let Some(record) = self.timers.remove(&position) else { return Ok(None) };
         self.numbers.remove(&position.number);
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
-        Some(position)
+        Ok(Some(position))
+    }
+
+    fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Infallible> {
+        let found = self.numbers.get(&id.first_position().number).copied();
+        let found = found.filter(|position| self.timers[position].id() == id);
+        found.map_or(Ok(None), |position| self.take(position))
+    }
+
+    fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Infallible> {
+        self.keys.get(key).copied().map_or(Ok(None), |position| self.take(position))
+    }
+
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, Infallible> {
+        Ok(self.letters.remove(&position).map(|_| position))
     }
 }

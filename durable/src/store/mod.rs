@@ -35,6 +35,7 @@
 //! [`StoreErrorKind::Fenced`]: crate::StoreErrorKind::Fenced
 
 mod files;
+mod list;
 mod memory;
 #[cfg(feature = "nats")]
 #[doc(hidden)]
@@ -92,6 +93,14 @@ pub enum Op {
     Put(Arc<Record>),
     /// Takes the dead letter out whose record has this position.
     Forget(Position),
+    /// If there is a dead letter at `from`, takes it out and adds `to`: the same timer, without a
+    /// key. If there is none, does nothing.
+    Revive {
+        /// The position of the letter's record.
+        from: Position,
+        /// The timer as it is from now on.
+        to: Arc<Record>,
+    },
 }
 
 /// Where timers are kept.

@@ -13,14 +13,16 @@ use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition};
 
 use crate::error::{StoreError, StoreErrorKind, kind_of};
-use crate::position::Position;
-use crate::record::{DeadLetter, Record};
+use crate::position::{Position, TimerId};
+use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
+use super::list::{self, List};
 use super::{Op, Store};
 
 /// A position as a key.
@@ -230,13 +232,9 @@ impl Store for RedbStore {
                 letters: write.open_table(LETTERS)?,
                 taken_bytes: self.taken_bytes,
             };
-            let mut is_changed = false;
-            let mut outcomes = Vec::with_capacity(batch.len());
-            for op in batch {
-                let outcome = tables.apply(op)?;
-                is_changed |= outcome.is_some() || matches!(op, Op::Put(_));
-                outcomes.push(outcome);
-            }
+            let outcomes = list::apply(&mut tables, batch)?;
+            let put = batch.iter().any(|op| matches!(op, Op::Put(_)));
+            let is_changed = put || outcomes.iter().any(Option::is_some);
             let taken_bytes = tables.taken_bytes;
             drop(tables);
             // A commit costs a sync, also without a change.
@@ -283,49 +281,10 @@ enum Wrong {
     Database(redb::Error),
 }
 
-impl Tables<'_> {
-    fn apply(&mut self, op: &Op) -> Result<Option<Position>, Wrong> {
-        match op {
-            Op::Remove(position) => self.take(*position),
-            Op::Move { from, to } => {
-                let taken = self.take(*from)?;
-                if taken.is_some() {
-                    self.put(to)?;
-                }
-                Ok(taken)
-            }
-            Op::Bury { from, letter } => {
-                let taken = self.take(*from)?;
-                if taken.is_some() {
-                    let place = letter.record.position.to_bytes();
-                    let before = self.letters.insert(place, letter.encode().as_slice())?;
-                    self.taken_bytes += before.map_or(0, |before| before.value().len() as u64);
-                }
-                Ok(taken)
-            }
-            Op::Cancel(id) => {
-                let first = id.first_position();
-                let moved = self.moved.get(first.number)?.map(|place| place.value());
-                self.take(moved.map_or(first, Position::from_bytes))
-            }
-            Op::CancelKey(key) => self.take_key(key),
-            Op::Put(record) => {
-                let replaced = match &record.key {
-                    Some(key) => self.take_key(key)?,
-                    None => None,
-                };
-                self.put(record)?;
-                Ok(replaced)
-            }
-            Op::Forget(position) => {
-                let letter = self.letters.remove(position.to_bytes())?;
-                self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
-                Ok(letter.map(|_| *position))
-            }
-        }
-    }
+impl List for Tables<'_> {
+    type Error = Wrong;
 
-    fn put(&mut self, record: &Record) -> Result<(), Wrong> {
+    fn put(&mut self, record: &Arc<Record>) -> Result<(), Wrong> {
         let place = record.position.to_bytes();
         if let Some(key) = &record.key {
             self.keys.insert(&**key, place)?;
@@ -338,8 +297,21 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn take_key(&mut self, key: &[u8]) -> Result<Option<Position>, Wrong> {
-        let place = self.keys.get(key)?.map(|place| place.value());
+    fn bury(&mut self, letter: &Arc<DeadLetter>) -> Result<(), Wrong> {
+        let place = letter.record.position.to_bytes();
+        let before = self.letters.insert(place, letter.encode().as_slice())?;
+        self.taken_bytes += before.map_or(0, |before| before.value().len() as u64);
+        Ok(())
+    }
+
+    fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Wrong> {
+        let first = id.first_position();
+        let moved = self.moved.get(first.number)?.map(|place| place.value());
+        self.take(moved.map_or(first, Position::from_bytes))
+    }
+
+    fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {
+        let place = self.keys.get(&**key)?.map(|place| place.value());
         place.map_or(Ok(None), |place| self.take(Position::from_bytes(place)))
     }
 
@@ -355,6 +327,12 @@ impl Tables<'_> {
             self.moved.remove(position.number)?;
         }
         Ok(Some(position))
+    }
+
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, Wrong> {
+        let letter = self.letters.remove(position.to_bytes())?;
+        self.taken_bytes += letter.as_ref().map_or(0, |letter| letter.value().len() as u64);
+        Ok(letter.map(|_| position))
     }
 }
 

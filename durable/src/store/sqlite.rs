@@ -16,16 +16,18 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::num::TryFromIntError;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, params};
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::Position;
+use crate::position::{Position, TimerId};
 use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
+use super::list::{self, List};
 use super::{Op, Store};
 
 /// How a file of SQLite's begins.
@@ -44,6 +46,7 @@ const TABLES: &str = "
         number INTEGER NOT NULL,
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
+        crashes INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
@@ -56,6 +59,7 @@ const TABLES: &str = "
         number INTEGER NOT NULL,
         first_due INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
+        crashes INTEGER NOT NULL,
         key BLOB,
         payload BLOB NOT NULL,
         checksum INTEGER NOT NULL,
@@ -189,9 +193,7 @@ impl Store for SqliteStore {
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let mut commit = || {
             let transaction = self.connection.transaction()?;
-            let changes = Changes(&transaction);
-            let outcomes: Result<Vec<_>, _> = batch.iter().map(|op| changes.apply(op)).collect();
-            let outcomes = outcomes?;
+            let outcomes = list::apply(&mut Changes(&transaction), batch)?;
             transaction.commit()?;
             Ok(outcomes)
         };
@@ -199,10 +201,10 @@ impl Store for SqliteStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let columns = "due, number, first_due, attempt, key, payload, checksum";
+        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum";
         let found = self.read(&format!("SELECT {columns} FROM timers"), after, limit, |row| {
             let record = record_of(row)?;
-            let is_intact = row.get::<_, i64>(6)? == i64::from(record.checksum());
+            let is_intact = row.get::<_, i64>(7)? == i64::from(record.checksum());
             Ok((is_intact, record.position, record))
         })?;
         found.into_iter().map(intact).collect()
@@ -213,11 +215,11 @@ impl Store for SqliteStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let columns = "due, number, first_due, attempt, key, payload, checksum, error";
+        let columns = "due, number, first_due, attempt, crashes, key, payload, checksum, error";
         let found =
             self.read(&format!("SELECT {columns} FROM dead_letters"), after, limit, |row| {
-                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(7)?);
-                let is_intact = row.get::<_, i64>(6)? == i64::from(letter.checksum());
+                let letter = DeadLetter::new(record_of(row)?, row.get::<_, String>(8)?);
+                let is_intact = row.get::<_, i64>(7)? == i64::from(letter.checksum());
                 Ok((is_intact, letter.record.position, letter))
             })?;
         found.into_iter().map(intact).collect()
@@ -253,56 +255,17 @@ impl SqliteStore {
 /// Changes within a transaction.
 struct Changes<'c>(&'c Transaction<'c>);
 
-impl Changes<'_> {
-    fn apply(&self, op: &Op) -> rusqlite::Result<Option<Position>> {
-        match op {
-            Op::Remove(position) => self.take(*position),
-            Op::Move { from, to } => {
-                let taken = self.take(*from)?;
-                if taken.is_some() {
-                    self.put(to)?;
-                }
-                Ok(taken)
-            }
-            Op::Bury { from, letter } => {
-                let taken = self.take(*from)?;
-                if taken.is_some() {
-                    self.bury(letter)?;
-                }
-                Ok(taken)
-            }
-            Op::Cancel(id) => {
-                let first = id.first_position();
-                match self.take(first)? {
-                    Some(position) => Ok(Some(position)),
-                    None => self.take_moved(first),
-                }
-            }
-            Op::CancelKey(key) => self.take_key(key),
-            Op::Put(record) => {
-                let replaced = match &record.key {
-                    Some(key) => self.take_key(key)?,
-                    None => None,
-                };
-                self.put(record)?;
-                Ok(replaced)
-            }
-            Op::Forget(position) => {
-                let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
-                let mut forget = self.0.prepare_cached(forget)?;
-                let place = params![signed(position.due_ms), signed(position.number)];
-                Ok((forget.execute(place)? > 0).then_some(*position))
-            }
-        }
-    }
+impl List for Changes<'_> {
+    type Error = rusqlite::Error;
 
-    fn put(&self, record: &Record) -> rusqlite::Result<()> {
-        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    fn put(&mut self, record: &Arc<Record>) -> rusqlite::Result<()> {
+        let put = "INSERT INTO timers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         self.0.prepare_cached(put)?.execute(params![
             signed(record.position.due_ms),
             signed(record.position.number),
             signed(record.first_due_ms),
             record.attempt,
+            record.crashes,
             record.key.as_deref(),
             &*record.payload,
             record.checksum(),
@@ -310,13 +273,14 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn bury(&self, letter: &DeadLetter) -> rusqlite::Result<()> {
-        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    fn bury(&mut self, letter: &Arc<DeadLetter>) -> rusqlite::Result<()> {
+        let bury = "INSERT INTO dead_letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.0.prepare_cached(bury)?.execute(params![
             signed(letter.record.position.due_ms),
             signed(letter.record.position.number),
             signed(letter.record.first_due_ms),
             letter.record.attempt,
+            letter.record.crashes,
             letter.record.key.as_deref(),
             &*letter.record.payload,
             letter.checksum(),
@@ -325,23 +289,34 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn take(&self, position: Position) -> rusqlite::Result<Option<Position>> {
+    fn take(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
         let take = "DELETE FROM timers WHERE due = ?1 AND number = ?2";
         let place = params![signed(position.due_ms), signed(position.number)];
         let taken = self.0.prepare_cached(take)?.execute(place)?;
         Ok((taken > 0).then_some(position))
     }
 
-    fn take_moved(&self, first: Position) -> rusqlite::Result<Option<Position>> {
+    fn take_id(&mut self, id: TimerId) -> rusqlite::Result<Option<Position>> {
+        let first = id.first_position();
+        if let Some(position) = self.take(first)? {
+            return Ok(Some(position));
+        }
         let take = "DELETE FROM timers WHERE number = ?1 AND first_due = ?2 AND due <> first_due
                     RETURNING due, number";
         let mut take = self.0.prepare_cached(take)?;
         take.query_row(params![signed(first.number), signed(first.due_ms)], position_of).optional()
     }
 
-    fn take_key(&self, key: &Key) -> rusqlite::Result<Option<Position>> {
+    fn take_key(&mut self, key: &Key) -> rusqlite::Result<Option<Position>> {
         let take = "DELETE FROM timers WHERE key = ?1 RETURNING due, number";
         self.0.prepare_cached(take)?.query_row([&**key], position_of).optional()
+    }
+
+    fn forget(&mut self, position: Position) -> rusqlite::Result<Option<Position>> {
+        let forget = "DELETE FROM dead_letters WHERE due = ?1 AND number = ?2";
+        let place = params![signed(position.due_ms), signed(position.number)];
+        let forgotten = self.0.prepare_cached(forget)?.execute(place)?;
+        Ok((forgotten > 0).then_some(position))
     }
 }
 
@@ -366,13 +341,17 @@ fn misfit(column: usize, error: TryFromIntError) -> rusqlite::Error {
 }
 
 fn record_of(row: &Row<'_>) -> rusqlite::Result<Record> {
-    let attempt = row.get::<_, i64>(3)?;
+    let count = |column| {
+        let count = row.get::<_, i64>(column)?;
+        u32::try_from(count).map_err(|error| misfit(column, error))
+    };
     Ok(Record {
         position: position_of(row)?,
         first_due_ms: unsigned(row, 2)?,
-        attempt: u32::try_from(attempt).map_err(|error| misfit(3, error))?,
-        key: row.get::<_, Option<Vec<u8>>>(4)?.map(Key::from),
-        payload: row.get::<_, Vec<u8>>(5)?.into(),
+        attempt: count(3)?,
+        crashes: count(4)?,
+        key: row.get::<_, Option<Vec<u8>>>(5)?.map(Key::from),
+        payload: row.get::<_, Vec<u8>>(6)?.into(),
     })
 }
 

@@ -45,6 +45,29 @@ fn what_a_killed_instance_had_to_do_another_does() {
     }
 }
 
+#[test]
+fn a_timer_whose_handler_ends_its_process_each_time_is_a_dead_letter() {
+    let Some((scene, mut settings)) = scene(1) else { return };
+    settings.crashes = Some(3);
+    let [mut first] = start(&scene, &settings);
+    scene.wait_for_holders(&mut [&mut first]);
+    first.schedule_gated();
+    scene.wait_for_starts_of(&first, 1);
+    first.kill();
+    // The first time was not noted, and these are.
+    for _ in 0..3 {
+        let [mut next] = start(&scene, &settings);
+        scene.wait_for_starts_of(&next, 1);
+        next.kill();
+    }
+    let [mut last] = start(&scene, &settings);
+    scene.wait_for_the_end();
+    assert_eq!(last.letters(), "letters the process ended during 3 attempts in a row");
+    let history = scene.read();
+    history.check();
+    assert_eq!((history.starts.len(), history.instances().contains(&last.number)), (4, false));
+}
+
 /// How long after a death the first timer of a shard that was the dead one's began elsewhere.
 fn print_takeover(history: &History, dead: &Instance, killed_us: i64, lease: Duration) {
     let was_its = |shard| {

@@ -35,6 +35,8 @@ pub(crate) struct Instance {
 pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) faults: Faults,
+    /// See [`Builder::crashes`].
+    pub(crate) crashes: Option<u32>,
     /// What its wall clock is off by, in seconds, and the library that does it.
     pub(crate) skew: Option<(i64, PathBuf)>,
 }
@@ -62,6 +64,9 @@ impl Instance {
             .env("INSTANCE_FAULTS", format!("{faults:?}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
+        if let Some(crashes) = settings.crashes {
+            command.env("INSTANCE_CRASHES", crashes.to_string());
+        }
         if let Some((seconds, library)) = &settings.skew {
             command
                 .env("LD_PRELOAD", library)
@@ -122,6 +127,12 @@ impl Instance {
         line.split_whitespace().skip(1).map(|shard| shard.parse().unwrap()).collect()
     }
 
+    /// What the dead letters say.
+    pub(crate) fn letters(&mut self) -> String {
+        self.tell("letters");
+        self.line()
+    }
+
     /// By how many seconds its wall clock is ahead of another time.
     pub(crate) fn is_ahead_of(&mut self, now_us: i64) -> f64 {
         self.tell("time");
@@ -179,11 +190,15 @@ fn is_one_if_it_is_told_to() {
     let faults = env::var("INSTANCE_FAULTS").unwrap();
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let backoff = Backoff::new(Duration::from_millis(20));
+    let mut service = Builder::new().workers(2).linger(Duration::ZERO).backoff(backoff);
+    if let Ok(crashes) = env::var("INSTANCE_CRASHES") {
+        service = service.crashes(crashes.parse().unwrap());
+    }
     let cluster = Cluster::nats(&url)
         .schema(env::var("INSTANCE_NAME").unwrap())
         .shards(number("INSTANCE_SHARDS") as u32)
         .lease(Duration::from_millis(number("INSTANCE_LEASE_MS")))
-        .service(Builder::new().workers(2).linger(Duration::ZERO).backoff(backoff))
+        .service(service)
         .faults(Faults {
             ignores_fence: &faults[1..2] == "1",
             ignores_lease: &faults[4..5] == "1",
@@ -208,6 +223,13 @@ fn is_one_if_it_is_told_to() {
                 let shards: String =
                     cluster.shards().iter().map(|(shard, _)| format!(" {shard}")).collect();
                 say(&format!("shards{shards}"));
+                continue;
+            }
+            ["letters"] => {
+                let letters = cluster.dead_letters(None, 100).wait().unwrap();
+                let errors: Vec<&str> =
+                    letters.iter().map(|letter| &*letter.letter().error).collect();
+                say(&format!("letters {}", errors.join("; ")));
                 continue;
             }
             ["time"] => {

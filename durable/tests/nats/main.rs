@@ -4,6 +4,7 @@
 mod checks;
 mod faults;
 mod instance;
+mod letters;
 mod scene;
 mod server;
 mod share;

@@ -20,7 +20,7 @@ fn take(place: &Place) -> NatsStore {
 
 fn record(number: u64, payload: Vec<u8>) -> Record {
     let position = Position { due_ms: 5, number };
-    Record { position, first_due_ms: 5, attempt: 1, key: None, payload: payload.into() }
+    Record { position, first_due_ms: 5, attempt: 1, crashes: 0, key: None, payload: payload.into() }
 }
 
 fn put(number: u64) -> Op {
@@ -192,12 +192,13 @@ fn a_log_stays_as_long_as_its_timers_ask_for() {
             }
         }
         store.commit(&batch).unwrap();
-        if round % 90 == 89 {
-            store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
-        }
         let live: usize = 300 * (model.len() + letters.len());
         let bytes = store.log_bytes();
         assert!(bytes < floor + 3 * live as u64 + 10_000, "{bytes} in round {round}");
+        if round % 90 == 89 {
+            // It reads what was not worth a purge yet, too; the next batch takes that along.
+            store = NatsStore::take_first(&place.url, &place.name, floor).unwrap();
+        }
     }
     let before = nats::history(&place.url, &place.name, 0).unwrap();
     assert!(before.len() < 200, "{} messages were not purged", before.len());

@@ -66,6 +66,8 @@ impl World {
             .window(self.window)
             .span(self.span)
             .attempts(ATTEMPTS)
+            // So many that no timer becomes a dead letter because of them.
+            .crashes(1000)
             .backoff(Backoff::new(Duration::from_millis(PAUSE_MS)).factor(1.0))
             .open_by_hand(store, now, move |firing: &Firing<Vec<u8>>| {
                 // The service would take a panic for a failed attempt.

@@ -158,6 +158,32 @@ fn an_instance_that_was_held_up_while_it_wrote_does_not_keep_its_shard() {
 }
 
 #[test]
+fn a_handler_that_ends_each_instance_makes_a_dead_letter() {
+    let Some((place, mut recorder, settings)) = scene(2) else { return };
+    let mut instance = Instance::start(&place, &settings);
+    recorder.wait_for_holders(1);
+    instance.schedule(20, 3_600_000, 1);
+    instance.schedule_poison();
+    let mut deaths = 0;
+    let letters = "SELECT count(*) FROM dead_letters";
+    while recorder.client.query_one(letters, &[]).unwrap().get::<_, i64>(0) == 0 {
+        if instance.has_died() {
+            deaths += 1;
+            assert!(deaths < 20, "it goes on for ever");
+            instance = Instance::start(&place, &settings);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Five are counted. The first one is, too, if its shard was opened after it was due.
+    assert!((5..=6).contains(&deaths), "{deaths}");
+    let letter = "SELECT error FROM dead_letters";
+    let error: String = recorder.client.query_one(letter, &[]).unwrap().get(0);
+    assert!(error.contains("5 attempts in a row"), "{error}");
+    recorder.wait_for("SELECT count(*) FROM timers", 20);
+    assert!(!instance.has_died());
+}
+
+#[test]
 fn clocks_that_differ_make_nothing_early() {
     let Some((place, mut recorder, settings)) = scene(4) else { return };
     let Some(library) = faketime() else {

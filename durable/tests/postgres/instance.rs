@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) faults: Faults,
     /// What its wall clock is off by, in seconds, and the library that does it.
     pub(crate) skew: Option<(i64, PathBuf)>,
+    /// How its cluster reaches the server, if not as its handlers do.
+    pub(crate) through: Option<String>,
 }
 
 /// The library that shows a process another time.
@@ -53,6 +56,7 @@ impl Instance {
         command
             .args(["--exact", "instance::is_one_if_it_is_told_to", "--nocapture"])
             .env("INSTANCE_URL", &place.url)
+            .env("INSTANCE_THROUGH", settings.through.as_ref().unwrap_or(&place.url))
             .env("INSTANCE_SCHEMA", &place.schema)
             .env("INSTANCE_LEASE_MS", settings.lease.as_millis().to_string())
             .env("INSTANCE_FAULTS", format!("{faults:?}"))
@@ -112,6 +116,15 @@ impl Instance {
         assert_eq!(self.line(), "done");
     }
 
+    /// Has it schedule a timer that is due at once, and whose handler ends the process.
+    pub(crate) fn schedule_poison(&mut self) {
+        self.tell("schedule 1 0 0 poison");
+    }
+
+    pub(crate) fn has_died(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -157,6 +170,9 @@ impl Drop for Instance {
 
 // === the process ===
 
+/// It has told its number.
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
+
 #[test]
 fn is_one_if_it_is_told_to() {
     let Ok(url) = env::var("INSTANCE_URL") else { return };
@@ -166,7 +182,7 @@ fn is_one_if_it_is_told_to() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let handler = handler(&url, &schema, &gate);
     let backoff = Backoff::new(Duration::from_millis(20));
-    let cluster = Cluster::builder(&url)
+    let cluster = Cluster::builder(&env::var("INSTANCE_THROUGH").unwrap())
         .schema(schema)
         .lease(Duration::from_millis(lease))
         .service(Builder::new().workers(2).linger(Duration::ZERO).backoff(backoff))
@@ -178,6 +194,7 @@ fn is_one_if_it_is_told_to() {
         .start(handler)
         .unwrap();
     say(&cluster.instance().to_string());
+    HAS_STARTED.store(true, Ordering::Relaxed);
     for line in io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -264,6 +281,12 @@ fn handler(
             )
             .unwrap();
         clients.lock().unwrap().insert(thread, client);
+        if firing.payload() == "poison" {
+            while !HAS_STARTED.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            std::process::abort();
+        }
         if firing.payload() == "gated" {
             let opened = gate.1.wait_while(gate.0.lock().unwrap(), |is_open| !*is_open);
             drop(opened.unwrap());

@@ -5,6 +5,8 @@ mod checks;
 mod faults;
 mod history;
 mod instance;
+mod letters;
+mod network;
 mod server;
 mod share;
 mod store;

@@ -29,7 +29,11 @@ pub(crate) struct Place {
     pub(crate) url: String,
     /// The name of a schema that nobody has made yet.
     pub(crate) schema: String,
+    directory: PathBuf,
 }
+
+/// Who connects, and to what.
+pub(crate) const LOGIN: &str = "user=tickless dbname=postgres";
 
 /// Starts and ends the server. It reads until the pipe is closed, by whatever death of the program.
 const SCRIPT: &str = r#"
@@ -53,9 +57,9 @@ impl Place {
         match SERVER.get_or_init(start) {
             Ok(server) => {
                 let schema = format!("place_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
-                let url =
-                    format!("host={} user=tickless dbname=postgres", server.directory.display());
-                Some(Place { url, schema })
+                let directory = server.directory.clone();
+                let url = format!("host={} {LOGIN}", directory.display());
+                Some(Place { url, schema, directory })
             }
             Err(why) if env::var_os("TICKLESS_POSTGRES").is_some_and(|is| is == "required") => {
                 panic!("{why}")
@@ -69,6 +73,11 @@ impl Place {
 
     pub(crate) fn config(&self) -> Config {
         self.url.parse().expect("it was written above")
+    }
+
+    /// Where the server listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join(".s.PGSQL.5432")
     }
 
     /// A connection in which the schema's tables have their short names.

@@ -118,6 +118,36 @@ fn a_timer_that_another_instance_schedules_earlier_fires_at_its_time() {
 }
 
 #[test]
+fn an_instance_that_is_late_with_each_renewal_hears_what_others_do_all_the_same() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let start = || {
+        let sender = scene.sender.clone();
+        let handler = move |firing: &Firing<'_, String>| {
+            sender.send((firing.cluster().instance(), firing.payload().clone()))
+        };
+        scene.builder().lease(Duration::from_secs(3)).start(handler).unwrap()
+    };
+    let (one, other) = (start(), start());
+    scene.recorder.wait_for_holders(2);
+    let key = key_of_another(&mut scene, &one);
+    // When a renewal is over, it is time for the next one.
+    let slow = "CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    PERFORM pg_sleep(1.1);
+                    RETURN NEW;
+                END $$;
+                CREATE TRIGGER slow BEFORE UPDATE ON instances FOR EACH ROW
+                    EXECUTE FUNCTION be_slow()";
+    scene.recorder.client.batch_execute(slow).unwrap();
+    for n in 0..5 {
+        // After a renewal that was slow, at least from the second time on.
+        let before = fences(&mut scene);
+        one.schedule_keyed(&key, one.now(), format!("{n}")).unwrap().wait().unwrap();
+        assert_eq!(scene.fired(), (other.instance(), format!("{n}")));
+        assert_eq!(fences(&mut scene), before, "it was not told by taking the shard anew");
+    }
+}
+
+#[test]
 fn a_timer_of_another_instance_is_replaced_and_cancelled() {
     let Some(mut scene) = Scene::new(2) else { return };
     let (one, other) = (scene.start(), scene.start());

@@ -16,7 +16,14 @@ fn take(place: &Place) -> PostgresStore {
 fn put(number: u64) -> Op {
     let position = Position { due_ms: 5, number };
     let payload: Arc<[u8]> = Arc::new([7]);
-    Op::Put(Arc::new(Record { position, first_due_ms: 5, attempt: 1, key: None, payload }))
+    Op::Put(Arc::new(Record {
+        position,
+        first_due_ms: 5,
+        attempt: 1,
+        crashes: 0,
+        key: None,
+        payload,
+    }))
 }
 
 #[test]

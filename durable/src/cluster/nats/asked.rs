@@ -13,7 +13,7 @@ use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::nats::client::{Listening, Nats, failed};
 use crate::store::nats::names::Names;
-use crate::store::nats::{NatsStore, decode_ops, encode_outcomes};
+use crate::store::nats::{Done, NatsStore, Question, encode_letters, encode_outcomes};
 use crate::store::{Op, Store};
 
 /// A store, and the thread that does what others ask for.
@@ -43,8 +43,8 @@ impl Asked {
         let (nats, theirs) = (nats.clone(), store.downgrade());
         let work = move || {
             while let Ok(message) = asked.recv() {
-                let Some(mut store) = theirs.upgrade() else { return };
-                let reply = answer(&mut store, &message.payload, &tell);
+                let Some(store) = theirs.upgrade() else { return };
+                let reply = answer(&store, &message.payload, &tell, nats.max_payload());
                 drop(store);
                 if let Some(to) = message.reply {
                     nats.tell(to.to_string(), reply);
@@ -58,19 +58,33 @@ impl Asked {
 }
 
 /// Does what another instance asks for, and returns the reply.
-fn answer(store: &mut NatsStore, request: &[u8], tell: &Tell) -> Vec<u8> {
-    let Some(ops) = decode_ops(request) else {
-        return [&[FAILED][..], b"a request is not understood"].concat();
-    };
-    match store.commit(&ops) {
-        Ok(outcomes) => {
+fn answer(store: &NatsStore, request: &[u8], tell: &Tell, room: usize) -> Vec<u8> {
+    if let Some(Question { after, limit, skip }) = Question::decode(request) {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        return match store.letters_now(after, limit, room) {
+            // Headers count, too.
+            Ok(letters) => {
+                [&[DONE][..], &encode_letters(&letters, skip, room.saturating_sub(256))].concat()
+            }
+            Err(error) => refusal(&error),
+        };
+    }
+    match store.carry_out(request) {
+        Some(Ok(Done { ops, outcomes })) => {
             // Before the reply: from then on, a cancelled timer does not fire.
             messages(store.shard(), &ops, &outcomes).into_iter().for_each(tell);
             [&[DONE][..], &encode_outcomes(&outcomes)].concat()
         }
+        Some(Err(error)) => refusal(&error),
+        None => [&[FAILED][..], b"a request is not understood"].concat(),
+    }
+}
+
+fn refusal(error: &StoreError) -> Vec<u8> {
+    match error.kind() {
         // A batch that was fenced off is not in the log.
-        Err(error) if error.kind() == StoreErrorKind::Fenced => vec![NOT_MINE],
-        Err(error) => [&[FAILED][..], error.to_string().as_bytes()].concat(),
+        StoreErrorKind::Fenced => vec![NOT_MINE],
+        _ => [&[FAILED][..], error.to_string().as_bytes()].concat(),
     }
 }
 

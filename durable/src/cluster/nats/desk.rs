@@ -11,10 +11,11 @@ use crate::cluster::hub::{Clerking, Taken};
 use crate::cluster::message::Message;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::position::Position;
+use crate::record::DeadLetter;
 use crate::store::Op;
 use crate::store::nats::client::{Nats, Trouble, failed};
 use crate::store::nats::names::{EXPECT_LAST_OF_KEY, Names};
-use crate::store::nats::{decode_outcomes, encode_ops};
+use crate::store::nats::{Piece, Question, decode_letters, decode_outcomes, encode_ops};
 
 use super::asked::{DONE, NOT_MINE};
 use super::seen::{Seen, lock};
@@ -22,6 +23,7 @@ use super::seen::{Seen, lock};
 pub(super) struct Desk {
     pub(super) nats: Nats,
     pub(super) names: Names,
+    pub(super) shards: u32,
     pub(super) lease: Duration,
     pub(super) seen: Arc<Mutex<Seen>>,
 }
@@ -69,12 +71,14 @@ impl Clerking for Desk {
                 bytes.extend(next);
                 count += 1;
             }
-            match self.ask(shard, bytes) {
-                Ok(told) if told.len() == count => outcomes.extend(told),
-                Ok(_) => {
-                    let message = "the reply of another instance is not understood";
-                    return Err(StoreError::new(StoreErrorKind::Io, message));
-                }
+            // The holder's own patience is a lease.
+            let patience = self.lease + self.lease / 2;
+            let told = self.ask(shard, bytes, patience).and_then(|reply| {
+                let told = decode_outcomes(&reply).filter(|told| told.len() == count);
+                told.ok_or_else(not_understood)
+            });
+            match told {
+                Ok(told) => outcomes.extend(told),
                 // Some were done, so not all can be tried again.
                 Err(error) if !outcomes.is_empty() => {
                     return Err(StoreError::new(StoreErrorKind::Io, error.to_string()));
@@ -85,24 +89,85 @@ impl Clerking for Desk {
         }
         Ok(outcomes)
     }
+
+    /// Each shard's holder is asked, and this instance by the same way.
+    fn letters(
+        &mut self,
+        after: Option<(u32, Position)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
+        let (first, mut after) = after.map_or((0, None), |(shard, at)| (shard, Some(at)));
+        let mut all = Vec::new();
+        for shard in first..self.shards {
+            while all.len() < limit {
+                let page = self.page(shard, after, limit - all.len())?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.record.position);
+                all.extend(page.into_iter().map(|letter| (shard, letter)));
+            }
+            after = None;
+        }
+        Ok(all)
+    }
+}
+
+fn not_understood() -> StoreError {
+    StoreError::new(StoreErrorKind::Io, "the reply of another instance is not understood")
 }
 
 impl Desk {
+    /// Some of the next dead letters of a shard; none, if there are no more.
+    fn page(
+        &self,
+        shard: u32,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let mut first: Option<(Position, Vec<u8>)> = None;
+        loop {
+            let skip = first.as_ref().map_or(0, |(_, begun)| begun.len());
+            let skip = u32::try_from(skip).unwrap_or(u32::MAX);
+            let question = Question { after, limit, skip }.encode();
+            // Who reads can always try again: a holder may have left with the question.
+            let again = |error: StoreError| match error.kind() {
+                StoreErrorKind::Io => StoreError::new(StoreErrorKind::InUse, error.to_string()),
+                _ => error,
+            };
+            let reply = self.ask(shard, question, self.lease / 4).map_err(again)?;
+            let pieces = decode_letters(&reply).ok_or_else(not_understood)?;
+            let Some(piece) = pieces.first() else { return Ok(Vec::new()) };
+            let is_next = first.as_ref().is_none_or(|(position, _)| *position == piece.position);
+            if !is_next {
+                // The one that was begun is no letter any more.
+                first = None;
+                continue;
+            }
+            let (_, whole) = first.get_or_insert_with(|| (piece.position, Vec::new()));
+            whole.extend(piece.bytes);
+            if whole.len() < piece.length {
+                if piece.bytes.is_empty() {
+                    return Err(not_understood());
+                }
+                continue;
+            }
+            let letter = |piece: &Piece<'_>| DeadLetter::decode(piece.position, piece.bytes);
+            let begun = DeadLetter::decode(piece.position, whole);
+            return std::iter::once(begun).chain(pieces[1..].iter().map(letter)).collect();
+        }
+    }
+
     /// Asks the holder of a shard.
-    fn ask(&self, shard: u32, bytes: Vec<u8>) -> Result<Vec<Option<Position>>, StoreError> {
+    fn ask(&self, shard: u32, bytes: Vec<u8>, patience: Duration) -> Result<Vec<u8>, StoreError> {
         let nobody = || {
             let message = format!("no instance has shard {shard} at the moment");
             StoreError::new(StoreErrorKind::InUse, message)
         };
-        // The holder's own patience is a lease.
-        match self.nats.request(self.names.ask(shard), bytes, self.lease + self.lease / 2) {
+        match self.nats.request(self.names.ask(shard), bytes, patience) {
             Err(Trouble::Nobody) => Err(nobody()),
             Err(trouble) => Err(failed(trouble)),
             Ok(reply) => match reply.split_first() {
-                Some((&DONE, outcomes)) => decode_outcomes(outcomes).ok_or_else(|| {
-                    let message = "the reply of another instance is cut off";
-                    StoreError::new(StoreErrorKind::Io, message)
-                }),
+                Some((&DONE, done)) => Ok(done.to_vec()),
                 Some((&NOT_MINE, _)) => Err(nobody()),
                 Some((_, why)) => {
                     let why = String::from_utf8_lossy(why).into_owned();

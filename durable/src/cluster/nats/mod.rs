@@ -30,6 +30,9 @@
 //! request. If there is no holder, or if it was fenced off, nothing was done and it is tried again.
 //! If there is no reply, it is unknown.
 //!
+//! Dead letters are read in the same way, of each shard's holder. Before it replies, it looks
+//! whether its taking of the log is still the last one.
+//!
 //! *Owner*: each part says it in `hub.rs`.
 //!
 //! *Tested by*: `durable/tests/nats/`.
@@ -119,6 +122,7 @@ impl Hub for Meeting {
         Ok(Box::new(Desk {
             nats: self.nats.clone(),
             names: self.names.clone(),
+            shards: self.shards,
             lease: self.lease,
             seen: self.seen.clone(),
         }))

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::position::{Position, TimerId};
+use crate::position::Position;
 use crate::record::{DeadLetter, Record};
 use crate::store::Op;
 
@@ -109,12 +109,14 @@ impl Effect {
     /// What a change was, given what it took out.
     pub(super) fn of(op: &Op, taken: Option<Position>) -> Vec<Effect> {
         let mut effects: Vec<Effect> = match op {
-            Op::Forget(_) => return taken.map(Effect::Forgotten).into_iter().collect(),
+            Op::Forget(_) | Op::Revive { .. } => taken.map(Effect::Forgotten).into_iter().collect(),
             _ => taken.map(Effect::Gone).into_iter().collect(),
         };
         match op {
             Op::Put(record) => effects.push(Effect::There(record.clone())),
-            Op::Move { to, .. } if taken.is_some() => effects.push(Effect::There(to.clone())),
+            Op::Move { to, .. } | Op::Revive { to, .. } if taken.is_some() => {
+                effects.push(Effect::There(to.clone()));
+            }
             Op::Bury { letter, .. } if taken.is_some() => {
                 effects.push(Effect::Buried(letter.clone()));
             }
@@ -172,7 +174,7 @@ impl Effect {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, kind: u8, position: Position, value: Option<&[u8]>) {
+pub(super) fn put(bytes: &mut Vec<u8>, kind: u8, position: Position, value: Option<&[u8]>) {
     bytes.push(kind);
     bytes.extend(position.to_bytes());
     if let Some(value) = value {
@@ -185,62 +187,8 @@ fn corrupt(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, what)
 }
 
-// === what instances ask a holder to do ===
-
-/// Writes changes of the kinds that one instance asks another for.
-pub(crate) fn encode_ops(ops: &[Op]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for op in ops {
-        match op {
-            Op::Put(record) => put(&mut bytes, 1, record.position, Some(&record.encode())),
-            Op::Cancel(id) => put(&mut bytes, 2, id.first_position(), None),
-            Op::CancelKey(key) => put(&mut bytes, 3, Position::FIRST, Some(key)),
-            Op::Remove(_) | Op::Move { .. } | Op::Bury { .. } | Op::Forget(_) => {
-                debug_assert!(false, "nobody asks for that");
-            }
-        }
-    }
-    bytes
-}
-
-/// `None`: it is something else.
-pub(crate) fn decode_ops(bytes: &[u8]) -> Option<Vec<Op>> {
-    let mut reader = Reader(bytes);
-    let mut ops = Vec::new();
-    while !reader.0.is_empty() {
-        let (kind, position) = (reader.byte()?, reader.position()?);
-        ops.push(match kind {
-            1 => Op::Put(Arc::new(Record::decode(position, reader.bytes()?).ok()?)),
-            2 => Op::Cancel(TimerId::of(position)),
-            3 => Op::CancelKey(reader.bytes()?.into()),
-            _ => return None,
-        });
-    }
-    Some(ops)
-}
-
-/// What each change has taken out.
-pub(crate) fn encode_outcomes(outcomes: &[Option<Position>]) -> Vec<u8> {
-    let bytes = |outcome: &Option<Position>| {
-        let mut bytes = vec![u8::from(outcome.is_some())];
-        bytes.extend(outcome.unwrap_or(Position::FIRST).to_bytes());
-        bytes
-    };
-    outcomes.iter().flat_map(bytes).collect()
-}
-
-pub(crate) fn decode_outcomes(bytes: &[u8]) -> Option<Vec<Option<Position>>> {
-    let mut reader = Reader(bytes);
-    let mut outcomes = Vec::new();
-    while !reader.0.is_empty() {
-        let (is_some, position) = (reader.byte()? != 0, reader.position()?);
-        outcomes.push(is_some.then_some(position));
-    }
-    Some(outcomes)
-}
-
 /// The bytes that were not read yet.
-struct Reader<'b>(&'b [u8]);
+pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
 impl<'b> Reader<'b> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -249,23 +197,23 @@ impl<'b> Reader<'b> {
         Some(*array)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(super) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn position(&mut self) -> Option<Position> {
+    pub(super) fn position(&mut self) -> Option<Position> {
         self.array().map(Position::from_bytes)
     }
 
-    fn bytes(&mut self) -> Option<&'b [u8]> {
+    pub(super) fn bytes(&mut self) -> Option<&'b [u8]> {
         let length = self.u32()? as usize;
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -280,7 +228,8 @@ mod tests {
     fn record(number: u64) -> Arc<Record> {
         let position = Position { due_ms: 5, number };
         let key = Some(Arc::from(*b"k"));
-        Arc::new(Record { position, first_due_ms: 4, attempt: 2, key, payload: [7; 99].into() })
+        let payload = [7; 99].into();
+        Arc::new(Record { position, first_due_ms: 4, attempt: 2, crashes: 3, key, payload })
     }
 
     fn effects() -> Vec<Effect> {
@@ -324,15 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_understood() {
-        let ops = [
-            Op::Put(record(1)),
-            Op::Cancel(TimerId::of(Position { due_ms: 1, number: 2 })),
-            Op::CancelKey([].into()),
-        ];
-        assert_eq!(decode_ops(&encode_ops(&ops)).unwrap(), ops);
-        assert_eq!(decode_ops(b"x"), None);
-        let outcomes = [None, Some(Position::LAST)];
-        assert_eq!(decode_outcomes(&encode_outcomes(&outcomes)).unwrap(), outcomes);
+    fn a_revived_letter_is_gone_from_a_log_and_a_timer_is_there() {
+        let revive = Op::Revive { from: Position::LAST, to: record(2) };
+        let effects = [Effect::Forgotten(Position::LAST), Effect::There(record(2))];
+        assert_eq!(Effect::of(&revive, Some(Position::LAST)), effects);
+        assert_eq!(Effect::of(&revive, None), []);
     }
 }

@@ -45,6 +45,7 @@ mod entry;
 mod index;
 pub(crate) mod names;
 mod replay;
+mod request;
 mod shorten;
 
 use std::collections::VecDeque;
@@ -62,9 +63,12 @@ use client::{Nats, Stored, Trouble, WRONG_LAST, failed};
 use entry::{Effect, Entry, FRAME};
 use names::{EXPECT_LAST, Names};
 
-pub(crate) use entry::{decode_ops, decode_outcomes, encode_ops, encode_outcomes};
 #[doc(hidden)]
 pub use replay::{Noted, history, leader, publish};
+pub(crate) use request::{
+    Done, Piece, Question, decode_letters, decode_outcomes, encode_letters, encode_ops,
+    encode_outcomes,
+};
 
 /// How long until something is tried again that the servers did not reply to.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -322,6 +322,7 @@ mod tests {
                 position: Position { due_ms: 1, number: 2 },
                 first_due_ms: 1,
                 attempt: 1,
+                crashes: 0,
                 key: Some([7].into()),
                 payload: [].into(),
             },

@@ -109,11 +109,13 @@ impl Changes<'_> {
             }
             Op::Cancel(id) => self.cancel(*id),
             Op::CancelKey(key) => Ok(self.take_keys(&[key])?.remove(key)),
-            Op::Forget(position) => {
-                let forget =
-                    "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
-                              RETURNING due, number";
-                self.first(forget, *position)
+            Op::Forget(position) => self.forget(*position),
+            Op::Revive { from, to } => {
+                let taken = self.forget(*from)?;
+                if taken.is_some() {
+                    self.insert(&[to])?;
+                }
+                Ok(taken)
             }
         }
     }
@@ -134,13 +136,15 @@ impl Changes<'_> {
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
         self.session.query(
             "INSERT INTO timers SELECT $1::int, * FROM unnest($2::bigint[], $3::bigint[],
-                $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[], $8::bigint[])",
+                $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bytea[],
+                $9::bigint[])",
             &[
                 &self.shard,
                 &numbers(|record| signed(record.position.due_ms)),
                 &numbers(|record| signed(record.position.number)),
                 &numbers(|record| signed(record.first_due_ms)),
                 &numbers(|record| record.attempt.into()),
+                &numbers(|record| record.crashes.into()),
                 &keys,
                 &payloads,
                 &numbers(|record| record.checksum().into()),
@@ -155,13 +159,14 @@ impl Changes<'_> {
         let error = letter.error.replace('\0', "\u{fffd}");
         let letter = DeadLetter::new(record.clone(), error);
         self.session.query(
-            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO dead_letters VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             &[
                 &self.shard,
                 &signed(record.position.due_ms),
                 &signed(record.position.number),
                 &signed(record.first_due_ms),
                 &i64::from(record.attempt),
+                &i64::from(record.crashes),
                 &record.key.as_deref(),
                 &&*record.payload,
                 &i64::from(letter.checksum()),
@@ -208,6 +213,13 @@ impl Changes<'_> {
         )?;
         let taken = |row: &Row| Ok((row.get::<_, &[u8]>(2).into(), position_of(row)?));
         rows.iter().map(taken).collect()
+    }
+
+    /// Takes a dead letter out.
+    fn forget(&mut self, position: Position) -> Result<Option<Position>, StoreError> {
+        let forget = "DELETE FROM dead_letters WHERE shard = $1 AND due = $2 AND number = $3
+                      RETURNING due, number";
+        self.first(forget, position)
     }
 
     /// Takes the timer out where it was first, or else where it is tried again.

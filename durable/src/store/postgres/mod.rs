@@ -128,6 +128,26 @@ pub(crate) fn next_session(session: &mut Session) -> Result<u64, StoreError> {
     Ok(session.query(next, &[])?[0].get::<_, i64>(0).cast_unsigned())
 }
 
+/// Reads the dead letters of all shards, in the order of shards and positions.
+pub(crate) fn all_letters(
+    session: &mut Session,
+    after: Option<(u32, Position)>,
+    limit: usize,
+) -> Result<Vec<(u32, DeadLetter)>, StoreError> {
+    let scan =
+        "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error, shard
+                FROM dead_letters
+                WHERE (shard, due, number) > ($1, $2, $3) ORDER BY shard, due, number LIMIT $4";
+    let (shard, due, number) = after.map_or((-1, 0, 0), |(shard, at)| {
+        (shard.cast_signed(), row::signed(at.due_ms), row::signed(at.number))
+    });
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = session.query(scan, &[&shard, &due, &number, &limit])?;
+    let found =
+        |row| Ok((postgres::Row::get::<_, i32>(row, 9).cast_unsigned(), row::letter_of(row)?));
+    rows.iter().map(found).collect()
+}
+
 impl Store for PostgresStore {
     fn begin(&mut self) -> Result<u64, StoreError> {
         self.fenced(next_session)
@@ -145,7 +165,8 @@ impl Store for PostgresStore {
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum FROM timers
+        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum
+                    FROM timers
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;
         rows.iter().map(row::record_of).collect()
@@ -156,7 +177,7 @@ impl Store for PostgresStore {
         after: Option<Position>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let scan = "SELECT due, number, first_due, attempt, key, payload, checksum, error
+        let scan = "SELECT due, number, first_due, attempt, crashes, key, payload, checksum, error
                     FROM dead_letters
                     WHERE shard = $1 AND (due, number) > ($2, $3) ORDER BY due, number LIMIT $4";
         let rows = self.read(scan, after, limit)?;

@@ -23,19 +23,20 @@ pub(super) fn record_of(row: &Row) -> Result<Record, StoreError> {
 }
 
 pub(super) fn letter_of(row: &Row) -> Result<DeadLetter, StoreError> {
-    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(7));
+    let letter = DeadLetter::new(parts_of(row)?, row.get::<_, &str>(8));
     intact(row, letter.checksum(), letter.record.position)?;
     Ok(letter)
 }
 
 fn parts_of(row: &Row) -> Result<Record, StoreError> {
-    let attempt = unsigned(row, 3)?;
+    let count = |column| u32::try_from(unsigned(row, column)?).map_err(|_| misfit(row, column));
     Ok(Record {
         position: position_of(row)?,
         first_due_ms: unsigned(row, 2)?,
-        attempt: u32::try_from(attempt).map_err(|_| misfit(row, 3))?,
-        key: row.get::<_, Option<&[u8]>>(4).map(Key::from),
-        payload: row.get::<_, &[u8]>(5).into(),
+        attempt: count(3)?,
+        crashes: count(4)?,
+        key: row.get::<_, Option<&[u8]>>(5).map(Key::from),
+        payload: row.get::<_, &[u8]>(6).into(),
     })
 }
 
@@ -52,7 +53,7 @@ fn misfit(row: &Row, column: usize) -> StoreError {
 
 /// Somebody may have changed the row, and a server need not have checksums of its own.
 fn intact(row: &Row, checksum: u32, position: Position) -> Result<(), StoreError> {
-    if row.get::<_, i64>(6) == i64::from(checksum) {
+    if row.get::<_, i64>(7) == i64::from(checksum) {
         return Ok(());
     }
     let message = format!("the checksum of the row at {position:?} does not match");
