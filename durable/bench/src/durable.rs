@@ -56,7 +56,7 @@ pub fn measure(size: &Size) -> Result<Told> {
     timers.stop()?;
     let cpu_us = (cpu() - before).as_secs_f64() * 1e6 / size.cycle as f64;
     let one_ms = median_ms(ones);
-    let mut told = Told { rate, one_ms, late_p50_ms: 0.0, late_p99_ms: 0.0, early: 0, cpu_us };
+    let mut told = Told { rate, one_ms, cpu_us, ..Told::default() };
     lateness.lock().unwrap_or_else(PoisonError::into_inner).tell(&mut told);
     Ok(told)
 }

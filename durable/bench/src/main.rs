@@ -27,11 +27,14 @@ use std::process::{Command, Stdio};
 
 use work::{Result, Size, Told};
 
+type Measure = fn(&Size) -> Result<Told>;
+
 /// Their names, and what measures them.
-const CONTENDERS: [(&str, fn(&Size) -> Result<Told>); 5] = [
+const CONTENDERS: [(&str, Measure); 6] = [
     ("tickless-durable", durable::measure),
-    ("apalis-sqlite, synchronous FULL", polling::measure_durable),
-    ("apalis-sqlite as it comes", polling::measure_as_it_comes),
+    ("apalis-sqlite, polled each second", polling::measure_each_second),
+    ("apalis-sqlite, polled each 50 ms", polling::measure_quickly),
+    ("apalis-sqlite without syncs", polling::measure_without_syncs),
     ("beanstalkd -f 0", beanstalk::measure_durable),
     ("beanstalkd as it comes", beanstalk::measure_as_it_comes),
 ];
@@ -76,18 +79,19 @@ fn compare(rounds: usize, size: &str) -> Result<()> {
     println!("load after: {}\n", load());
     println!(
         "| medians of {rounds} | durable timers/s | one, p50 | late, p50 | late, p99 | early | \
-         CPU per timer |"
+         earliest | CPU per timer |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for (index, told) in &all {
         let name = CONTENDERS[*index].0;
         println!(
-            "| {name} | {:.0} | {:.2} ms | {:.1} ms | {:.1} ms | {:.0} | {:.0} us |",
+            "| {name} | {:.0} | {:.2} ms | {:.1} ms | {:.1} ms | {:.0} | {:.0} ms | {:.0} us |",
             median(told, |told| told.rate),
             median(told, |told| told.one_ms),
             median(told, |told| told.late_p50_ms),
             median(told, |told| told.late_p99_ms),
             median(told, |told| told.early as f64),
+            median(told, |told| told.earliest_ms),
             median(told, |told| told.cpu_us),
         );
     }

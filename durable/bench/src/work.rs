@@ -22,14 +22,15 @@ pub struct Size {
 }
 
 /// The figures of one contender in one round.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Told {
     pub rate: f64,
     pub one_ms: f64,
     pub late_p50_ms: f64,
     pub late_p99_ms: f64,
-    /// How many were handled before they were due.
+    /// How many were handled before they were due, and the earliest of them by how much.
     pub early: u64,
+    pub earliest_ms: f64,
     pub cpu_us: f64,
 }
 
@@ -73,13 +74,16 @@ pub fn median_ms(mut times: Vec<Duration>) -> f64 {
 
 /// How late the timers of the cycle were.
 pub struct Lateness {
+    /// One that was early counts as zero here.
     micros: Histogram<u64>,
     early: u64,
+    earliest_us: u128,
 }
 
 impl Lateness {
     pub fn new() -> Lateness {
-        Lateness { micros: Histogram::new(3).expect("three digits are possible"), early: 0 }
+        let micros = Histogram::new(3).expect("three digits are possible");
+        Lateness { micros, early: 0, earliest_us: 0 }
     }
 
     /// A timer with this payload is handled now.
@@ -87,6 +91,7 @@ impl Lateness {
         let due_us: u128 = payload.trim().parse().expect("it is a time");
         let now_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
         self.early += u64::from(now_us < due_us);
+        self.earliest_us = self.earliest_us.max(due_us.saturating_sub(now_us));
         let late_us = u64::try_from(now_us.saturating_sub(due_us)).unwrap_or(u64::MAX);
         // It grows as needed; `saturating_record` would not.
         self.micros.record(late_us).expect("it can be as large as it has to");
@@ -99,6 +104,7 @@ impl Lateness {
     pub fn tell(&self, told: &mut Told) {
         let at = |share| self.micros.value_at_quantile(share) as f64 / 1000.0;
         (told.late_p50_ms, told.late_p99_ms, told.early) = (at(0.5), at(0.99), self.early);
+        told.earliest_ms = self.earliest_us as f64 / 1000.0;
     }
 }
 
