@@ -109,7 +109,7 @@ fn a_thread_that_entered_for_good_keeps_its_engine_beneath_the_guards() {
 }
 
 #[test]
-fn what_is_created_keeps_its_engine_whoever_polls_it() {
+fn what_is_created_keeps_its_engine_whichever_thread_polls_it() {
     let engine = ahead_by(SECOND * 1000);
     let (bell, waker) = bell();
     let mut sleep = {

@@ -111,7 +111,7 @@ fn an_engine_with_nothing_in_it_sleeps_whatever_its_tick() {
     }
 }
 
-/// A reaper that waits in user space does so only shortly before something is due.
+/// A reaper that may wait in user space waits there only shortly before a timer is due.
 #[test]
 fn an_engine_with_precise_timers_and_waits_in_user_space_sleeps_while_all_are_far() {
     let builder = Engine::builder().shards(1).thread_name("rpr-spin").precise(1.0);

@@ -292,7 +292,7 @@ fn the_end_of_a_retry_comes_after_its_last_closure() {
 }
 
 #[test]
-fn the_end_of_what_repeats_is_told_whoever_ends_it() {
+fn the_end_of_what_repeats_is_told_whichever_side_ends_it() {
     for stops in [true, false] {
         let (engine, (bell, waker)) = (engine_by_hand(), bell());
         let retry = Retry::new(hundred());

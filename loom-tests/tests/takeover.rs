@@ -15,7 +15,7 @@ use tickless::reaper::{Ending, NEVER_NS, Part, Turns, Watch};
 use tickless::sync::{Arc, OnceLock, UnsafeCell, park, thread};
 
 #[test]
-fn each_payload_runs_once_whoever_hands_it_over() {
+fn each_payload_runs_once_whichever_thread_hands_it_over() {
     check(3, || {
         let world = World::with_due(3);
         let taker = on_thread(&world, |world| world.take_over(1));

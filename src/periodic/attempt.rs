@@ -56,7 +56,7 @@ pub struct Attempt<T, E> {
     limit: Option<Handle>,
 }
 
-/// Fails an attempt that takes too long. It does so when it is dropped: the timer's task drops it,
+/// Fails an attempt that takes too long. It fails it when it is dropped: the timer's task drops it,
 /// and so does an engine that ends.
 struct Expiry<T, E> {
     retry: Arc<dyn Arms<Answers<T, E>>>,

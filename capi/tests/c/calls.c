@@ -181,7 +181,7 @@ static void structs_of_other_versions_are_filled_as_far_as_they_go(void) {
     RELEASES(1, TICKLESS_OK, tickless_engine_free(engine));
 }
 
-static void user_data_is_released_once_whoever_ends_the_timer(void) {
+static void user_data_is_released_once_by_each_way_to_end_a_timer(void) {
     const uint64_t flags[] = {0, TICKLESS_WAITABLE};
     size_t i;
     for (i = 0; i < 2; i++) {
@@ -312,7 +312,7 @@ int main(void) {
     RUN(an_engine_that_was_freed_is_refused_also_when_another_is_in_its_place);
     RUN(options_are_checked);
     RUN(structs_of_other_versions_are_filled_as_far_as_they_go);
-    RUN(user_data_is_released_once_whoever_ends_the_timer);
+    RUN(user_data_is_released_once_by_each_way_to_end_a_timer);
     RUN(a_full_engine_refuses_and_releases);
     RUN(flags_that_are_not_known_are_refused);
     RUN(a_stop_passes_what_never_ran_and_releases_it);

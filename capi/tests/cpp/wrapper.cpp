@@ -84,7 +84,7 @@ static void callbacks_of_all_kinds_run_once() {
     CHECK(count == 5 && freely_counted == 1);
 }
 
-static void a_callback_is_destroyed_once_whoever_ends_its_timer() {
+static void a_callback_is_destroyed_once_by_each_way_to_end_its_timer() {
     auto shared = std::make_shared<int>(0);
     auto use = [shared] { ++*shared; };
     {
@@ -197,7 +197,7 @@ static void threads_share_an_engine() {
 
 int main() {
     RUN(callbacks_of_all_kinds_run_once);
-    RUN(a_callback_is_destroyed_once_whoever_ends_its_timer);
+    RUN(a_callback_is_destroyed_once_by_each_way_to_end_its_timer);
     RUN(a_timer_that_goes_out_of_scope_fires_and_a_scoped_one_does_not);
     RUN(timers_move);
     RUN(times_are_those_of_chrono);
