@@ -12,11 +12,15 @@
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
+#[cfg(unix)]
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::num::TryFromIntError;
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::Type;
@@ -87,6 +91,8 @@ const TABLES: &str = "
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
+    /// Dropped after the connection.
+    _file: Claim,
 }
 
 // === impl SqliteStore ===
@@ -98,16 +104,59 @@ impl SqliteStore {
     /// The file cannot be used; it is then as it was.
     pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        if look(path)? {
+        if is_missing(path)? {
             make_whole(path, |path| {
                 let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
                 make_tables(&connection)?;
                 connection.close().map_err(|(_, error)| failed(error))
             })?;
         }
+        let file = Claim::of(path)?;
+        look(path)?;
         let connection = connect(path, OpenFlags::empty())?;
         check(&connection)?;
-        Ok(SqliteStore { connection })
+        Ok(SqliteStore { connection, _file: file })
+    }
+}
+
+/// A file that this process has open, or is about to open, for as long as this lives.
+///
+/// Where SQLite locks a file for a process (`fcntl`), the lock is gone as soon as the process closes
+/// any descriptor of that file. So nothing else here may open a file that a store has open, not even
+/// in order to see that it is in use.
+#[derive(Debug)]
+struct Claim {
+    #[cfg(unix)]
+    file: (u64, u64),
+}
+
+#[cfg(unix)]
+static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+
+impl Claim {
+    #[cfg(unix)]
+    fn of(path: &Path) -> Result<Claim, StoreError> {
+        use std::os::unix::fs::MetadataExt;
+        let found = fs::metadata(path).map_err(|error| cannot_be_opened(path, error))?;
+        let file = (found.dev(), found.ino());
+        if CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(file) {
+            return Ok(Claim { file });
+        }
+        let message = format!("{} is open in this process", path.display());
+        Err(StoreError::new(StoreErrorKind::InUse, message))
+    }
+
+    /// A lock is a descriptor's.
+    #[cfg(not(unix))]
+    fn of(_: &Path) -> Result<Claim, StoreError> {
+        Ok(Claim {})
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.file);
     }
 }
 
@@ -120,26 +169,29 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Looks at the file before SQLite does, which would repair or begin anew what is damaged. Returns
-/// whether there is none.
-fn look(path: &Path) -> Result<bool, StoreError> {
-    let failed = |error| StoreError::io(format!("{} cannot be opened", path.display()), error);
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // The log of a file that is gone would be taken for one of the new file.
-            let mut log = path.as_os_str().to_owned();
-            log.push("-wal");
-            return match fs::metadata(&log) {
-                Ok(found) if found.len() > 0 => {
-                    let message = format!("{} is gone, and its log is not", path.display());
-                    Err(StoreError::new(StoreErrorKind::Corrupt, message))
-                }
-                _ => Ok(true),
-            };
+/// Whether there is no file, and nothing that is left of one.
+fn is_missing(path: &Path) -> Result<bool, StoreError> {
+    match fs::metadata(path) {
+        Ok(_) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot_be_opened(path, error)),
+    }
+    // The log of a file that is gone would be taken for one of the new file.
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    match fs::metadata(&log) {
+        Ok(found) if found.len() > 0 => {
+            let message = format!("{} is gone, and its log is not", path.display());
+            Err(StoreError::new(StoreErrorKind::Corrupt, message))
         }
-        Err(error) => return Err(failed(error)),
-    };
+        _ => Ok(true),
+    }
+}
+
+/// Looks at the file before SQLite does, which would repair or begin anew what is damaged.
+fn look(path: &Path) -> Result<(), StoreError> {
+    let failed = |error| cannot_be_opened(path, error);
+    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     let mut head = [0; 100];
     match file.read_exact(&mut head) {
         Ok(()) => {}
@@ -153,7 +205,11 @@ fn look(path: &Path) -> Result<bool, StoreError> {
         let message = format!("{} is no database of SQLite's", path.display());
         return Err(StoreError::new(StoreErrorKind::Corrupt, message));
     }
-    Ok(false)
+    Ok(())
+}
+
+fn cannot_be_opened(path: &Path, error: io::Error) -> StoreError {
+    StoreError::io(format!("{} cannot be opened", path.display()), error)
 }
 
 fn make_tables(connection: &Connection) -> Result<(), StoreError> {
