@@ -194,7 +194,7 @@ impl<P> Durable<P> {
     /// timer back.
     pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
         self.take_out(
-            |state| state.pending.elide(id.first_position().number),
+            |state| state.pending.elide(id),
             |state| state.window.cancel(id),
             |state, then| state.pending.cancel(id, then),
         )

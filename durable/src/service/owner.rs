@@ -76,7 +76,8 @@ impl Drop for Owner {
             end(&self.core, &self.threads, None);
             return;
         }
-        // A handler had the last one. It cannot wait for itself, so another thread does.
+        // A handler had the last one, or a waker that the writer has called. It cannot wait for
+        // itself, so another thread does.
         let (core, threads) = (self.core.clone(), self.threads.clone());
         let ending = thread::Builder::new().name("durable-end".to_owned());
         if ending.spawn(move || end(&core, &threads, None)).is_err() {
@@ -108,12 +109,10 @@ fn end(core: &Core, threads: &Mutex<Threads>, limit: Option<Duration>) -> usize 
     running
 }
 
-/// Waits for a thread, unless it is this one: a waker that the writer calls may have the last
-/// reference to the service.
+/// Waits for a thread, which is not this one.
 fn join(thread: JoinHandle<()>) {
-    if thread.thread().id() != thread::current().id() {
-        let _ = thread.join();
-    }
+    debug_assert!(thread.thread().id() != thread::current().id());
+    let _ = thread.join();
 }
 
 impl Core {

@@ -34,7 +34,7 @@ pub(super) struct Window<T> {
     suspects: Suspects,
     keys: HashMap<Key, Position>,
     /// Where those are that are tried again, by their numbers.
-    moved: HashMap<u64, Position>,
+    moved: HashMap<TimerId, Position>,
     /// How many there may be.
     max: usize,
     frontier: Position,
@@ -163,7 +163,7 @@ impl<T> Window<T> {
             self.keys.insert(key.clone(), position);
         }
         if record.has_moved() {
-            self.moved.insert(position.number, position);
+            self.moved.insert(record.id(), position);
         }
         self.waiting.insert(position, Waiting { record, timer });
     }
@@ -298,9 +298,8 @@ impl<T> Window<T> {
     // --- cancelling ---
 
     pub(super) fn cancel(&mut self, id: TimerId) -> Found {
-        let first = id.first_position();
-        let position = self.moved.get(&first.number).copied().unwrap_or(first);
-        self.cancel_at(position)
+        let moved = self.moved.get(&id).copied();
+        self.cancel_at(moved.unwrap_or(id.first_position()))
     }
 
     pub(super) fn cancel_key(&mut self, key: &[u8]) -> Found {
@@ -343,8 +342,8 @@ impl<T> Window<T> {
         {
             self.keys.remove(key);
         }
-        if self.moved.get(&position.number) == Some(&position) {
-            self.moved.remove(&position.number);
+        if self.moved.get(&record.id()) == Some(&position) {
+            self.moved.remove(&record.id());
         }
     }
 

@@ -9,11 +9,11 @@
 //!
 //! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/faults.rs`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::foreign;
 use crate::position::Position;
 use crate::promise::Promise;
 use crate::record::Record;
@@ -24,6 +24,7 @@ use super::core::{Core, State};
 use super::numbers::Numbers;
 use super::pending::{Request, Then, Unit};
 use super::window::Found;
+use super::worker::serve;
 
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
@@ -52,15 +53,17 @@ enum Wake {
 impl<S: Store> Writer<S> {
     /// Works until the service ends or the store fails.
     pub(super) fn run(mut self) {
+        serve(&self.core);
         while self.sleep() == Wake::Work {
             // A store may be foreign code.
-            let step = catch_unwind(AssertUnwindSafe(|| self.step())).unwrap_or_else(|_| {
-                Err(StoreError::new(StoreErrorKind::Io, "the store has panicked"))
+            let step = foreign::call(|| self.step()).unwrap_or_else(|text| {
+                let message = format!("the store has panicked: {text}");
+                Err(StoreError::new(StoreErrorKind::Io, message))
             });
             if let Err(error) = step {
                 self.core.fail(&error);
                 if let Some(tell) = &self.core.config.on_failure {
-                    let _ = catch_unwind(AssertUnwindSafe(|| tell(&error)));
+                    let _ = foreign::call(|| tell(&error));
                 }
                 return;
             }
