@@ -97,6 +97,22 @@ fn timers_that_were_missed_can_be_spread_over_a_time() {
 }
 
 #[test]
+fn timers_that_are_spread_stay_in_order_if_all_that_are_due_were_missed() {
+    let spread = builder().misfire(Misfire::Spread(Duration::from_millis(4000)));
+    let spread = spread.misfire_after(Duration::ZERO).span(Duration::ZERO);
+    let (disk, timers, fired) = missed(6000, spread);
+    timers.stop().unwrap();
+    let gone = fired.try_iter().count();
+    let left: Vec<u32> = disk
+        .timers()
+        .iter()
+        .map(|record| String::from_utf8_lossy(&record.payload).parse().unwrap())
+        .collect();
+    assert!(left.is_sorted(), "{:?} .. {:?}", left.first(), left.last());
+    assert_eq!(left.len() + gone, 6000);
+}
+
+#[test]
 fn a_timer_that_another_instance_adds_is_found_when_it_is_told() {
     let disk = Disk::default();
     let (timers, fired) = sending(&disk, builder());

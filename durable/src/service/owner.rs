@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::StopError;
-use crate::store::Store;
+use crate::store::{Op, Store};
 
 use super::core::Core;
+use super::pending::Then;
 use super::worker::{Run, is_served};
 use super::writer::Writer;
 
@@ -103,7 +104,7 @@ fn end(core: &Core, threads: &Mutex<Threads>, limit: Option<Duration>) -> usize 
             join(worker);
         }
     }
-    core.state().is_ending = true;
+    core.let_the_writer_end();
     core.writer_bell.notify_one();
     threads.writer.take().into_iter().for_each(join);
     running
@@ -116,6 +117,16 @@ fn join(thread: JoinHandle<()>) {
 }
 
 impl Core {
+    fn let_the_writer_end(&self) {
+        let mut state = self.state();
+        // The handlers that are left behind have not ended the process: it was to end.
+        for record in state.window.noted_and_running() {
+            let from = record.position;
+            state.pending.outcome(Op::Move { from, to: record }, Then::Begin(from));
+        }
+        state.is_ending = true;
+    }
+
     fn wait_for_workers(&self, limit: Option<Duration>) -> usize {
         let begun = Instant::now();
         let mut state = self.state();

@@ -258,6 +258,13 @@ impl<T> Window<T> {
             .collect()
     }
 
+    /// The timers of which a note says that their handlers run, and whose handlers still do.
+    pub(super) fn noted_and_running(&self) -> Vec<Arc<Record>> {
+        let is_noted = |busy: &&Busy| busy.stage == Stage::Running && busy.level.is_some();
+        let noted = self.busy.values().filter(|busy| is_noted(busy) && !busy.is_void);
+        noted.map(|busy| busy.record.clone()).collect()
+    }
+
     /// A timer that was to begin is not due after all: the clock was set back meanwhile.
     pub(super) fn put_back(&mut self, position: Position, timer: T) {
         if let Some(Busy { record, level, .. }) = self.busy.remove(&position) {

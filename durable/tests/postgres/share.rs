@@ -313,3 +313,21 @@ fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
     assert_eq!(instances, BTreeSet::from([cluster.instance(), other.instance()]));
     scene.recorder.wait_for_the_end();
 }
+
+/// The database's client cannot be used by a thread that runs tasks, and asynchronous programs
+/// start a cluster there.
+#[test]
+fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let one = scene.start();
+        let id = one.schedule(one.now(), "a".into()).unwrap().await.unwrap();
+        assert_eq!(scene.fired().1, "a");
+        assert_eq!(one.cancel(id).await.unwrap(), Cancelled::NotFound);
+        one.stop().unwrap();
+        drop(scene.start());
+    });
+    let free = "SELECT count(*) FROM shards WHERE holder IS NULL";
+    scene.recorder.wait_for(free, 2);
+}
