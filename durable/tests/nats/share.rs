@@ -159,5 +159,17 @@ fn what_does_not_fit_into_a_message_is_refused_only_for_another_instances_shard(
         "{refused:?}"
     );
     other.schedule_keyed(&key, other.now(), large.clone()).unwrap().wait().unwrap();
-    assert_eq!(scene.fired(), (other.instance(), large));
+    assert_eq!(scene.fired(), (other.instance(), large.clone()));
+    // Those beside it are as well as ever, which the clerk writes together with it.
+    for _ in 0..20 {
+        let far = one.now() + HOUR;
+        let before = one.schedule_keyed(&key, far, "before".into()).unwrap();
+        let refused = one.schedule_keyed(&key, far, large.clone()).unwrap();
+        let after = one.schedule_keyed(&key, far, "after".into()).unwrap();
+        let cancel = one.cancel_key(&key);
+        assert!(before.wait().is_ok(), "{:?}", before.wait());
+        assert!(refused.wait().is_err());
+        assert!(after.wait().is_ok(), "{:?}", after.wait());
+        assert_eq!(cancel.wait().unwrap(), Cancelled::Cancelled);
+    }
 }

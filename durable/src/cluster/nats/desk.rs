@@ -51,6 +51,15 @@ impl Clerking for Desk {
         Ok(())
     }
 
+    fn fits(&self, op: &Op) -> Result<(), StoreError> {
+        let most = self.nats.max_payload();
+        if encode_ops(std::slice::from_ref(op)).len() <= most {
+            return Ok(());
+        }
+        let message = format!("a timer for another instance has more than {most} bytes");
+        Err(StoreError::new(StoreErrorKind::TooLarge, message))
+    }
+
     fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let most = self.nats.max_payload();
         let mut outcomes = Vec::new();
@@ -58,10 +67,6 @@ impl Clerking for Desk {
         while let [first, ..] = rest {
             // As many as one message has.
             let mut bytes = encode_ops(std::slice::from_ref(first));
-            if bytes.len() > most {
-                let message = format!("a timer for another instance has more than {most} bytes");
-                return Err(StoreError::new(StoreErrorKind::TooLarge, message));
-            }
             let mut count = 1;
             for op in &rest[1..] {
                 let next = encode_ops(std::slice::from_ref(op));
