@@ -93,6 +93,20 @@ fn more_than_may_wait_is_refused_with_its_payload() {
 // === firing ===
 
 #[test]
+fn a_payload_that_no_store_keeps_is_refused_and_harms_nobody() {
+    let disk = Disk::default();
+    let open = builder().open(disk.open(), |_: &Firing<Vec<u8>>| Ok::<(), Error>(()));
+    let timers = open.unwrap();
+    let large = vec![7; (256 << 20) + 1];
+    let refused = timers.schedule(now() + HOUR, large).unwrap_err();
+    assert!(matches!(&refused.reason, ScheduleReason::Payload(why) if why.contains("268435456")));
+    assert_eq!(refused.payload.len(), (256 << 20) + 1);
+    let refused = timers.schedule_keyed(&refused.payload, now() + HOUR, vec![]).unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Payload(_)));
+    timers.schedule(now() + HOUR, vec![8]).unwrap().wait().unwrap();
+}
+
+#[test]
 fn timers_fire_in_order_and_are_over_then() {
     let disk = Disk::default();
     let (timers, fired) = sending(&disk, builder().workers(1));

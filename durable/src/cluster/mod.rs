@@ -128,7 +128,7 @@ use crate::payload::Payload;
 use crate::position::{Position, ms_at_or_after};
 use crate::promise::{Reply, promise_alone};
 use crate::record::{Key, Record};
-use crate::service::{Cancelled, Durable, Numbers};
+use crate::service::{Cancelled, Durable, Numbers, bytes_of};
 use crate::store::{Op, Store};
 
 pub use builder::Builder;
@@ -143,9 +143,6 @@ pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 use owner::{Instance, Owner};
-
-/// The largest payload, and the largest key.
-const MAX_BYTES: usize = 256 << 20;
 
 /// This instance of the service: see the [module](self).
 ///
@@ -213,7 +210,7 @@ impl<P: Payload> Cluster<P> {
     /// [`now`](Cluster::now). A time that has passed is due at once.
     ///
     /// # Errors
-    /// The instance has stopped, or the payload cannot be written.
+    /// The instance has stopped, or the payload cannot be written, or it has more than 256 MiB.
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
@@ -238,14 +235,7 @@ impl<P: Payload> Cluster<P> {
         at: SystemTime,
         payload: P,
     ) -> Result<Ticket, ScheduleError<P>> {
-        let bytes: Result<Arc<[u8]>, ScheduleReason> = match payload.to_bytes() {
-            Ok(bytes) if bytes.len().max(key.as_ref().map_or(0, |key| key.len())) > MAX_BYTES => {
-                Err(ScheduleReason::Payload(format!("more than {MAX_BYTES} bytes")))
-            }
-            Ok(bytes) => Ok(bytes.into()),
-            Err(error) => Err(ScheduleReason::Payload(error.to_string())),
-        };
-        bytes
+        bytes_of(key.as_deref(), &payload)
             .and_then(|bytes| self.enter_bytes(key, ms_at_or_after(at), bytes))
             .map_err(|reason| ScheduleError { payload, reason })
     }

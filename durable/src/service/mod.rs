@@ -100,7 +100,8 @@ impl<P: Payload> Durable<P> {
     /// that is set, the timer is due when the clock shows its time.
     ///
     /// # Errors
-    /// The service has stopped or failed, or the payload cannot be written.
+    /// The service has stopped or failed, or the payload cannot be written, or it has more than
+    /// 256 MiB.
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
@@ -110,7 +111,7 @@ impl<P: Payload> Durable<P> {
     /// running, it is not tried again.
     ///
     /// # Errors
-    /// As [`schedule`](Durable::schedule).
+    /// As [`schedule`](Durable::schedule). A key can have 256 MiB as well.
     pub fn schedule_keyed(
         &self,
         key: impl AsRef<[u8]>,
@@ -126,16 +127,27 @@ impl<P: Payload> Durable<P> {
         at: SystemTime,
         payload: P,
     ) -> Result<Ticket, ScheduleError<P>> {
-        let bytes = match payload.to_bytes() {
-            Ok(bytes) => bytes.into(),
-            Err(error) => {
-                let reason = ScheduleReason::Payload(error.to_string());
-                return Err(ScheduleError { payload, reason });
-            }
-        };
-        self.enter_bytes(key, ms_at_or_after(at), bytes)
+        bytes_of(key.as_deref(), &payload)
+            .and_then(|bytes| self.enter_bytes(key, ms_at_or_after(at), bytes))
             .map_err(|reason| ScheduleError { payload, reason })
     }
+}
+
+/// How long a key or a payload may be. Stores and databases have limits of their own beyond that,
+/// and what exceeds those would fail the store for everybody.
+const MAX_BYTES: usize = 256 << 20;
+
+/// The payload as bytes, if a store has room for it and for the key.
+pub(crate) fn bytes_of<P: Payload>(
+    key: Option<&[u8]>,
+    payload: &P,
+) -> Result<Arc<[u8]>, ScheduleReason> {
+    let bytes = payload.to_bytes();
+    let bytes = bytes.map_err(|error| ScheduleReason::Payload(error.to_string()))?;
+    if bytes.len().max(key.map_or(0, <[u8]>::len)) > MAX_BYTES {
+        return Err(ScheduleReason::Payload(format!("more than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes.into())
 }
 
 impl<P> Durable<P> {
