@@ -127,6 +127,35 @@ fn a_timer_that_another_instance_adds_is_found_when_it_is_told() {
     assert_eq!(fired.recv().unwrap(), (text("a"), 1));
 }
 
+/// Whatever is asked for, and also after a restart.
+#[test]
+fn times_at_the_ends_of_what_a_system_knows_are_kept() {
+    let disk = Disk::default();
+    let epoch = SystemTime::UNIX_EPOCH;
+    let seconds = (0..63).rev().map(|bit| Duration::from_secs(1 << bit));
+    let last = seconds.fold(epoch, |time, more| time.checked_add(more).unwrap_or(time));
+    let first = epoch.checked_sub(Duration::from_secs(1 << 62)).unwrap_or(epoch);
+    let endless = || {
+        let builder = builder().span(Duration::MAX).linger(Duration::MAX).window(usize::MAX);
+        builder.misfire_after(Duration::MAX).misfire(Misfire::Spread(Duration::MAX))
+    };
+    for _ in 0..2 {
+        let (timers, fired) = sending(&disk, endless());
+        let far = timers.schedule_keyed("", last, text("far")).unwrap().wait().unwrap();
+        timers.schedule(first, text("long ago")).unwrap().wait().unwrap();
+        assert_eq!(fired.recv().unwrap(), (text("long ago"), 1));
+        assert!(timers.stats().near > 0, "it is in the window");
+        assert_eq!(disk.timers().last().map(|record| record.id()), Some(far));
+        timers.stop().unwrap();
+        assert!(fired.try_recv().is_err());
+    }
+    // All that is due was missed for longer than this, and comes at the end of time.
+    let (timers, fired) = sending(&disk, endless().misfire_after(Duration::ZERO));
+    assert_eq!(timers.cancel_key("").wait().unwrap(), Cancelled::Cancelled);
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty() && fired.try_recv().is_err());
+}
+
 // === failures ===
 
 #[test]

@@ -298,6 +298,11 @@ impl<P> Cluster<P> {
             }
         }
         let (promise, reply) = promise_alone();
+        if shard >= self.inner.shards {
+            // A number of another cluster: nobody could be asked.
+            promise.keep(Ok(Cancelled::NotFound));
+            return reply;
+        }
         self.inner.clerk.write(shard, op, Then::Cancel(promise));
         reply
     }

@@ -235,6 +235,9 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     }
     // A commit is synced before it returns.
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    // On systems of Apple's, a sync alone leaves it in the cache of the drive.
+    connection.pragma_update(None, "fullfsync", true).map_err(failed)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true).map_err(failed)?;
     connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
 }
 

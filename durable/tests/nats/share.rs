@@ -173,3 +173,15 @@ fn what_does_not_fit_into_a_message_is_refused_only_for_another_instances_shard(
         assert_eq!(cancel.wait().unwrap(), Cancelled::Cancelled);
     }
 }
+
+#[test]
+fn a_number_with_a_shard_that_there_is_not_is_no_timer() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let one = scene.start();
+    scene.wait_for_share(&[&one]);
+    let begun = Instant::now();
+    let number = "999-0000019af0c4d2000000010000000007".parse().unwrap();
+    assert_eq!(one.cancel(number).wait().unwrap(), Cancelled::NotFound);
+    assert!(begun.elapsed() < LIMIT);
+}
