@@ -1,4 +1,5 @@
-//! What others did to the store since a reading began, which may not show it.
+//! What others did to the store since a reading began, which may not show it, or since a batch was
+//! about to be written, whose timers are not in the window yet.
 //!
 //! *Owner*: under the service's lock, as a part of the window; then the writer.
 //!

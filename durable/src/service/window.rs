@@ -44,6 +44,8 @@ pub(super) struct Window<T> {
     is_filling: bool,
     /// While a page is read.
     unseen: Option<Unseen>,
+    /// While a batch is written, until what it has made is here.
+    unsettled: Option<Unseen>,
 }
 
 pub(super) struct Waiting<T> {
@@ -106,6 +108,7 @@ impl<T> Window<T> {
             next_look_ms: None,
             is_filling: true,
             unseen: None,
+            unsettled: None,
         }
     }
 
@@ -178,7 +181,7 @@ impl<T> Window<T> {
 
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
-        if let Some(unseen) = &mut self.unseen {
+        for unseen in self.unseen.iter_mut().chain(&mut self.unsettled) {
             unseen.take(position);
         }
         self.cancel_at(position);
@@ -352,6 +355,19 @@ impl<T> Window<T> {
         if self.moved.get(&record.id()) == Some(&position) {
             self.moved.remove(&record.id());
         }
+    }
+
+    // --- writing ---
+
+    /// A batch is written from now on. As soon as it is durable, others can take out what it has
+    /// made, and tell this service before it knows.
+    pub(super) fn begin_writing(&mut self) {
+        self.unsettled = Some(Unseen::default());
+    }
+
+    /// It was written, and what it has made comes here now, unless others have taken it out.
+    pub(super) fn end_writing(&mut self) -> Unseen {
+        self.unsettled.take().unwrap_or_default()
     }
 
     // --- refilling ---

@@ -23,6 +23,7 @@ use super::Cancelled;
 use super::core::{Core, State};
 use super::numbers::Numbers;
 use super::pending::{Request, Then, Unit};
+use super::unseen::Unseen;
 use super::window::Found;
 use super::worker::serve;
 
@@ -117,11 +118,13 @@ impl<S: Store> Writer<S> {
             let mut state = self.core.state();
             let config = &self.core.config;
             let linger = if state.is_closed { Duration::ZERO } else { config.linger };
-            state.pending.take(linger, config.batch)
+            let units = state.pending.take(linger, config.batch);
+            if units.is_empty() {
+                return Ok(());
+            }
+            state.window.begin_writing();
+            units
         };
-        if units.is_empty() {
-            return Ok(());
-        }
         let (ops, thens): (Vec<Op>, Vec<Then>) =
             units.into_iter().map(|Unit { op, then }| (op, then)).unzip();
         let outcomes = match self.store.commit(&ops) {
@@ -138,8 +141,9 @@ impl<S: Store> Writer<S> {
         {
             let mut state = self.core.state();
             state.stats.batches += 1;
+            let unsettled = state.window.end_writing();
             for (then, outcome) in thens.into_iter().zip(outcomes) {
-                kept.extend(self.apply(&mut state, then, outcome));
+                kept.extend(self.apply(&mut state, then, outcome, &unsettled));
             }
             self.core.set_alarm(&mut state);
             if state.window.is_anything_ready() {
@@ -151,14 +155,25 @@ impl<S: Store> Writer<S> {
     }
 
     /// A change is durable, and took out what was at `outcome`.
-    fn apply(&self, state: &mut State, then: Then, outcome: Option<Position>) -> Option<Kept> {
+    fn apply(
+        &self,
+        state: &mut State,
+        then: Then,
+        outcome: Option<Position>,
+        unsettled: &Unseen,
+    ) -> Option<Kept> {
+        let admit = |state: &mut State, record: Arc<Record>| {
+            if state.window.covers(record.position) && !unsettled.has_taken(record.position) {
+                self.core.admit(state, record);
+            }
+        };
         match then {
             Then::Admit(record, promise) => {
                 state.stats.stored += 1;
                 if let Some(replaced) = outcome {
                     state.window.cancel_at(replaced);
                 }
-                self.admit_if_near(state, record);
+                admit(state, record);
                 Some(Kept::Admitted(promise))
             }
             Then::Leave(position) => {
@@ -169,7 +184,7 @@ impl<S: Store> Writer<S> {
                 state.window.depart(from);
                 // Else it was cancelled or replaced before.
                 if outcome.is_some() {
-                    self.admit_if_near(state, to);
+                    admit(state, to);
                 }
                 None
             }
@@ -191,16 +206,10 @@ impl<S: Store> Writer<S> {
                 // Else another was quicker, who may be another instance.
                 if outcome.is_some() {
                     state.stats.stored += 1;
-                    self.admit_if_near(state, record);
+                    admit(state, record);
                 }
                 Some(Kept::Forgotten(promise, outcome.is_some()))
             }
-        }
-    }
-
-    fn admit_if_near(&self, state: &mut State, record: Arc<Record>) {
-        if state.window.covers(record.position) {
-            self.core.admit(state, record);
         }
     }
 
