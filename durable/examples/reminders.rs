@@ -124,8 +124,9 @@ impl Options {
                 "--json" => options.json = true,
                 "--reminders" => {
                     let number = words.next().and_then(|number| number.parse().ok());
-                    options.reminders =
-                        number.filter(|number| *number > 0).ok_or("--reminders needs a number from 1 on")?;
+                    options.reminders = number
+                        .filter(|number| *number > 0)
+                        .ok_or("--reminders needs a number from 1 on")?;
                 }
                 other => return Err(format!("{other} is not an option").into()),
             }

@@ -283,9 +283,8 @@ fn when_several_make_a_store_at_the_same_time_one_has_it_and_the_others_are_told
             assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{name}");
         }
         let directory = fs::read_dir(path.parent().unwrap()).unwrap();
-        let left = directory.filter(|entry| {
-            entry.as_ref().unwrap().file_name().to_string_lossy().contains(".new")
-        });
+        let left = directory
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".new"));
         assert_eq!(left.count(), 0, "{name} leaves nothing behind");
     });
 }

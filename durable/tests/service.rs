@@ -312,9 +312,8 @@ fn a_waker_that_panics_harms_nobody_else() {
     let disk = Disk::default();
     let (timers, _fired) = sending(&disk, builder().linger(HOUR));
     let waker = Waker::from(std::sync::Arc::new(Broken));
-    let mut broken: Vec<_> = (0..3)
-        .map(|_| Box::pin(timers.schedule(now() + 2 * HOUR, text("a")).unwrap()))
-        .collect();
+    let mut broken: Vec<_> =
+        (0..3).map(|_| Box::pin(timers.schedule(now() + 2 * HOUR, text("a")).unwrap())).collect();
     for ticket in &mut broken {
         // It may be ready by now.
         let _ = ticket.as_mut().poll(&mut Context::from_waker(&waker));

@@ -222,6 +222,9 @@ impl Builder {
     /// `handler` is called with each timer of these shards that is due. If it returns `Ok`, the
     /// timer is over. If it returns an error or panics, the timer is tried again.
     ///
+    /// It may be called inside a task of an asynchronous program, and blocks until the database has
+    /// replied.
+    ///
     /// # Errors
     /// The database cannot be used, or a thread cannot be started.
     pub fn start<P: Payload, E: Display>(

@@ -33,7 +33,12 @@
 //! instance are written to the database, and its holder is told (`NOTIFY`). Firing is exact, as of
 //! any service: nothing is polled.
 //!
-//! An instance has two connections, and one more for each shard that it holds.
+//! A shard that an instance gives up waits for the handlers that run for its timers, and until they
+//! end, no other timer of it fires: on no instance. So while instances come and go, a timer can be
+//! late by as long as a handler runs. Have handlers that run for minutes pass their work on.
+//!
+//! An instance has two connections, and one more for each shard that it holds. They last, and are
+//! told of what others do: so a pooler in between has to pool sessions, not transactions.
 //!
 //! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
 //! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
@@ -332,7 +337,9 @@ impl<P> Cluster<P> {
     }
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is
-    /// pending is written, and other instances take the shards.
+    /// pending is written, and other instances take the shards. It waits for handlers for as long as
+    /// they run, and keeps their shards until then. A process that ends instead leaves its shards to
+    /// others when its leases are over.
     ///
     /// # Errors
     /// The call comes from the handler.

@@ -63,7 +63,8 @@ pub use worker::Firing;
 /// See the [crate's documentation](crate) for what is promised.
 ///
 /// Clones share the service. When the last one is dropped, the service stops as by
-/// [`stop`](Durable::stop).
+/// [`stop`](Durable::stop), which waits for the handlers that run. Inside a task of an asynchronous
+/// program, that blocks a thread of its runtime.
 pub struct Durable<P = Vec<u8>> {
     core: Arc<Core>,
     /// A handler's has none.
@@ -200,6 +201,8 @@ impl<P> Durable<P> {
     // --- cancelling ---
 
     /// Cancels the timer with this number, also if an earlier process has scheduled it.
+    ///
+    /// With a timer that has a key, the one that it has replaced is gone, too.
     ///
     /// From this call on, the timer does not begin to fire. A timer that is not written yet never
     /// will be. The reply is ready when the cancel is durable; before that, a crash can bring the
@@ -342,7 +345,8 @@ impl<P> Durable<P> {
     /// run come to their end, what is pending is written, and the store is closed. What has not
     /// fired stays in the store.
     ///
-    /// Stopping again, or from several threads, waits for the same end.
+    /// Stopping again, or from several threads, waits for the same end. A handler that never returns
+    /// keeps this from returning; [`stop_within`](Durable::stop_within) does not wait for it.
     ///
     /// # Errors
     /// The store has failed, or the call comes from the handler.
@@ -351,7 +355,8 @@ impl<P> Durable<P> {
     }
 
     /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`. Returns how many
-    /// were still running then. Their timers stay in the store and come again.
+    /// were still running then. Their timers stay in the store and come again, and this does not
+    /// count as a [crash](crate::Builder::crashes).
     ///
     /// # Errors
     /// As `stop`.

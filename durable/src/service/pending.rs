@@ -175,8 +175,7 @@ impl Pending {
     /// Whether this timer of the store is about to be taken out of it.
     pub(super) fn voids(&self, record: &Record) -> bool {
         let by_key = |key: &Key| self.keys.contains_key(key) || self.cancelled_keys.contains(key);
-        self.cancelled_ids.contains(&record.id())
-            || record.key.as_ref().is_some_and(by_key)
+        self.cancelled_ids.contains(&record.id()) || record.key.as_ref().is_some_and(by_key)
     }
 
     /// Takes a batch: all that is here but the requests, and of the new timers at most `max_puts`:

@@ -309,9 +309,10 @@ impl List for Tables<'_> {
         let moved = self.moved.get(first.number)?.map(|place| Position::from_bytes(place.value()));
         let Some(position) = moved else { return self.take(first) };
         // The number of another store's timer can be the same, and then its time is another one.
-        let found = self.timers.get(position.to_bytes())?.map(|value| {
-            Record::decode(position, value.value()).map_err(Wrong::Store)
-        });
+        let found = self
+            .timers
+            .get(position.to_bytes())?
+            .map(|value| Record::decode(position, value.value()).map_err(Wrong::Store));
         match found.transpose()? {
             Some(record) if record.id() == id => self.take(position),
             _ => Ok(None),
