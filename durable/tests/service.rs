@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{HOUR, builder, gated, now, sending, text};
 use tickless_durable::store::Disk;
-use tickless_durable::{Cancelled, Error, Firing, Json, ScheduleReason, StopError};
+use tickless_durable::{Cancelled, Error, Firing, Json, OpenError, ScheduleReason, StopError};
 
 // === tickets ===
 
@@ -104,6 +104,13 @@ fn a_payload_that_no_store_keeps_is_refused_and_harms_nobody() {
     let refused = timers.schedule_keyed(&refused.payload, now() + HOUR, vec![]).unwrap_err();
     assert!(matches!(refused.reason, ScheduleReason::Payload(_)));
     timers.schedule(now() + HOUR, vec![8]).unwrap().wait().unwrap();
+}
+
+#[test]
+fn a_name_that_no_thread_can_have_is_an_error() {
+    let handler = |_: &Firing<String>| Ok::<(), Error>(());
+    let opened = builder().thread_name("a\0b").open(Disk::default().open(), handler);
+    assert!(matches!(opened, Err(OpenError::Engine(_))));
 }
 
 #[test]
