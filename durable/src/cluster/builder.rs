@@ -247,8 +247,8 @@ impl Builder {
             })?;
             Ok::<_, StoreError>((hub, shards, keeping, instance, reading))
         };
-        // The client of PostgreSQL panics where asynchronous tasks run, which is where a program may
-        // call this. In a thread of its own, it does not.
+        // The client of PostgreSQL panics where asynchronous tasks run, and a program may call this
+        // there. In a thread of its own, it does not.
         let (hub, shards, keeping, instance, reading) = thread::scope(|scope| {
             let joining = thread::Builder::new().name("durable-start".to_owned());
             let joining = joining.spawn_scoped(scope, join).map_err(OpenError::Thread)?;

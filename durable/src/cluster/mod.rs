@@ -337,9 +337,9 @@ impl<P> Cluster<P> {
     }
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is
-    /// pending is written, and other instances take the shards. It waits for handlers for as long as
-    /// they run, and keeps their shards until then. A process that ends instead leaves its shards to
-    /// others when its leases are over.
+    /// pending is written, and other instances take the shards. It waits for handlers as long as
+    /// they run, and keeps their shards until then. A process that ends instead leaves its shards
+    /// to others when its leases are over.
     ///
     /// # Errors
     /// The call comes from the handler.

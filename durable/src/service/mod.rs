@@ -345,8 +345,8 @@ impl<P> Durable<P> {
     /// run come to their end, what is pending is written, and the store is closed. What has not
     /// fired stays in the store.
     ///
-    /// Stopping again, or from several threads, waits for the same end. A handler that never returns
-    /// keeps this from returning; [`stop_within`](Durable::stop_within) does not wait for it.
+    /// Stopping again, or from several threads, waits for the same end. A handler that never
+    /// returns keeps this from returning; [`stop_within`](Durable::stop_within) leaves it behind.
     ///
     /// # Errors
     /// The store has failed, or the call comes from the handler.

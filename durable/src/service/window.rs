@@ -23,7 +23,7 @@ use crate::position::{Position, TimerId};
 use crate::record::{Key, Record};
 
 use super::suspects::Suspects;
-use super::unseen::Unseen;
+use super::unseen::{Told, Unseen};
 
 /// `T` is the timer of the engine, which is cancelled when it is dropped.
 pub(super) struct Window<T> {
@@ -42,10 +42,8 @@ pub(super) struct Window<T> {
     next_look_ms: Option<u64>,
     /// From half empty until full.
     is_filling: bool,
-    /// While a page is read.
-    unseen: Option<Unseen>,
-    /// While a batch is written, until what it has made is here.
-    unsettled: Option<Unseen>,
+    /// What others tell meanwhile.
+    pub(super) told: Told,
 }
 
 pub(super) struct Waiting<T> {
@@ -107,8 +105,7 @@ impl<T> Window<T> {
             frontier: Position::FIRST,
             next_look_ms: None,
             is_filling: true,
-            unseen: None,
-            unsettled: None,
+            told: Told::default(),
         }
     }
 
@@ -173,17 +170,13 @@ impl<T> Window<T> {
 
     /// There may be timers from this position on that nobody knew of.
     pub(super) fn look_again(&mut self, position: Position) {
-        if let Some(unseen) = &mut self.unseen {
-            unseen.add(position);
-        }
+        self.told.add(position);
         self.leave(position, None);
     }
 
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
-        for unseen in self.unseen.iter_mut().chain(&mut self.unsettled) {
-            unseen.take(position);
-        }
+        self.told.take(position);
         self.cancel_at(position);
     }
 
@@ -357,19 +350,6 @@ impl<T> Window<T> {
         }
     }
 
-    // --- writing ---
-
-    /// A batch is written from now on. As soon as it is durable, others can take out what it has
-    /// made, and tell this service before it knows.
-    pub(super) fn begin_writing(&mut self) {
-        self.unsettled = Some(Unseen::default());
-    }
-
-    /// It was written, and what it has made comes here now, unless others have taken it out.
-    pub(super) fn end_writing(&mut self) -> Unseen {
-        self.unsettled.take().unwrap_or_default()
-    }
-
     // --- refilling ---
 
     /// After which position to read on, and how many records at most.
@@ -388,14 +368,9 @@ impl<T> Window<T> {
         is_wanted.then_some((self.frontier, room))
     }
 
-    /// A page is read from now on.
-    pub(super) fn begin_reading(&mut self) {
-        self.unseen = Some(Unseen::default());
-    }
-
     /// It was read. `None`: the frontier is no longer where that began.
     pub(super) fn end_reading(&mut self, frontier: Position) -> Option<Unseen> {
-        let unseen = self.unseen.take().unwrap_or_default();
+        let unseen = self.told.end_reading();
         (self.frontier == frontier).then_some(unseen)
     }
 

@@ -122,7 +122,7 @@ impl<S: Store> Writer<S> {
             if units.is_empty() {
                 return Ok(());
             }
-            state.window.begin_writing();
+            state.window.told.begin_writing();
             units
         };
         let (ops, thens): (Vec<Op>, Vec<Then>) =
@@ -141,7 +141,7 @@ impl<S: Store> Writer<S> {
         {
             let mut state = self.core.state();
             state.stats.batches += 1;
-            let unsettled = state.window.end_writing();
+            let unsettled = state.window.told.end_writing();
             for (then, outcome) in thens.into_iter().zip(outcomes) {
                 kept.extend(self.apply(&mut state, then, outcome, &unsettled));
             }
@@ -272,7 +272,7 @@ impl<S: Store> Writer<S> {
             let mut state = core.state();
             let wanted = if state.is_closed { None } else { state.window.refill(core.now_ms()) };
             if wanted.is_some() {
-                state.window.begin_reading();
+                state.window.told.begin_reading();
             }
             wanted
         };

@@ -12,15 +12,9 @@
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
-#[cfg(unix)]
-use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
 use std::num::TryFromIntError;
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(unix)]
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::Type;
@@ -32,10 +26,8 @@ use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
+use super::look::{Claim, is_missing, look};
 use super::{Op, Store};
-
-/// How a file of SQLite's begins.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;
@@ -119,47 +111,6 @@ impl SqliteStore {
     }
 }
 
-/// A file that this process has open, or is about to open, for as long as this lives.
-///
-/// Where SQLite locks a file for a process (`fcntl`), the lock is gone as soon as the process closes
-/// any descriptor of that file. So nothing else here may open a file that a store has open, not even
-/// in order to see that it is in use.
-#[derive(Debug)]
-struct Claim {
-    #[cfg(unix)]
-    file: (u64, u64),
-}
-
-#[cfg(unix)]
-static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
-
-impl Claim {
-    #[cfg(unix)]
-    fn of(path: &Path) -> Result<Claim, StoreError> {
-        use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).map_err(|error| cannot_be_opened(path, error))?;
-        let file = (found.dev(), found.ino());
-        if CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(file) {
-            return Ok(Claim { file });
-        }
-        let message = format!("{} is open in this process", path.display());
-        Err(StoreError::new(StoreErrorKind::InUse, message))
-    }
-
-    /// A lock is a descriptor's.
-    #[cfg(not(unix))]
-    fn of(_: &Path) -> Result<Claim, StoreError> {
-        Ok(Claim {})
-    }
-}
-
-#[cfg(unix)]
-impl Drop for Claim {
-    fn drop(&mut self) {
-        CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.file);
-    }
-}
-
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
@@ -167,49 +118,6 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     // The lock is kept until the end, so that there is one writer.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
     Ok(connection)
-}
-
-/// Whether there is no file, and nothing that is left of one.
-fn is_missing(path: &Path) -> Result<bool, StoreError> {
-    match fs::metadata(path) {
-        Ok(_) => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot_be_opened(path, error)),
-    }
-    // The log of a file that is gone would be taken for one of the new file.
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    match fs::metadata(&log) {
-        Ok(found) if found.len() > 0 => {
-            let message = format!("{} is gone, and its log is not", path.display());
-            Err(StoreError::new(StoreErrorKind::Corrupt, message))
-        }
-        _ => Ok(true),
-    }
-}
-
-/// Looks at the file before SQLite does, which would repair or begin anew what is damaged.
-fn look(path: &Path) -> Result<(), StoreError> {
-    let failed = |error| cannot_be_opened(path, error);
-    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-    let mut head = [0; 100];
-    match file.read_exact(&mut head) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let message = format!("{} was cut off", path.display());
-            return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-        }
-        Err(error) => return Err(failed(error)),
-    }
-    if &head[..16] != MAGIC {
-        let message = format!("{} is no database of SQLite's", path.display());
-        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-    }
-    Ok(())
-}
-
-fn cannot_be_opened(path: &Path, error: io::Error) -> StoreError {
-    StoreError::io(format!("{} cannot be opened", path.display()), error)
 }
 
 fn make_tables(connection: &Connection) -> Result<(), StoreError> {

@@ -65,8 +65,8 @@ impl Database {
     ///   to read all of it, and keep to that plan.
     /// - A server that is told not to wait for its disk is told to, because a commit here means
     ///   that the batch is durable.
-    /// - A statement sees what was committed before it, also if the database or the role has another
-    ///   isolation: a writer of a list sees what the one before it wrote, after it has waited for it.
+    /// - A statement sees what was committed before it, also if the database or the role asks for
+    ///   another isolation: a writer of a list sees what the writer for whom it has waited wrote.
     /// - A session may be idle. A shard's is, as long as no timer is due.
     pub(crate) fn connect(&self, name: &str) -> Result<Session, StoreError> {
         let mut config = self.config.clone();
