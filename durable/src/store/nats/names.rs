@@ -50,9 +50,10 @@ impl Names {
         format!("tickless.{}.told", self.0)
     }
 
-    /// Where the holder of a shard is asked.
-    pub(crate) fn ask(&self, shard: u32) -> String {
-        format!("tickless.{}.ask.{shard}", self.0)
+    /// Where the holder of a shard is asked that has taken it with this fence. Nobody else hears
+    /// it: if that one has not done something, no other has.
+    pub(crate) fn ask(&self, shard: u32, fence: u64) -> String {
+        format!("tickless.{}.ask.{shard}.{fence}", self.0)
     }
 
     /// The value of a key in the bucket, and its revision.
