@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tickless_durable::{Durable, Firing, RedbStore};
+use tickless_durable::{Durable, Firing, RedbStore, ScheduleError, ScheduleReason, Ticket};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -40,6 +40,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
+        ["--help" | "-h"] => {
+            println!("reminders [--reminders N] [--json]");
+            Ok(true)
+        }
         ["child", place, reminders, schedules] => {
             let count = reminders.parse().expect("it comes from the parent");
             child(Path::new(place), count, schedules == "schedule").map(|()| true)
@@ -76,7 +80,14 @@ fn child(place: &Path, reminders: u64, schedules: bool) -> Result<()> {
             // In an order that is not that of their times.
             let place = number.wrapping_mul(7919) % reminders;
             let due = begun + LEAD + SPAN.mul_f64(place as f64 / reminders as f64);
-            tickets.push((number, due, timers.schedule(due, number.to_string())?));
+            let mut ticket = timers.schedule(due, number.to_string());
+            while let Err(ScheduleError { payload, reason: ScheduleReason::Busy, .. }) = ticket {
+                // A million wait for the disk. When the last one is there, so are those before it.
+                let (.., last): &(u64, SystemTime, Ticket) = tickets.last().ok_or("busy")?;
+                last.wait()?;
+                ticket = timers.schedule(due, payload);
+            }
+            tickets.push((number, due, ticket?));
         }
         for (number, due, ticket) in tickets {
             ticket.wait()?;
@@ -113,8 +124,9 @@ impl Options {
                 "--json" => options.json = true,
                 "--reminders" => {
                     let number = words.next().and_then(|number| number.parse().ok());
-                    options.reminders =
-                        number.filter(|number| *number > 0).ok_or("--reminders needs a number")?;
+                    options.reminders = number
+                        .filter(|number| *number > 0)
+                        .ok_or("--reminders needs a number from 1 on")?;
                 }
                 other => return Err(format!("{other} is not an option").into()),
             }

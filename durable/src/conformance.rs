@@ -236,8 +236,11 @@ pub fn a_timer_that_was_moved_is_found_by_its_number<S: Store>(
     let mut store = open(&mut opens);
     // A stranger's number is no other's.
     let stranger = TimerId::of(Position { due_ms: 10, number: 2 });
-    let batch = [Op::Cancel(stranger), Op::Cancel(first.id()), Op::Cancel(first.id())];
-    assert_eq!(commit(&mut store, &batch), [None, Some(third.position), None]);
+    // Nor is that of another store's timer, which has the same number and another time.
+    let foreign = TimerId::of(Position { due_ms: 11, number: 1 });
+    let mut batch = vec![Op::Cancel(stranger), Op::Cancel(foreign)];
+    batch.extend([Op::Cancel(first.id()), Op::Cancel(first.id())]);
+    assert_eq!(commit(&mut store, &batch), [None, None, Some(third.position), None]);
     assert_eq!(all_timers(&mut store), []);
     // Back where it was first, it is found as well; and its key is its own again.
     commit(&mut store, &[put(&first), Op::Move { from: first.position, to: second.clone() }]);

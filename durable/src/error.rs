@@ -92,7 +92,8 @@ pub enum OpenError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
-    /// The call comes from the handler, which would wait for itself. The service goes on.
+    /// The call comes from the handler, or from a waker or a callback that the service's writer
+    /// calls, which would wait for itself. The service goes on.
     InHandler,
     /// The service has stopped. Its store had failed before, or with the last batch.
     Store(StoreError),

@@ -8,6 +8,7 @@ pub mod cluster;
 #[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
 pub mod conformance;
 mod error;
+mod foreign;
 mod payload;
 mod position;
 mod promise;

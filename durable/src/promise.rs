@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::error::Error;
+use crate::foreign;
 use crate::position::TimerId;
 use crate::service::Core;
 
@@ -90,7 +91,8 @@ impl<T> Shared<T> {
         };
         self.kept.notify_all();
         if let Some(waker) = waker {
-            waker.wake();
+            // One that panics would take the writer along, and all whose promises it has.
+            let _ = foreign::call(|| waker.wake());
         }
     }
 
@@ -132,14 +134,16 @@ impl<T: Clone> Future for Reply<T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let is_first = {
+        // A waker is foreign code: it is neither made nor dropped under the lock.
+        let waker = context.waker().clone();
+        let before = {
             let mut state = self.shared.state();
             if let Some(value) = &state.value {
                 return Poll::Ready(value.clone());
             }
-            state.waker.replace(context.waker().clone()).is_none()
+            state.waker.replace(waker)
         };
-        if is_first {
+        if before.is_none() {
             self.hurry();
         }
         Poll::Pending

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use service::{HOUR, builder, gated, now, sending, text};
 use tickless_durable::store::Disk;
-use tickless_durable::{Builder, Durable, Error, Firing};
+use tickless_durable::{Builder, Durable, Error, Firing, Store};
 
 /// How often a handler may end the process before its timer becomes a dead letter.
 const CRASHES: u32 = 4;
@@ -255,4 +255,19 @@ fn a_suspect_can_be_cancelled_while_others_run() {
     service.stop().unwrap();
     assert!(disk.timers().is_empty());
     assert_eq!(service.stats().fired, 2);
+}
+
+#[test]
+fn a_stop_that_leaves_a_handler_behind_is_no_crash() {
+    let disk = left_over(1);
+    for _ in 0..10 {
+        let (timers, begun, release) = gated(&disk, builder().workers(1));
+        begun.recv().unwrap();
+        assert_eq!(crashes(&disk), [1], "it is noted");
+        assert_eq!(timers.stop_within(Duration::from_millis(1)).unwrap(), 1);
+        // It was asked to end and did, so whatever becomes of the process now is not the handler's.
+        assert_eq!(crashes(&disk), [0]);
+        drop(release);
+    }
+    assert_eq!(disk.open().dead_letters(None, 9).unwrap(), []);
 }

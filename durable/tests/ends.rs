@@ -97,6 +97,22 @@ fn timers_that_were_missed_can_be_spread_over_a_time() {
 }
 
 #[test]
+fn timers_that_are_spread_stay_in_order_if_all_that_are_due_were_missed() {
+    let spread = builder().misfire(Misfire::Spread(Duration::from_millis(4000)));
+    let spread = spread.misfire_after(Duration::ZERO).span(Duration::ZERO);
+    let (disk, timers, fired) = missed(6000, spread);
+    timers.stop().unwrap();
+    let gone = fired.try_iter().count();
+    let left: Vec<u32> = disk
+        .timers()
+        .iter()
+        .map(|record| String::from_utf8_lossy(&record.payload).parse().unwrap())
+        .collect();
+    assert!(left.is_sorted(), "{:?} .. {:?}", left.first(), left.last());
+    assert_eq!(left.len() + gone, 6000);
+}
+
+#[test]
 fn a_timer_that_another_instance_adds_is_found_when_it_is_told() {
     let disk = Disk::default();
     let (timers, fired) = sending(&disk, builder());
@@ -109,6 +125,35 @@ fn a_timer_that_another_instance_adds_is_found_when_it_is_told() {
     disk.add(record);
     timers.look_again(now() - HOUR);
     assert_eq!(fired.recv().unwrap(), (text("a"), 1));
+}
+
+/// Whatever is asked for, and also after a restart.
+#[test]
+fn times_at_the_ends_of_what_a_system_knows_are_kept() {
+    let disk = Disk::default();
+    let epoch = SystemTime::UNIX_EPOCH;
+    let seconds = (0..63).rev().map(|bit| Duration::from_secs(1 << bit));
+    let last = seconds.fold(epoch, |time, more| time.checked_add(more).unwrap_or(time));
+    let first = epoch.checked_sub(Duration::from_secs(1 << 62)).unwrap_or(epoch);
+    let endless = || {
+        let builder = builder().span(Duration::MAX).linger(Duration::MAX).window(usize::MAX);
+        builder.misfire_after(Duration::MAX).misfire(Misfire::Spread(Duration::MAX))
+    };
+    for _ in 0..2 {
+        let (timers, fired) = sending(&disk, endless());
+        let far = timers.schedule_keyed("", last, text("far")).unwrap().wait().unwrap();
+        timers.schedule(first, text("long ago")).unwrap().wait().unwrap();
+        assert_eq!(fired.recv().unwrap(), (text("long ago"), 1));
+        assert!(timers.stats().near > 0, "it is in the window");
+        assert_eq!(disk.timers().last().map(|record| record.id()), Some(far));
+        timers.stop().unwrap();
+        assert!(fired.try_recv().is_err());
+    }
+    // All that is due was missed for longer than this, and comes at the end of time.
+    let (timers, fired) = sending(&disk, endless().misfire_after(Duration::ZERO));
+    assert_eq!(timers.cancel_key("").wait().unwrap(), Cancelled::Cancelled);
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty() && fired.try_recv().is_err());
 }
 
 // === failures ===

@@ -167,6 +167,10 @@ fn child() {
     let (open, path) = (common::store(name), Path::new(path));
     match what {
         "fill" => fill_the_disk(name, path),
+        "in use" => {
+            let error = open(path).err().expect("another process has it open");
+            assert_eq!(error.kind(), StoreErrorKind::InUse, "{error:?}");
+        }
         "denied" => {
             let error = open(path).err().expect("nothing may be written here");
             assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
@@ -227,6 +231,62 @@ fn run_child(role: &str, become_nobody: bool) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && out.contains("@done"), "{role}: {out}{said}");
     out
+}
+
+/// The system's locks for SQLite are the process's: closing any other descriptor of the file, as a
+/// second opening does, would release them.
+#[test]
+#[cfg(unix)]
+fn a_second_opening_that_is_refused_does_not_let_another_process_in() {
+    on_each(|name, open, path| {
+        let records = filled(open, path);
+        let mut store = open(path).unwrap();
+        assert_eq!(open(path).err().map(|error| error.kind()), Some(StoreErrorKind::InUse));
+        run_child(&format!("in use|{name}|{}", path.display()), false);
+        put_all(&mut store, &[record(5000)]);
+        drop(store);
+        assert_eq!(read_all(open, path).unwrap().len(), records.len() + 1, "{name}");
+        // By another name, it is the same file.
+        let other = path.with_file_name("other");
+        std::os::unix::fs::symlink(path, &other).unwrap();
+        let store = open(path).unwrap();
+        assert_eq!(open(&other).err().map(|error| error.kind()), Some(StoreErrorKind::InUse));
+        run_child(&format!("in use|{name}|{}", path.display()), false);
+        drop(store);
+        open(&other).unwrap();
+    });
+}
+
+/// Threads that come to an empty directory at the same time: one of them has the store, and what
+/// the others are told is that it is in use.
+#[test]
+fn when_several_make_a_store_at_the_same_time_one_has_it_and_the_others_are_told() {
+    on_each(|name, open, path| {
+        for round in 0..20 {
+            let path = &path.with_file_name(format!("timers-{round}"));
+            let begin = &std::sync::Barrier::new(4);
+            let opened: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4)
+                    .map(|_| {
+                        scope.spawn(move || {
+                            begin.wait();
+                            open(path).map_err(|error| (error.kind(), format!("{error:?}")))
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let refused = opened.iter().filter_map(|opened| opened.as_ref().err());
+            for (kind, text) in refused {
+                assert_eq!(*kind, StoreErrorKind::InUse, "{name}: {text}");
+            }
+            assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{name}");
+        }
+        let directory = fs::read_dir(path.parent().unwrap()).unwrap();
+        let left = directory
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".new"));
+        assert_eq!(left.count(), 0, "{name} leaves nothing behind");
+    });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{HOUR, builder, gated, now, sending, text};
 use tickless_durable::store::Disk;
-use tickless_durable::{Cancelled, Error, Firing, Json, ScheduleReason, StopError};
+use tickless_durable::{Cancelled, Error, Firing, Json, OpenError, ScheduleReason, StopError};
 
 // === tickets ===
 
@@ -91,6 +91,27 @@ fn more_than_may_wait_is_refused_with_its_payload() {
 }
 
 // === firing ===
+
+#[test]
+fn a_payload_that_no_store_keeps_is_refused_and_harms_nobody() {
+    let disk = Disk::default();
+    let open = builder().open(disk.open(), |_: &Firing<Vec<u8>>| Ok::<(), Error>(()));
+    let timers = open.unwrap();
+    let large = vec![7; (256 << 20) + 1];
+    let refused = timers.schedule(now() + HOUR, large).unwrap_err();
+    assert!(matches!(&refused.reason, ScheduleReason::Payload(why) if why.contains("268435456")));
+    assert_eq!(refused.payload.len(), (256 << 20) + 1);
+    let refused = timers.schedule_keyed(&refused.payload, now() + HOUR, vec![]).unwrap_err();
+    assert!(matches!(refused.reason, ScheduleReason::Payload(_)));
+    timers.schedule(now() + HOUR, vec![8]).unwrap().wait().unwrap();
+}
+
+#[test]
+fn a_name_that_no_thread_can_have_is_an_error() {
+    let handler = |_: &Firing<String>| Ok::<(), Error>(());
+    let opened = builder().thread_name("a\0b").open(Disk::default().open(), handler);
+    assert!(matches!(opened, Err(OpenError::Engine(_))));
+}
 
 #[test]
 fn timers_fire_in_order_and_are_over_then() {
@@ -251,4 +272,122 @@ fn a_timer_that_is_due_again_does_not_fire_after_a_cancel_that_is_not_written_ye
     assert!(!work(), "the second attempt");
     service.step().unwrap();
     assert!(disk.timers().is_empty());
+}
+
+// === what others do in passing ===
+
+/// What a handler panics with, which panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on purpose, again");
+    }
+}
+
+#[test]
+fn a_panic_whose_value_panics_when_it_is_dropped_fails_the_attempt_and_no_more() {
+    let disk = Disk::default();
+    let (sender, fired) = mpsc::channel();
+    let handler = move |firing: &Firing<String>| {
+        sender.send(firing.attempt()).unwrap();
+        if firing.attempt() < 5 {
+            std::panic::panic_any(Bomb);
+        }
+        Ok::<(), Error>(())
+    };
+    let timers = builder().workers(1).open(disk.open(), handler).unwrap();
+    drop(timers.schedule(now(), text("a")).unwrap());
+    let limit = Duration::from_secs(60);
+    let attempts: Vec<_> = (0..5).map(|_| fired.recv_timeout(limit).ok()).collect();
+    assert_eq!(attempts, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+    timers.stop().unwrap();
+    assert!(disk.timers().is_empty());
+}
+
+/// A waker that panics.
+struct Broken;
+
+impl std::task::Wake for Broken {
+    fn wake(self: std::sync::Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    let disk = Disk::default();
+    let (timers, _fired) = sending(&disk, builder().linger(HOUR));
+    let waker = Waker::from(std::sync::Arc::new(Broken));
+    let mut broken: Vec<_> =
+        (0..3).map(|_| Box::pin(timers.schedule(now() + 2 * HOUR, text("a")).unwrap())).collect();
+    for ticket in &mut broken {
+        // It may be ready by now.
+        let _ = ticket.as_mut().poll(&mut Context::from_waker(&waker));
+    }
+    let ticket = timers.schedule(now() + 2 * HOUR, text("b")).unwrap();
+    ticket.wait().unwrap();
+    assert!(timers.failure().is_none(), "{:?}", timers.failure());
+    for ticket in &broken {
+        ticket.as_ref().get_ref().wait().unwrap();
+    }
+    timers.stop().unwrap();
+    assert_eq!(disk.timers().len(), 4);
+}
+
+/// A waker that has the last reference to the service, and drops it when a handler has asked for
+/// something that is not written yet.
+struct Holding {
+    timers: Mutex<Option<tickless_durable::Durable<String>>>,
+    ask: mpsc::Sender<()>,
+    asked: Mutex<mpsc::Receiver<()>>,
+}
+
+impl std::task::Wake for Holding {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.ask.send(()).unwrap();
+        self.asked.lock().unwrap().recv().unwrap();
+        drop(self.timers.lock().unwrap().take());
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_last_one_while_a_handler_waits_for_the_writer() {
+    let disk = Disk::default();
+    let ((ask, asks), (said, asked), (over, ended)) =
+        (mpsc::channel(), mpsc::channel(), mpsc::channel());
+    let asks = Mutex::new(asks);
+    let handler = move |firing: &Firing<String>| {
+        asks.lock().unwrap().recv().unwrap();
+        let ticket = firing.timers().schedule(now() + 2 * HOUR, text("c")).unwrap();
+        said.send(()).unwrap();
+        over.send(ticket.wait().is_ok()).unwrap();
+        Ok::<(), Error>(())
+    };
+    let timers = builder().workers(1).linger(HOUR).open(disk.open(), handler).unwrap();
+    timers.schedule(now(), text("a")).unwrap().wait().unwrap();
+    let mut ticket = Box::pin(timers.schedule(now() + 2 * HOUR, text("b")).unwrap());
+    let (timers, asked) = (Mutex::new(Some(timers)), Mutex::new(asked));
+    let waker = Waker::from(std::sync::Arc::new(Holding { timers, ask, asked }));
+    // The writer waits for this test before it can be ready.
+    assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let limit = Duration::from_secs(60);
+    assert_eq!(ended.recv_timeout(limit), Ok(true), "the writer goes on");
+}
+
+#[test]
+fn a_number_of_another_store_is_no_timer_here() {
+    let (here, there) = (Disk::default(), Disk::default());
+    let (timers, _fired) = sending(&here, builder().linger(HOUR));
+    let (others, _others_fired) = sending(&there, builder());
+    // Not written yet, written, and tried again.
+    let ticket = timers.schedule(now() + 2 * HOUR, text("a")).unwrap();
+    let other = others.schedule(now() + 3 * HOUR, text("b")).unwrap().id();
+    assert_eq!(other.first_position().number, ticket.id().first_position().number);
+    assert_eq!(timers.cancel(other).wait().unwrap(), Cancelled::NotFound);
+    ticket.wait().unwrap();
+    assert_eq!(timers.cancel(other).wait().unwrap(), Cancelled::NotFound);
+    assert_eq!(here.timers().len(), 1);
+    assert_eq!(timers.stats().near, 0, "it is beyond the span");
+    assert_eq!(timers.cancel(ticket.id()).wait().unwrap(), Cancelled::Cancelled);
 }

@@ -7,16 +7,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickless_durable::store::{Disk, Memory};
 use tickless_durable::{
-    Builder, ByHand, DeadLetter, Durable, Firing, Op, Position, Record, Store, StoreError,
+    Backoff, Builder, ByHand, DeadLetter, Durable, Firing, Op, Position, Record, Store, StoreError,
 };
 
 type Hook = Box<dyn FnOnce(&Durable<String>) + Send>;
 type Slot = Arc<Mutex<Option<(Durable<String>, Hook)>>>;
 
-/// A store during whose next reading something happens.
+/// A store during whose next reading something happens, or right after whose next commit.
 struct Hooked {
     store: Memory,
     hook: Slot,
+    commit_hook: Slot,
 }
 
 impl Store for Hooked {
@@ -25,7 +26,11 @@ impl Store for Hooked {
     }
 
     fn commit(&mut self, batch: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
-        self.store.commit(batch)
+        let outcomes = self.store.commit(batch);
+        if let Some((timers, hook)) = self.commit_hook.lock().unwrap().take() {
+            hook(&timers);
+        }
+        outcomes
     }
 
     fn scan(&mut self, after: Option<Position>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -53,6 +58,7 @@ struct Scene {
     disk: Disk,
     service: ByHand<String, Hooked>,
     hook: Slot,
+    commit_hook: Slot,
     fired: Receiver<String>,
 }
 
@@ -75,12 +81,24 @@ fn record(due_ms: u64, number: u64) -> Record {
 impl Scene {
     /// A service at the time 1000.
     fn new() -> Scene {
-        let (disk, hook) = (Disk::default(), Arc::default());
-        let store = Hooked { store: disk.open(), hook: Arc::clone(&hook) };
+        let disk = Disk::default();
+        let (hook, commit_hook) = (Slot::default(), Slot::default());
+        let (theirs, commits) = (Arc::clone(&hook), Arc::clone(&commit_hook));
+        let store = Hooked { store: disk.open(), hook: theirs, commit_hook: commits };
         let (sender, fired) = channel();
-        let handler = move |firing: &Firing<String>| sender.send(firing.payload().clone());
-        let service = Builder::new().open_by_hand(store, at(1000), handler).unwrap();
-        Scene { disk, service, hook, fired }
+        let handler = move |firing: &Firing<String>| {
+            sender.send(firing.payload().clone()).unwrap();
+            if firing.payload() == "fails" { Err("on purpose") } else { Ok(()) }
+        };
+        let builder = Builder::new().backoff(Backoff::new(Duration::from_millis(100)));
+        let service = builder.open_by_hand(store, at(1000), handler).unwrap();
+        Scene { disk, service, hook, commit_hook, fired }
+    }
+
+    /// What happens when the next batch is durable, and the service does not know that yet.
+    fn after_the_next_commit(&self, hook: impl FnOnce(&Durable<String>) + Send + 'static) {
+        let timers = self.service.timers().clone();
+        *self.commit_hook.lock().unwrap() = Some((timers, Box::new(hook)));
     }
 
     /// The next reading, of timers or of dead letters, does not see what this does.
@@ -188,4 +206,69 @@ fn a_dead_letter_that_another_instance_takes_out_in_the_middle_is_not_revived() 
         assert_eq!(scene.fires_until(1600), fires);
         assert!(scene.disk.timers().is_empty());
     }
+}
+
+/// Another instance takes all timers out that are there.
+fn takes_all_out(disk: &Disk) -> impl FnOnce(&Durable<String>) + Send + 'static {
+    let disk = disk.clone();
+    move |timers| {
+        let gone: Vec<Position> = disk.timers().iter().map(|record| record.position).collect();
+        assert_eq!(gone.len(), 1);
+        gone.iter().for_each(|position| disk.remove(*position));
+        timers.are_gone(&gone);
+    }
+}
+
+#[test]
+fn a_new_timer_that_another_instance_takes_out_as_soon_as_it_is_durable_does_not_fire() {
+    let mut scene = Scene::new();
+    scene.service.step().unwrap();
+    scene.after_the_next_commit(takes_all_out(&scene.disk));
+    let ticket = scene.service.timers().schedule_keyed("k", at(1200), "new".to_owned()).unwrap();
+    scene.service.step().unwrap();
+    ticket.wait().unwrap();
+    assert_eq!(scene.fires_until(1300), [""; 0]);
+}
+
+#[test]
+fn a_timer_that_another_instance_takes_out_as_soon_as_it_is_put_off_does_not_fire_again() {
+    let mut scene = Scene::new();
+    let timers = scene.service.timers();
+    drop(timers.schedule_keyed("k", at(1000), "fails".to_owned()).unwrap());
+    scene.service.step().unwrap();
+    assert!(scene.service.worker()(), "the first attempt");
+    scene.after_the_next_commit(takes_all_out(&scene.disk));
+    assert_eq!(scene.fires_until(2000), ["fails"]);
+}
+
+#[test]
+fn a_timer_that_another_instance_takes_out_as_soon_as_it_is_noted_does_not_fire() {
+    // It was due before the service was opened, and is of an earlier one.
+    let mut scene = Scene::new();
+    scene.disk.add(record(900, 7));
+    scene.service.timers().look_again(at(900));
+    scene.service.step().unwrap();
+    let work = scene.service.worker();
+    assert!(!work(), "first a note is written");
+    scene.after_the_next_commit(takes_all_out(&scene.disk));
+    scene.service.step().unwrap();
+    while work() {}
+    assert_eq!(scene.fires_until(1300), [""; 0]);
+}
+
+#[test]
+fn a_letter_whose_timer_another_instance_takes_out_as_soon_as_it_is_revived_does_not_fire() {
+    let mut scene = Scene::new();
+    scene.service.step().unwrap();
+    let failed = record(900, 7);
+    let letter = DeadLetter::new(failed.clone(), "why");
+    let bury = Op::Bury { from: failed.position, letter: Arc::new(letter.clone()) };
+    scene.disk.change(&[Op::Put(Arc::new(failed)), bury]);
+    scene.after_the_next_commit(takes_all_out(&scene.disk));
+    let revived = scene.service.timers().revive(&letter, at(1200));
+    for _ in 0..2 {
+        scene.service.step().unwrap();
+    }
+    assert!(revived.wait().unwrap());
+    assert_eq!(scene.fires_until(1300), [""; 0]);
 }

@@ -222,6 +222,9 @@ impl Builder {
     /// `handler` is called with each timer of these shards that is due. If it returns `Ok`, the
     /// timer is over. If it returns an error or panics, the timer is tried again.
     ///
+    /// It may be called inside a task of an asynchronous program, and blocks until the database has
+    /// replied.
+    ///
     /// # Errors
     /// The database cannot be used, or a thread cannot be started.
     pub fn start<P: Payload, E: Display>(
@@ -232,13 +235,25 @@ impl Builder {
             let message = format!("a schema cannot be called {:?} here", self.schema);
             return Err(StoreError::new(StoreErrorKind::Denied, message).into());
         }
-        let faults = self.faults;
-        let (hub, shards) =
-            self.place.reach(&self.schema, self.shards, self.lease, faults.ignores_fence)?;
-        let mut keeping = hub.keeping()?;
-        let instance = keeping.next_session()?;
-        let reading = keeping.say_alive(instance, self.lease)?.ok_or_else(|| {
-            StoreError::new(StoreErrorKind::Io, "the clock that instances share cannot be read")
+        let (faults, lease) = (self.faults, self.lease);
+        let (place, schema, shards) = (self.place, &self.schema, self.shards);
+        let join = move || {
+            let (hub, shards) = place.reach(schema, shards, lease, faults.ignores_fence)?;
+            let mut keeping = hub.keeping()?;
+            let instance = keeping.next_session()?;
+            let reading = keeping.say_alive(instance, lease)?.ok_or_else(|| {
+                let message = "the clock that instances share cannot be read";
+                StoreError::new(StoreErrorKind::Io, message)
+            })?;
+            Ok::<_, StoreError>((hub, shards, keeping, instance, reading))
+        };
+        // The client of PostgreSQL panics where asynchronous tasks run, and a program may call this
+        // there. In a thread of its own, it does not.
+        let (hub, shards, keeping, instance, reading) = thread::scope(|scope| {
+            let joining = thread::Builder::new().name("durable-start".to_owned());
+            let joining = joining.spawn_scoped(scope, join).map_err(OpenError::Thread)?;
+            let joined = joining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            joined.map_err(OpenError::Store)
         })?;
         let clock = SharedClock::new(reading, faults.goes_by_own_clock);
         let inner = Arc::new(Inner {

@@ -238,6 +238,10 @@ impl Work<'_> {
 
     /// Returns those that can be tried again.
     fn write(&mut self, shard: u32, writes: Vec<Write>) -> Vec<Write> {
+        let writes = self.without_misfits(writes);
+        if writes.is_empty() {
+            return writes;
+        }
         let ops: Vec<Op> = writes.iter().map(|write| write.op.clone()).collect();
         match self.connected(|clerking| clerking.write(shard, &ops)) {
             Ok(outcomes) => {
@@ -251,6 +255,23 @@ impl Work<'_> {
                 early
             }
         }
+    }
+
+    /// Refuses those that cannot be written, so that they do not fail the others.
+    fn without_misfits(&mut self, writes: Vec<Write>) -> Vec<Write> {
+        let fits = self.connected(|clerking| {
+            Ok(writes.iter().map(|write| clerking.fits(&write.op)).collect::<Vec<_>>())
+        });
+        // Without a connection, all of them fail.
+        let Ok(fits) = fits else { return writes };
+        let fitting = |(write, fits): (Write, Result<(), StoreError>)| match fits {
+            Ok(()) => Some(write),
+            Err(error) => {
+                write.then.fail(&error);
+                None
+            }
+        };
+        writes.into_iter().zip(fits).filter_map(fitting).collect()
     }
 
     /// Uses the connection, or makes a new one if it is lost.

@@ -110,6 +110,14 @@ pub(super) trait Clerking: Send {
     /// Tells all instances.
     fn tell(&mut self, message: &Message) -> Result<(), StoreError>;
 
+    /// Whether a change can be made at all, whatever is asked for beside it.
+    ///
+    /// # Errors
+    /// It cannot, and is not to be passed to [`write`](Clerking::write).
+    fn fits(&self, _: &Op) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Makes changes of a shard that another instance holds, and sees that the holder knows.
     ///
     /// # Errors

@@ -33,7 +33,12 @@
 //! instance are written to the database, and its holder is told (`NOTIFY`). Firing is exact, as of
 //! any service: nothing is polled.
 //!
-//! An instance has two connections, and one more for each shard that it holds.
+//! A shard that an instance gives up waits for the handlers that run for its timers, and until they
+//! end, no other timer of it fires: on no instance. So while instances come and go, a timer can be
+//! late by as long as a handler runs. Have handlers that run for minutes pass their work on.
+//!
+//! An instance has two connections, and one more for each shard that it holds. They last, and are
+//! told of what others do: so a pooler in between has to pool sessions, not transactions.
 //!
 //! They are reached by Unix sockets, by TCP, or by TLS with a connector of yours
 //! ([`Builder::tls`]). This crate brings no connector, and its tests use none.
@@ -128,7 +133,7 @@ use crate::payload::Payload;
 use crate::position::{Position, ms_at_or_after};
 use crate::promise::{Reply, promise_alone};
 use crate::record::{Key, Record};
-use crate::service::{Cancelled, Durable, Numbers};
+use crate::service::{Cancelled, Durable, Numbers, bytes_of};
 use crate::store::{Op, Store};
 
 pub use builder::Builder;
@@ -143,9 +148,6 @@ pub use id::{Ticket, TimerId};
 use lease::Lease;
 pub use letters::DeadLetter;
 use owner::{Instance, Owner};
-
-/// The largest payload, and the largest key.
-const MAX_BYTES: usize = 256 << 20;
 
 /// This instance of the service: see the [module](self).
 ///
@@ -213,7 +215,7 @@ impl<P: Payload> Cluster<P> {
     /// [`now`](Cluster::now). A time that has passed is due at once.
     ///
     /// # Errors
-    /// The instance has stopped, or the payload cannot be written.
+    /// The instance has stopped, or the payload cannot be written, or it has more than 256 MiB.
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
@@ -238,14 +240,7 @@ impl<P: Payload> Cluster<P> {
         at: SystemTime,
         payload: P,
     ) -> Result<Ticket, ScheduleError<P>> {
-        let bytes: Result<Arc<[u8]>, ScheduleReason> = match payload.to_bytes() {
-            Ok(bytes) if bytes.len().max(key.as_ref().map_or(0, |key| key.len())) > MAX_BYTES => {
-                Err(ScheduleReason::Payload(format!("more than {MAX_BYTES} bytes")))
-            }
-            Ok(bytes) => Ok(bytes.into()),
-            Err(error) => Err(ScheduleReason::Payload(error.to_string())),
-        };
-        bytes
+        bytes_of(key.as_deref(), &payload)
             .and_then(|bytes| self.enter_bytes(key, ms_at_or_after(at), bytes))
             .map_err(|reason| ScheduleError { payload, reason })
     }
@@ -308,6 +303,11 @@ impl<P> Cluster<P> {
             }
         }
         let (promise, reply) = promise_alone();
+        if shard >= self.inner.shards {
+            // A number of another cluster: nobody could be asked.
+            promise.keep(Ok(Cancelled::NotFound));
+            return reply;
+        }
         self.inner.clerk.write(shard, op, Then::Cancel(promise));
         reply
     }
@@ -337,7 +337,9 @@ impl<P> Cluster<P> {
     }
 
     /// Stops the instance: no handler begins any more, those that run come to their end, what is
-    /// pending is written, and other instances take the shards.
+    /// pending is written, and other instances take the shards. It waits for handlers as long as
+    /// they run, and keeps their shards until then. A process that ends instead leaves its shards
+    /// to others when its leases are over.
     ///
     /// # Errors
     /// The call comes from the handler.

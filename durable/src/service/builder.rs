@@ -113,9 +113,14 @@ impl Builder {
     /// A timer whose handler ends the process, and that comes again each time, would otherwise do
     /// so for ever. A timer that becomes due while the service runs is not written to the store
     /// before its handler runs, so the first time is not counted. What was due before the service
-    /// was opened is written. A few of such timers share a write. Those that were cut off before
-    /// run beside few others, and then alone, so that a timer does not become a dead letter because
-    /// of another.
+    /// was opened is written. A few of such timers share a write. Those that were cut off once run
+    /// beside at most seven like them, and those that were cut off twice beside none like them, so
+    /// that one timer that ends the process makes no dead letter of another.
+    ///
+    /// Any end counts, as nobody can tell which handler has caused it: a kill, a power failure, and
+    /// also the end of a process in which other timers' handlers were running. A stop does not
+    /// count, nor a [`stop_within`](crate::Durable::stop_within) that leaves the handler behind. So
+    /// where handlers run for a good part of the life of a process, choose a larger number.
     ///
     /// With `u32::MAX`, nothing is written, and what is due at the opening begins sooner.
     pub fn crashes(mut self, most: u32) -> Builder {

@@ -21,7 +21,8 @@ pub enum Misfire {
     /// All of them fire at once, in order.
     #[default]
     FireAll,
-    /// None of them fires: they are taken out of the store.
+    /// None of them fires: they are taken out of the store. A repeating timer whose handler
+    /// schedules the next one ends like this as well.
     Skip,
     /// They fire evenly over this time, in order. They are put off in the store, before the service
     /// opens.

@@ -72,7 +72,8 @@ fn each_page<S: Store>(
         let is_last = records.len() < PAGE;
         after = records.last().map(|record| record.position);
         let read = records.len();
-        records.retain(|record| record.position.due_ms <= until_ms);
+        // Those that are put off to this moment are not: they would be put off again, to the end.
+        records.retain(|record| record.position.due_ms < until_ms);
         let is_over = is_last || records.len() < read;
         // One that was tried before was not missed.
         records.retain(|record| record.attempt == 1 && record.crashes == 0);

@@ -63,7 +63,8 @@ pub use worker::Firing;
 /// See the [crate's documentation](crate) for what is promised.
 ///
 /// Clones share the service. When the last one is dropped, the service stops as by
-/// [`stop`](Durable::stop).
+/// [`stop`](Durable::stop), which waits for the handlers that run. Inside a task of an asynchronous
+/// program, that blocks a thread of its runtime.
 pub struct Durable<P = Vec<u8>> {
     core: Arc<Core>,
     /// A handler's has none.
@@ -100,7 +101,8 @@ impl<P: Payload> Durable<P> {
     /// that is set, the timer is due when the clock shows its time.
     ///
     /// # Errors
-    /// The service has stopped or failed, or the payload cannot be written.
+    /// The service has stopped or failed, or the payload cannot be written, or it has more than
+    /// 256 MiB.
     pub fn schedule(&self, at: SystemTime, payload: P) -> Result<Ticket, ScheduleError<P>> {
         self.enter(None, at, payload)
     }
@@ -110,7 +112,7 @@ impl<P: Payload> Durable<P> {
     /// running, it is not tried again.
     ///
     /// # Errors
-    /// As [`schedule`](Durable::schedule).
+    /// As [`schedule`](Durable::schedule). A key can have 256 MiB as well.
     pub fn schedule_keyed(
         &self,
         key: impl AsRef<[u8]>,
@@ -126,16 +128,27 @@ impl<P: Payload> Durable<P> {
         at: SystemTime,
         payload: P,
     ) -> Result<Ticket, ScheduleError<P>> {
-        let bytes = match payload.to_bytes() {
-            Ok(bytes) => bytes.into(),
-            Err(error) => {
-                let reason = ScheduleReason::Payload(error.to_string());
-                return Err(ScheduleError { payload, reason });
-            }
-        };
-        self.enter_bytes(key, ms_at_or_after(at), bytes)
+        bytes_of(key.as_deref(), &payload)
+            .and_then(|bytes| self.enter_bytes(key, ms_at_or_after(at), bytes))
             .map_err(|reason| ScheduleError { payload, reason })
     }
+}
+
+/// How long a key or a payload may be. Stores and databases have limits of their own beyond that,
+/// and what exceeds those would fail the store for everybody.
+const MAX_BYTES: usize = 256 << 20;
+
+/// The payload as bytes, if a store has room for it and for the key.
+pub(crate) fn bytes_of<P: Payload>(
+    key: Option<&[u8]>,
+    payload: &P,
+) -> Result<Arc<[u8]>, ScheduleReason> {
+    let bytes = payload.to_bytes();
+    let bytes = bytes.map_err(|error| ScheduleReason::Payload(error.to_string()))?;
+    if bytes.len().max(key.map_or(0, <[u8]>::len)) > MAX_BYTES {
+        return Err(ScheduleReason::Payload(format!("more than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes.into())
 }
 
 impl<P> Durable<P> {
@@ -189,12 +202,14 @@ impl<P> Durable<P> {
 
     /// Cancels the timer with this number, also if an earlier process has scheduled it.
     ///
+    /// With a timer that has a key, the one that it has replaced is gone, too.
+    ///
     /// From this call on, the timer does not begin to fire. A timer that is not written yet never
     /// will be. The reply is ready when the cancel is durable; before that, a crash can bring the
     /// timer back.
     pub fn cancel(&self, id: TimerId) -> Reply<Cancelled> {
         self.take_out(
-            |state| state.pending.elide(id.first_position().number),
+            |state| state.pending.elide(id),
             |state| state.window.cancel(id),
             |state, then| state.pending.cancel(id, then),
         )
@@ -330,7 +345,8 @@ impl<P> Durable<P> {
     /// run come to their end, what is pending is written, and the store is closed. What has not
     /// fired stays in the store.
     ///
-    /// Stopping again, or from several threads, waits for the same end.
+    /// Stopping again, or from several threads, waits for the same end. A handler that never
+    /// returns keeps this from returning; [`stop_within`](Durable::stop_within) leaves it behind.
     ///
     /// # Errors
     /// The store has failed, or the call comes from the handler.
@@ -339,7 +355,8 @@ impl<P> Durable<P> {
     }
 
     /// As [`stop`](Durable::stop), but waits for handlers no longer than `limit`. Returns how many
-    /// were still running then. Their timers stay in the store and come again.
+    /// were still running then. Their timers stay in the store and come again, and this does not
+    /// count as a [crash](crate::Builder::crashes).
     ///
     /// # Errors
     /// As `stop`.

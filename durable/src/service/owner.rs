@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::StopError;
-use crate::store::Store;
+use crate::store::{Op, Store};
 
 use super::core::Core;
+use super::pending::Then;
 use super::worker::{Run, is_served};
 use super::writer::Writer;
 
@@ -76,7 +77,8 @@ impl Drop for Owner {
             end(&self.core, &self.threads, None);
             return;
         }
-        // A handler had the last one. It cannot wait for itself, so another thread does.
+        // A handler had the last one, or a waker that the writer has called. It cannot wait for
+        // itself, so another thread does.
         let (core, threads) = (self.core.clone(), self.threads.clone());
         let ending = thread::Builder::new().name("durable-end".to_owned());
         if ending.spawn(move || end(&core, &threads, None)).is_err() {
@@ -102,21 +104,29 @@ fn end(core: &Core, threads: &Mutex<Threads>, limit: Option<Duration>) -> usize 
             join(worker);
         }
     }
-    core.state().is_ending = true;
+    core.let_the_writer_end();
     core.writer_bell.notify_one();
     threads.writer.take().into_iter().for_each(join);
     running
 }
 
-/// Waits for a thread, unless it is this one: a waker that the writer calls may have the last
-/// reference to the service.
+/// Waits for a thread, which is not this one.
 fn join(thread: JoinHandle<()>) {
-    if thread.thread().id() != thread::current().id() {
-        let _ = thread.join();
-    }
+    debug_assert!(thread.thread().id() != thread::current().id());
+    let _ = thread.join();
 }
 
 impl Core {
+    fn let_the_writer_end(&self) {
+        let mut state = self.state();
+        // The handlers that are left behind have not ended the process: it was to end.
+        for record in state.window.noted_and_running() {
+            let from = record.position;
+            state.pending.outcome(Op::Move { from, to: record }, Then::Begin(from));
+        }
+        state.is_ending = true;
+    }
+
     fn wait_for_workers(&self, limit: Option<Duration>) -> usize {
         let begun = Instant::now();
         let mut state = self.state();

@@ -35,7 +35,7 @@ pub(super) struct Pending {
     has_urgent_put: bool,
     /// The numbers of those that have a key.
     keys: HashMap<Key, u64>,
-    cancelled_numbers: HashSet<u64>,
+    cancelled_ids: HashSet<TimerId>,
     cancelled_keys: HashSet<Key>,
     pub(super) requests: Vec<Request>,
     /// Since when anything else than new timers waits here, and whether it should wait no longer.
@@ -113,7 +113,10 @@ impl Pending {
     }
 
     /// Takes a new timer out, which is then never written.
-    pub(super) fn elide(&mut self, number: u64) -> Option<(Arc<Record>, Promise<()>)> {
+    pub(super) fn elide(&mut self, id: TimerId) -> Option<(Arc<Record>, Promise<()>)> {
+        let number = id.first_position().number;
+        // The number of another store's timer can be the same, and then its time is another one.
+        self.puts.get(&number).filter(|put| put.record.id() == id)?;
         let Put { record, promise, .. } = self.puts.remove(&number)?;
         if let Some(key) = &record.key {
             self.keys.remove(key);
@@ -123,8 +126,9 @@ impl Pending {
 
     /// The same, by its key.
     pub(super) fn elide_key(&mut self, key: &[u8]) -> Option<(Arc<Record>, Promise<()>)> {
-        let number = *self.keys.get(key)?;
-        self.elide(number)
+        let number = self.keys.get(key)?;
+        let id = self.puts.get(number)?.record.id();
+        self.elide(id)
     }
 
     /// Somebody waits for this new timer, or for something else.
@@ -152,7 +156,7 @@ impl Pending {
 
     pub(super) fn cancel(&mut self, id: TimerId, then: Then) {
         self.since.get_or_insert_with(Instant::now);
-        self.cancelled_numbers.insert(id.first_position().number);
+        self.cancelled_ids.insert(id);
         self.cancels.push(Unit { op: Op::Cancel(id), then });
     }
 
@@ -171,8 +175,7 @@ impl Pending {
     /// Whether this timer of the store is about to be taken out of it.
     pub(super) fn voids(&self, record: &Record) -> bool {
         let by_key = |key: &Key| self.keys.contains_key(key) || self.cancelled_keys.contains(key);
-        self.cancelled_numbers.contains(&record.position.number)
-            || record.key.as_ref().is_some_and(by_key)
+        self.cancelled_ids.contains(&record.id()) || record.key.as_ref().is_some_and(by_key)
     }
 
     /// Takes a batch: all that is here but the requests, and of the new timers at most `max_puts`:

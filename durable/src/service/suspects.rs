@@ -8,8 +8,10 @@
 //!
 //! The notes are written in batches, so that many suspects can run side by side. Those that then
 //! have a note run beside few others, and those with two notes alone. So a timer that did no harm
-//! has at most two notes because of others, and from the third one on it is the culprit, or the
-//! process had an end of another kind.
+//! has at most two notes because of one other, and from the third one on it is the culprit, or the
+//! process had an end of another kind. That includes an end by other timers that were less
+//! suspicious, and by those that became due after the opening. Not even these wait for a suspect
+//! that runs alone: if it hung, nothing would fire any more.
 //!
 //! A timer that becomes due after the opening costs nothing of this.
 //!

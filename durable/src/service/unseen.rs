@@ -1,4 +1,5 @@
-//! What others did to the store since a reading began, which may not show it.
+//! What others did to the store since a reading began, which may not show it, or since a batch was
+//! about to be written, whose timers are not in the window yet.
 //!
 //! *Owner*: under the service's lock, as a part of the window; then the writer.
 //!
@@ -8,12 +9,57 @@ use std::collections::HashSet;
 
 use crate::position::Position;
 
+/// What is told in the middle of a reading, and in the middle of a writing.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// While a page is read.
+    reading: Option<Unseen>,
+    /// While a batch is written, until what it has made is in the window.
+    writing: Option<Unseen>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     /// Where the first timer is that they have added.
     first: Option<Position>,
     /// The timers that they have taken out.
     gone: HashSet<Position>,
+}
+
+// === impl Told ===
+
+impl Told {
+    pub(super) fn add(&mut self, position: Position) {
+        self.each().for_each(|unseen| unseen.add(position));
+    }
+
+    pub(super) fn take(&mut self, position: Position) {
+        self.each().for_each(|unseen| unseen.take(position));
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut Unseen> {
+        self.reading.iter_mut().chain(&mut self.writing)
+    }
+
+    /// A page is read from now on.
+    pub(super) fn begin_reading(&mut self) {
+        self.reading = Some(Unseen::default());
+    }
+
+    pub(super) fn end_reading(&mut self) -> Unseen {
+        self.reading.take().unwrap_or_default()
+    }
+
+    /// A batch is written from now on. As soon as it is durable, others can take out what it has
+    /// made, and tell this service before it knows.
+    pub(super) fn begin_writing(&mut self) {
+        self.writing = Some(Unseen::default());
+    }
+
+    /// It was written. What it has made comes to the window now, unless others have taken it out.
+    pub(super) fn end_writing(&mut self) -> Unseen {
+        self.writing.take().unwrap_or_default()
+    }
 }
 
 // === impl Unseen ===

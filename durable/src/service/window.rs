@@ -23,7 +23,7 @@ use crate::position::{Position, TimerId};
 use crate::record::{Key, Record};
 
 use super::suspects::Suspects;
-use super::unseen::Unseen;
+use super::unseen::{Told, Unseen};
 
 /// `T` is the timer of the engine, which is cancelled when it is dropped.
 pub(super) struct Window<T> {
@@ -34,7 +34,7 @@ pub(super) struct Window<T> {
     suspects: Suspects,
     keys: HashMap<Key, Position>,
     /// Where those are that are tried again, by their numbers.
-    moved: HashMap<u64, Position>,
+    moved: HashMap<TimerId, Position>,
     /// How many there may be.
     max: usize,
     frontier: Position,
@@ -42,8 +42,8 @@ pub(super) struct Window<T> {
     next_look_ms: Option<u64>,
     /// From half empty until full.
     is_filling: bool,
-    /// While a page is read.
-    unseen: Option<Unseen>,
+    /// What others tell meanwhile.
+    pub(super) told: Told,
 }
 
 pub(super) struct Waiting<T> {
@@ -105,7 +105,7 @@ impl<T> Window<T> {
             frontier: Position::FIRST,
             next_look_ms: None,
             is_filling: true,
-            unseen: None,
+            told: Told::default(),
         }
     }
 
@@ -163,24 +163,20 @@ impl<T> Window<T> {
             self.keys.insert(key.clone(), position);
         }
         if record.has_moved() {
-            self.moved.insert(position.number, position);
+            self.moved.insert(record.id(), position);
         }
         self.waiting.insert(position, Waiting { record, timer });
     }
 
     /// There may be timers from this position on that nobody knew of.
     pub(super) fn look_again(&mut self, position: Position) {
-        if let Some(unseen) = &mut self.unseen {
-            unseen.add(position);
-        }
+        self.told.add(position);
         self.leave(position, None);
     }
 
     /// Somebody else has taken this timer out of the store.
     pub(super) fn is_gone(&mut self, position: Position) {
-        if let Some(unseen) = &mut self.unseen {
-            unseen.take(position);
-        }
+        self.told.take(position);
         self.cancel_at(position);
     }
 
@@ -258,6 +254,13 @@ impl<T> Window<T> {
             .collect()
     }
 
+    /// The timers of which a note says that their handlers run, and whose handlers still do.
+    pub(super) fn noted_and_running(&self) -> Vec<Arc<Record>> {
+        let is_noted = |busy: &&Busy| busy.stage == Stage::Running && busy.level.is_some();
+        let noted = self.busy.values().filter(|busy| is_noted(busy) && !busy.is_void);
+        noted.map(|busy| busy.record.clone()).collect()
+    }
+
     /// A timer that was to begin is not due after all: the clock was set back meanwhile.
     pub(super) fn put_back(&mut self, position: Position, timer: T) {
         if let Some(Busy { record, level, .. }) = self.busy.remove(&position) {
@@ -298,9 +301,8 @@ impl<T> Window<T> {
     // --- cancelling ---
 
     pub(super) fn cancel(&mut self, id: TimerId) -> Found {
-        let first = id.first_position();
-        let position = self.moved.get(&first.number).copied().unwrap_or(first);
-        self.cancel_at(position)
+        let moved = self.moved.get(&id).copied();
+        self.cancel_at(moved.unwrap_or(id.first_position()))
     }
 
     pub(super) fn cancel_key(&mut self, key: &[u8]) -> Found {
@@ -343,8 +345,8 @@ impl<T> Window<T> {
         {
             self.keys.remove(key);
         }
-        if self.moved.get(&position.number) == Some(&position) {
-            self.moved.remove(&position.number);
+        if self.moved.get(&record.id()) == Some(&position) {
+            self.moved.remove(&record.id());
         }
     }
 
@@ -366,14 +368,9 @@ impl<T> Window<T> {
         is_wanted.then_some((self.frontier, room))
     }
 
-    /// A page is read from now on.
-    pub(super) fn begin_reading(&mut self) {
-        self.unseen = Some(Unseen::default());
-    }
-
     /// It was read. `None`: the frontier is no longer where that began.
     pub(super) fn end_reading(&mut self, frontier: Position) -> Option<Unseen> {
-        let unseen = self.unseen.take().unwrap_or_default();
+        let unseen = self.told.end_reading();
         (self.frontier == frontier).then_some(unseen)
     }
 

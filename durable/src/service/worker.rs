@@ -8,13 +8,12 @@
 //!
 //! *Tested by*: `durable/tests/service.rs`, `durable/tests/oracle.rs`.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
+use crate::foreign;
 use crate::payload::Payload;
 use crate::position::{END, Position, TimerId, ms_at_or_after};
 use crate::record::{DeadLetter, Record};
@@ -45,11 +44,16 @@ pub struct Firing<P> {
 }
 
 thread_local! {
-    /// The service whose handler this thread runs.
+    /// The service whose handler this thread runs, or whose writer it is.
     static SERVED: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Whether this thread runs a handler of that service.
+/// This thread is the service's writer, which cannot wait for its own end either.
+pub(super) fn serve(core: &Arc<Core>) {
+    SERVED.set(Arc::as_ptr(core));
+}
+
+/// Whether this thread runs a handler of that service, or is its writer.
 pub(super) fn is_served(core: &Arc<Core>) -> bool {
     SERVED.try_with(Cell::get).is_ok_and(|served| std::ptr::eq(served, Arc::as_ptr(core)))
 }
@@ -62,7 +66,7 @@ pub(super) fn erase<P: Payload, E: Display>(
         let is_repeat = record.attempt > 1 || core.state().numbers.is_earlier(record.id());
         let durable = Durable::borrowed(core);
         // All foreign code is called in here, destructors included.
-        let called = catch_unwind(AssertUnwindSafe(|| {
+        let called = foreign::call(|| {
             let payload = P::from_bytes(&record.payload).map_err(|error| Failure {
                 error: format!("the payload cannot be read: {error}"),
                 is_final: true,
@@ -70,16 +74,11 @@ pub(super) fn erase<P: Payload, E: Display>(
             let firing = Firing { payload, record: record.clone(), is_repeat, durable };
             let failed = |error: E| Failure { error: error.to_string(), is_final: false };
             handler(&firing).map_err(failed)
-        }));
-        called.unwrap_or_else(|panic| {
-            Err(Failure { error: format!("panicked: {}", text(&*panic)), is_final: false })
+        });
+        called.unwrap_or_else(|text| {
+            Err(Failure { error: format!("panicked: {text}"), is_final: false })
         })
     })
-}
-
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with a value of some type")
 }
 
 // === impl Core: working ===

@@ -9,11 +9,11 @@
 //!
 //! *Tested by*: `durable/tests/oracle.rs`, `durable/tests/faults.rs`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, OpenError, StoreError, StoreErrorKind};
+use crate::foreign;
 use crate::position::Position;
 use crate::promise::Promise;
 use crate::record::Record;
@@ -23,7 +23,9 @@ use super::Cancelled;
 use super::core::{Core, State};
 use super::numbers::Numbers;
 use super::pending::{Request, Then, Unit};
+use super::unseen::Unseen;
 use super::window::Found;
+use super::worker::serve;
 
 /// How many records are read at a time. Between two reads, batches are written.
 const PAGE: usize = 1024;
@@ -52,15 +54,17 @@ enum Wake {
 impl<S: Store> Writer<S> {
     /// Works until the service ends or the store fails.
     pub(super) fn run(mut self) {
+        serve(&self.core);
         while self.sleep() == Wake::Work {
             // A store may be foreign code.
-            let step = catch_unwind(AssertUnwindSafe(|| self.step())).unwrap_or_else(|_| {
-                Err(StoreError::new(StoreErrorKind::Io, "the store has panicked"))
+            let step = foreign::call(|| self.step()).unwrap_or_else(|text| {
+                let message = format!("the store has panicked: {text}");
+                Err(StoreError::new(StoreErrorKind::Io, message))
             });
             if let Err(error) = step {
                 self.core.fail(&error);
                 if let Some(tell) = &self.core.config.on_failure {
-                    let _ = catch_unwind(AssertUnwindSafe(|| tell(&error)));
+                    let _ = foreign::call(|| tell(&error));
                 }
                 return;
             }
@@ -114,11 +118,13 @@ impl<S: Store> Writer<S> {
             let mut state = self.core.state();
             let config = &self.core.config;
             let linger = if state.is_closed { Duration::ZERO } else { config.linger };
-            state.pending.take(linger, config.batch)
+            let units = state.pending.take(linger, config.batch);
+            if units.is_empty() {
+                return Ok(());
+            }
+            state.window.told.begin_writing();
+            units
         };
-        if units.is_empty() {
-            return Ok(());
-        }
         let (ops, thens): (Vec<Op>, Vec<Then>) =
             units.into_iter().map(|Unit { op, then }| (op, then)).unzip();
         let outcomes = match self.store.commit(&ops) {
@@ -135,8 +141,9 @@ impl<S: Store> Writer<S> {
         {
             let mut state = self.core.state();
             state.stats.batches += 1;
+            let unsettled = state.window.told.end_writing();
             for (then, outcome) in thens.into_iter().zip(outcomes) {
-                kept.extend(self.apply(&mut state, then, outcome));
+                kept.extend(self.apply(&mut state, then, outcome, &unsettled));
             }
             self.core.set_alarm(&mut state);
             if state.window.is_anything_ready() {
@@ -148,14 +155,25 @@ impl<S: Store> Writer<S> {
     }
 
     /// A change is durable, and took out what was at `outcome`.
-    fn apply(&self, state: &mut State, then: Then, outcome: Option<Position>) -> Option<Kept> {
+    fn apply(
+        &self,
+        state: &mut State,
+        then: Then,
+        outcome: Option<Position>,
+        unsettled: &Unseen,
+    ) -> Option<Kept> {
+        let admit = |state: &mut State, record: Arc<Record>| {
+            if state.window.covers(record.position) && !unsettled.has_taken(record.position) {
+                self.core.admit(state, record);
+            }
+        };
         match then {
             Then::Admit(record, promise) => {
                 state.stats.stored += 1;
                 if let Some(replaced) = outcome {
                     state.window.cancel_at(replaced);
                 }
-                self.admit_if_near(state, record);
+                admit(state, record);
                 Some(Kept::Admitted(promise))
             }
             Then::Leave(position) => {
@@ -166,7 +184,7 @@ impl<S: Store> Writer<S> {
                 state.window.depart(from);
                 // Else it was cancelled or replaced before.
                 if outcome.is_some() {
-                    self.admit_if_near(state, to);
+                    admit(state, to);
                 }
                 None
             }
@@ -188,16 +206,10 @@ impl<S: Store> Writer<S> {
                 // Else another was quicker, who may be another instance.
                 if outcome.is_some() {
                     state.stats.stored += 1;
-                    self.admit_if_near(state, record);
+                    admit(state, record);
                 }
                 Some(Kept::Forgotten(promise, outcome.is_some()))
             }
-        }
-    }
-
-    fn admit_if_near(&self, state: &mut State, record: Arc<Record>) {
-        if state.window.covers(record.position) {
-            self.core.admit(state, record);
         }
     }
 
@@ -260,7 +272,7 @@ impl<S: Store> Writer<S> {
             let mut state = core.state();
             let wanted = if state.is_closed { None } else { state.window.refill(core.now_ms()) };
             if wanted.is_some() {
-                state.window.begin_reading();
+                state.window.told.begin_reading();
             }
             wanted
         };

@@ -36,6 +36,8 @@
 
 mod files;
 mod list;
+#[cfg(feature = "sqlite")]
+mod look;
 mod memory;
 #[cfg(feature = "nats")]
 #[doc(hidden)]

@@ -306,8 +306,17 @@ impl List for Tables<'_> {
 
     fn take_id(&mut self, id: TimerId) -> Result<Option<Position>, Wrong> {
         let first = id.first_position();
-        let moved = self.moved.get(first.number)?.map(|place| place.value());
-        self.take(moved.map_or(first, Position::from_bytes))
+        let moved = self.moved.get(first.number)?.map(|place| Position::from_bytes(place.value()));
+        let Some(position) = moved else { return self.take(first) };
+        // The number of another store's timer can be the same, and then its time is another one.
+        let found = self
+            .timers
+            .get(position.to_bytes())?
+            .map(|value| Record::decode(position, value.value()).map_err(Wrong::Store));
+        match found.transpose()? {
+            Some(record) if record.id() == id => self.take(position),
+            _ => Ok(None),
+        }
     }
 
     fn take_key(&mut self, key: &Key) -> Result<Option<Position>, Wrong> {

@@ -12,8 +12,6 @@
 //!
 //! *Tested by*: `durable/tests/stores.rs`, `durable/tests/faults.rs`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
 use std::num::TryFromIntError;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +26,8 @@ use crate::record::{DeadLetter, Key, Record};
 
 use super::files::make_whole;
 use super::list::{self, List};
+use super::look::{Claim, is_missing, look};
 use super::{Op, Store};
-
-/// How a file of SQLite's begins.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// What marks a database as one of this crate's (`PRAGMA application_id`): "tkls".
 const APPLICATION: i64 = 0x746b_6c73;
@@ -87,6 +83,8 @@ const TABLES: &str = "
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
+    /// Dropped after the connection.
+    _file: Claim,
 }
 
 // === impl SqliteStore ===
@@ -98,16 +96,18 @@ impl SqliteStore {
     /// The file cannot be used; it is then as it was.
     pub fn open(path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        if look(path)? {
+        if is_missing(path)? {
             make_whole(path, |path| {
                 let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
                 make_tables(&connection)?;
                 connection.close().map_err(|(_, error)| failed(error))
             })?;
         }
+        let file = Claim::of(path)?;
+        look(path)?;
         let connection = connect(path, OpenFlags::empty())?;
         check(&connection)?;
-        Ok(SqliteStore { connection })
+        Ok(SqliteStore { connection, _file: file })
     }
 }
 
@@ -118,42 +118,6 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     // The lock is kept until the end, so that there is one writer.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(failed)?;
     Ok(connection)
-}
-
-/// Looks at the file before SQLite does, which would repair or begin anew what is damaged. Returns
-/// whether there is none.
-fn look(path: &Path) -> Result<bool, StoreError> {
-    let failed = |error| StoreError::io(format!("{} cannot be opened", path.display()), error);
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // The log of a file that is gone would be taken for one of the new file.
-            let mut log = path.as_os_str().to_owned();
-            log.push("-wal");
-            return match fs::metadata(&log) {
-                Ok(found) if found.len() > 0 => {
-                    let message = format!("{} is gone, and its log is not", path.display());
-                    Err(StoreError::new(StoreErrorKind::Corrupt, message))
-                }
-                _ => Ok(true),
-            };
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let mut head = [0; 100];
-    match file.read_exact(&mut head) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let message = format!("{} was cut off", path.display());
-            return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-        }
-        Err(error) => return Err(failed(error)),
-    }
-    if &head[..16] != MAGIC {
-        let message = format!("{} is no database of SQLite's", path.display());
-        return Err(StoreError::new(StoreErrorKind::Corrupt, message));
-    }
-    Ok(false)
 }
 
 fn make_tables(connection: &Connection) -> Result<(), StoreError> {
@@ -179,6 +143,9 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     }
     // A commit is synced before it returns.
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    // On systems of Apple's, a sync alone leaves it in the cache of the drive.
+    connection.pragma_update(None, "fullfsync", true).map_err(failed)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true).map_err(failed)?;
     connection.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(failed)
 }
 

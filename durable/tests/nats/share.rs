@@ -159,5 +159,29 @@ fn what_does_not_fit_into_a_message_is_refused_only_for_another_instances_shard(
         "{refused:?}"
     );
     other.schedule_keyed(&key, other.now(), large.clone()).unwrap().wait().unwrap();
-    assert_eq!(scene.fired(), (other.instance(), large));
+    assert_eq!(scene.fired(), (other.instance(), large.clone()));
+    // Those beside it are as well as ever, which the clerk writes together with it.
+    for _ in 0..20 {
+        let far = one.now() + HOUR;
+        let before = one.schedule_keyed(&key, far, "before".into()).unwrap();
+        let refused = one.schedule_keyed(&key, far, large.clone()).unwrap();
+        let after = one.schedule_keyed(&key, far, "after".into()).unwrap();
+        let cancel = one.cancel_key(&key);
+        assert!(before.wait().is_ok(), "{:?}", before.wait());
+        assert!(refused.wait().is_err());
+        assert!(after.wait().is_ok(), "{:?}", after.wait());
+        assert_eq!(cancel.wait().unwrap(), Cancelled::Cancelled);
+    }
+}
+
+#[test]
+fn a_number_with_a_shard_that_there_is_not_is_no_timer() {
+    let Some(place) = on_one() else { return };
+    let scene = Scene::new(place, 2);
+    let one = scene.start();
+    scene.wait_for_share(&[&one]);
+    let begun = Instant::now();
+    let number = "999-0000019af0c4d2000000010000000007".parse().unwrap();
+    assert_eq!(one.cancel(number).wait().unwrap(), Cancelled::NotFound);
+    assert!(begun.elapsed() < LIMIT);
 }

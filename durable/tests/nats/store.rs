@@ -243,3 +243,22 @@ fn servers_that_cannot_be_used_are_a_typed_error() {
     nats::publish(&place.url, &meta, b"99 1").unwrap();
     assert_eq!(start(builder()), StoreErrorKind::Version);
 }
+
+/// The numbers of sessions and of fences are in the bucket. From 1 on again, they would be those of
+/// timers that are there.
+#[test]
+fn a_bucket_that_was_emptied_beside_logs_that_were_not_is_refused() {
+    for what in ["PURGE", "DELETE"] {
+        let Some(place) = on_one() else { return };
+        let mut store = take(&place);
+        store.commit(&[put(1)]).unwrap();
+        drop(store);
+        // The reply is not one to a message that was added.
+        let gone = format!("$JS.API.STREAM.{what}.KV_tickless_{}", place.name);
+        assert!(nats::publish(&place.url, &gone, b"").is_err());
+        let opened = NatsStore::take_first(&place.url, &place.name, FLOOR);
+        let error = opened.expect_err(what);
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}: {error:?}");
+        assert!(error.to_string().contains("bucket"), "{error}");
+    }
+}

@@ -313,3 +313,67 @@ fn a_handler_schedules_on_any_shard_and_cannot_stop_its_instance() {
     assert_eq!(instances, BTreeSet::from([cluster.instance(), other.instance()]));
     scene.recorder.wait_for_the_end();
 }
+
+/// The database's client cannot be used by a thread that runs tasks, and asynchronous programs
+/// start a cluster there.
+#[test]
+fn an_instance_can_be_used_inside_an_asynchronous_runtime() {
+    let Some(mut scene) = Scene::new(2) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let one = scene.start();
+        let id = one.schedule(one.now(), "a".into()).unwrap().await.unwrap();
+        assert_eq!(scene.fired().1, "a");
+        assert_eq!(one.cancel(id).await.unwrap(), Cancelled::NotFound);
+        one.stop().unwrap();
+        drop(scene.start());
+    });
+    let free = "SELECT count(*) FROM shards WHERE holder IS NULL";
+    scene.recorder.wait_for(free, 2);
+}
+
+/// A database or a role can ask for another isolation. Two writers of a list then read a state of
+/// before they had it.
+#[test]
+fn the_isolation_that_a_database_asks_for_elsewhere_changes_nothing() {
+    for isolation in ["repeatable\\ read", "serializable"] {
+        let Some(mut scene) = Scene::new(2) else { return };
+        let options = format!(" options='-c default_transaction_isolation={isolation}'");
+        scene.place.url.push_str(&options.replace('\\', "\\\\"));
+        let (one, other) = (scene.start(), scene.start());
+        scene.recorder.wait_for_holders(2);
+        std::thread::scope(|scope| {
+            for cluster in [&one, &other] {
+                scope.spawn(move || {
+                    for n in 0..200 {
+                        let key = format!("key {}", n % 3);
+                        let far = cluster.now() + HOUR;
+                        let ticket = cluster.schedule_keyed(&key, far, "a".into()).unwrap();
+                        match ticket.wait() {
+                            Ok(_) | Err(tickless_durable::Error::Replaced) => {}
+                            Err(error) => panic!("{isolation}: {error:?}"),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(one.failure().is_none() && other.failure().is_none(), "{:?}", one.failure());
+    }
+}
+
+/// The connection of a shard is idle as long as none of its timers is due.
+#[test]
+fn a_server_that_ends_idle_sessions_does_not_end_those_of_a_shard() {
+    let Some(mut scene) = Scene::new(1) else { return };
+    scene.place.url.push_str(" options='-c idle_session_timeout=100ms'");
+    let cluster = scene.start();
+    cluster.schedule(cluster.now(), "a".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired().1, "a");
+    // Idle for longer than that.
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tickless shard%'
+                AND state = 'idle' AND now() - state_change > interval '500 milliseconds'";
+    scene.recorder.wait_for(idle, 1);
+    cluster.schedule(cluster.now(), "b".into()).unwrap().wait().unwrap();
+    assert_eq!(scene.fired().1, "b");
+    assert!(cluster.failure().is_none(), "{:?}", cluster.failure());
+}

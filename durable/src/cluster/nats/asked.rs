@@ -39,7 +39,8 @@ impl Asked {
     ) -> Result<Asked, StoreError> {
         let (ask, asked) = channel::<async_nats::Message>();
         let hear = move |message| drop(ask.send(message));
-        let listening = nats.listen(names.ask(store.shard()), hear).map_err(failed)?;
+        let listening =
+            nats.listen(names.ask(store.shard(), store.fence()), hear).map_err(failed)?;
         let (nats, theirs) = (nats.clone(), store.downgrade());
         let work = move || {
             while let Ok(message) = asked.recv() {

@@ -51,6 +51,15 @@ impl Clerking for Desk {
         Ok(())
     }
 
+    fn fits(&self, op: &Op) -> Result<(), StoreError> {
+        let most = self.nats.max_payload();
+        if encode_ops(std::slice::from_ref(op)).len() <= most {
+            return Ok(());
+        }
+        let message = format!("a timer for another instance has more than {most} bytes");
+        Err(StoreError::new(StoreErrorKind::TooLarge, message))
+    }
+
     fn write(&mut self, shard: u32, ops: &[Op]) -> Result<Vec<Option<Position>>, StoreError> {
         let most = self.nats.max_payload();
         let mut outcomes = Vec::new();
@@ -58,10 +67,6 @@ impl Clerking for Desk {
         while let [first, ..] = rest {
             // As many as one message has.
             let mut bytes = encode_ops(std::slice::from_ref(first));
-            if bytes.len() > most {
-                let message = format!("a timer for another instance has more than {most} bytes");
-                return Err(StoreError::new(StoreErrorKind::TooLarge, message));
-            }
             let mut count = 1;
             for op in &rest[1..] {
                 let next = encode_ops(std::slice::from_ref(op));
@@ -157,18 +162,36 @@ impl Desk {
         }
     }
 
-    /// Asks the holder of a shard.
+    /// Reads anew who has a shard, because nobody has it as far as is known.
+    fn look(&self, shard: u32) {
+        let key = format!("s.{shard}");
+        // If it cannot be read, the next round of the keeper does.
+        if let Ok(Some((value, revision))) = self.names.value(&self.nats, &key) {
+            lock(&self.seen).read(&key, revision, value.as_bytes());
+        }
+    }
+
+    /// Asks the holder of a shard. If that turns out not to be the holder, nobody has done what was
+    /// asked for.
     fn ask(&self, shard: u32, bytes: Vec<u8>, patience: Duration) -> Result<Vec<u8>, StoreError> {
+        let known = lock(&self.seen).shards.get(&shard).copied().unwrap_or_default();
+        let ask = self.names.ask(shard, known.fence);
         let nobody = || {
             let message = format!("no instance has shard {shard} at the moment");
             StoreError::new(StoreErrorKind::InUse, message)
         };
-        match self.nats.request(self.names.ask(shard), bytes, patience) {
-            Err(Trouble::Nobody) => Err(nobody()),
+        match self.nats.request(ask, bytes, patience) {
+            Err(Trouble::Nobody) => {
+                self.look(shard);
+                Err(nobody())
+            }
             Err(trouble) => Err(failed(trouble)),
             Ok(reply) => match reply.split_first() {
                 Some((&DONE, done)) => Ok(done.to_vec()),
-                Some((&NOT_MINE, _)) => Err(nobody()),
+                Some((&NOT_MINE, _)) => {
+                    self.look(shard);
+                    Err(nobody())
+                }
                 Some((_, why)) => {
                     let why = String::from_utf8_lossy(why).into_owned();
                     Err(StoreError::new(StoreErrorKind::Io, why))

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tickless_NAME_SHARD` | the shard's log: what became of its timers, batch by batch |
 //! | `KV_tickless_NAME` | the bucket with leases, instances, and the number of sessions |
-//! | `tickless.NAME.ask.SHARD` | where other instances ask the holder for timers and cancels |
+//! | `tickless.NAME.ask.SHARD.FENCE` | where others ask that holder for timers and cancels |
 //! | `tickless.NAME.told` | what instances tell each other |
 //!
 //! # One log for each shard

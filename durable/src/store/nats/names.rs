@@ -50,9 +50,10 @@ impl Names {
         format!("tickless.{}.told", self.0)
     }
 
-    /// Where the holder of a shard is asked.
-    pub(crate) fn ask(&self, shard: u32) -> String {
-        format!("tickless.{}.ask.{shard}", self.0)
+    /// Where the holder of a shard is asked that has taken it with this fence. Nobody else hears
+    /// it: if that one has not done something, no other has.
+    pub(crate) fn ask(&self, shard: u32, fence: u64) -> String {
+        format!("tickless.{}.ask.{shard}.{fence}", self.0)
     }
 
     /// The value of a key in the bucket, and its revision.
@@ -93,11 +94,12 @@ impl Names {
 /// Makes the streams if they are not there, and returns how many shards there are.
 ///
 /// # Errors
-/// What is there is of a later version, or has another number of shards than is asked for.
+/// What is there is of a later version, or has another number of shards than is asked for, or the
+/// bucket was emptied and the logs were not.
 pub(crate) fn prepare(
     nats: &Nats,
     names: &Names,
-    shards: Option<u32>,
+    wanted: Option<u32>,
     replicas: Option<usize>,
 ) -> Result<u32, StoreError> {
     let replicas = replicas.unwrap_or(if nats.is_clustered() { 3 } else { 1 });
@@ -113,7 +115,7 @@ pub(crate) fn prepare(
     });
     nats.make_stream(&names.bucket(), &bucket).map_err(failed)?;
     if names.value(nats, "meta").map_err(failed)?.is_none() {
-        let shards = shards.unwrap_or(SHARDS).min(MAX_SHARDS);
+        let shards = wanted.unwrap_or(SHARDS).min(MAX_SHARDS);
         for shard in 0..shards {
             let log = json!({
                 "name": names.log(shard),
@@ -125,6 +127,11 @@ pub(crate) fn prepare(
                 "allow_direct": true,
             });
             nats.make_stream(&names.log(shard), &log).map_err(failed)?;
+            let extent = nats.extent(&names.log(shard)).map_err(failed)?;
+            if extent.is_some_and(|extent| extent.last > 0) {
+                // Another instance may have made all this meanwhile, and begun.
+                return agreed(&meta(nats, names)?.ok_or_else(emptied)?, wanted);
+            }
         }
         let meta = format!("{VERSION} {shards}").into_bytes();
         match nats.add(names.key("meta"), Some((EXPECT_LAST_OF_KEY, 0)), meta) {
@@ -132,7 +139,18 @@ pub(crate) fn prepare(
             other => other.map(drop).map_err(failed)?,
         }
     }
-    let meta = meta(nats, names)?;
+    let unread = || StoreError::new(StoreErrorKind::Io, "the bucket cannot be read");
+    agreed(&meta(nats, names)?.ok_or_else(unread)?, wanted)
+}
+
+/// There is a log, and the bucket does not say whose.
+fn emptied() -> StoreError {
+    let message = "the logs of shards are there, and the bucket with their numbers was emptied";
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// The number of shards that the bucket tells, if that is as many as are wanted.
+fn agreed(meta: &str, wanted: Option<u32>) -> Result<u32, StoreError> {
     let numbers = meta
         .split_once(' ')
         .map(|(version, shards)| (version.parse::<u32>(), shards.parse::<u32>()));
@@ -141,7 +159,7 @@ pub(crate) fn prepare(
             let message = format!("the streams have version {version}, later than {VERSION}");
             Err(StoreError::new(StoreErrorKind::Version, message))
         }
-        Some((Ok(_), Ok(found))) => match shards.map(|shards| shards.min(MAX_SHARDS)) {
+        Some((Ok(_), Ok(found))) => match wanted.map(|shards| shards.min(MAX_SHARDS)) {
             Some(shards) if shards != found => {
                 let message = format!("there are {found} shards, not {shards}");
                 Err(StoreError::new(StoreErrorKind::Denied, message))
@@ -156,12 +174,12 @@ pub(crate) fn prepare(
 }
 
 /// What the bucket says about itself. The server that replies may be a little behind.
-fn meta(nats: &Nats, names: &Names) -> Result<String, StoreError> {
+fn meta(nats: &Nats, names: &Names) -> Result<Option<String>, StoreError> {
     for _ in 0..100 {
         if let Some((meta, _)) = names.value(nats, "meta").map_err(failed)? {
-            return Ok(meta);
+            return Ok(Some(meta));
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    Err(StoreError::new(StoreErrorKind::Io, "the bucket cannot be read"))
+    Ok(None)
 }

@@ -64,8 +64,10 @@ impl Database {
     /// - All statements go by an index. Without statistics about a new table, the server would plan
     ///   to read all of it, and keep to that plan.
     /// - A server that is told not to wait for its disk is told to, because a commit here means
-    ///   that
-    ///   the batch is durable.
+    ///   that the batch is durable.
+    /// - A statement sees what was committed before it, also if the database or the role asks for
+    ///   another isolation: a writer of a list sees what the writer for whom it has waited wrote.
+    /// - A session may be idle. A shard's is, as long as no timer is due.
     pub(crate) fn connect(&self, name: &str) -> Result<Session, StoreError> {
         let mut config = self.config.clone();
         config.application_name(&format!("{name} in {}", self.schema));
@@ -81,8 +83,11 @@ impl Database {
             "SET search_path TO {schema}, pg_catalog;
              SET idle_in_transaction_session_timeout = {patience_ms};
              SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+             SET default_transaction_isolation = 'read committed';
              SELECT set_config('synchronous_commit', 'on', false)
-                 WHERE current_setting('synchronous_commit') = 'off'"
+                 WHERE current_setting('synchronous_commit') = 'off';
+             SELECT set_config('idle_session_timeout', '0', false)
+                 WHERE current_setting('idle_session_timeout', true) IS NOT NULL"
         );
         client.batch_execute(&settings).map_err(failed)?;
         Ok(Session { client, statements: HashMap::new() })
