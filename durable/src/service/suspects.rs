@@ -4,7 +4,7 @@
 //! but the timer, as before. So after the next opening, each timer that was due before it is a
 //! suspect. A note is written to a suspect's record before its handler runs (its
 //! [`crashes`](Record::crashes), one more), and what becomes of the timer takes the note back. So
-//! whoever finds a note knows that the handler was about to run, or ran, when a process ended.
+//! a note that is found says that the handler was about to run, or ran, when a process ended.
 //!
 //! The notes are written in batches, so that many suspects can run side by side. Those that then
 //! have a note run beside few others, and those with two notes alone. So a timer that did no harm

@@ -100,7 +100,7 @@ fn shared_by_three(place: Place) {
 }
 
 #[test]
-fn whoever_comes_gets_a_share_and_whoever_goes_leaves_it() {
+fn an_instance_that_comes_gets_a_share_and_one_that_goes_leaves_it() {
     let Some(place) = on_one() else { return };
     shared_by_three(place);
 }

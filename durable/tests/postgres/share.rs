@@ -75,7 +75,7 @@ fn key_of_another(scene: &mut Scene, cluster: &Cluster<String>) -> String {
 }
 
 #[test]
-fn whoever_comes_gets_a_share_and_whoever_goes_leaves_it() {
+fn an_instance_that_comes_gets_a_share_and_one_that_goes_leaves_it() {
     let Some(mut scene) = Scene::new(7) else { return };
     let first = scene.start();
     scene.recorder.wait_for_holders(1);

@@ -152,7 +152,7 @@ impl Nats {
         parsed(&self.request(format!("$JS.API.{what}"), payload, REPLY * 5)?)
     }
 
-    /// Tells whoever listens.
+    /// Tells all that listen.
     pub(crate) fn tell(&self, subject: String, payload: Vec<u8>) {
         let client = self.client.clone();
         drop(self.handle.spawn(async move {
