@@ -1,13 +1,13 @@
 //! Stacks of the model checker's threads, which are used again.
 //!
-//! Each interleaving has a stack for each of its threads. Loom maps them, protects their last page and
-//! unmaps them, a hundred thousand times in a model: with the page faults, this takes two fifths of a
-//! model's time. So the functions of the C library by which it does that are replaced in the models'
-//! programs, and keep what they map. All other mappings go to the system as before: those of the C
-//! library itself, and those of the standard library, are not even made through these functions.
+//! Each interleaving has a stack for each of its threads. Loom maps them, protects a page of each
+//! and unmaps them, a hundred thousand times in a model: with the page faults, this takes two
+//! fifths of a model's time. So the functions of the C library by which it does that are replaced
+//! in the models' programs, and keep what they map as a stack. All other mappings go to the system.
+//! Those of the C library itself are not made through these functions.
 //!
-//! *Invariant*: what is in `STACKS` was mapped here as a stack of that length, and is still mapped. Nobody
-//! uses what is free.
+//! *Invariant*: what is in `STACKS` was mapped here as a stack of that length, and is still mapped.
+//! Nobody uses what is free.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -34,7 +34,7 @@ impl Stacks {
 static STACKS: Mutex<Stacks> = Mutex::new(Stacks { used: Vec::new(), free: Vec::new() });
 
 /// Maps memory, as the C library's function of this name does. A stack may be one that was unmapped
-/// before: then its first page is still protected, and it has the contents that it had.
+/// before: then its lowest page is still protected, and it has the contents that it had.
 ///
 /// # Safety
 ///
