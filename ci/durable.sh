@@ -41,15 +41,37 @@ for set in "" serde sqlite postgres nats conformance; do
 done
 cargo clippy "${package[@]}" --all-targets --all-features -- -D warnings
 
-cargo test "${package[@]}" --all-features --tests
-cargo test "${package[@]}" --all-features --doc
+# The tests with servers wait for most of their time, and so run beside each other and beside all that follows.
+# One `cargo test` would run one program after the other.
+cargo test "${package[@]}" --all-features --tests --no-run
+log="$(mktemp -d)"
+trap 'rm -rf "$log"' EXIT
+declare -A jobs=()
+rest=(--lib)
+for test in durable/tests/*.rs; do
+    rest+=(--test "$(basename "$test" .rs)")
+done
+for servers in durable/tests/*/main.rs; do
+    name=$(basename "$(dirname "$servers")")
+    cargo test "${package[@]}" --all-features --test "$name" >"$log/$name" 2>&1 &
+    jobs[$name]=$!
+done
+cargo test "${package[@]}" --all-features "${rest[@]}" >"$log/rest" 2>&1 &
+jobs[rest]=$!
 
+failed=
+cargo test "${package[@]}" --all-features --doc || failed+=" doc"
 # As docs.rs builds it.
-RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="--cfg docsrs -D warnings" \
-    cargo doc "${package[@]}" --no-deps --all-features
-
+RUSTDOC=$PWD/ci/rustdoc.sh RUSTDOCFLAGS="--cfg docsrs -D warnings" \
+    cargo doc "${package[@]}" --no-deps --all-features || failed+=" documentation"
 # Not optimized: most of it was built for the tests.
-cargo build "${package[@]}" --all-features --examples
+cargo build "${package[@]}" --all-features --examples || failed+=" examples"
+for name in "${!jobs[@]}"; do
+    wait "${jobs[$name]}" || failed+=" $name"
+    cat "$log/$name"
+done
+[ -z "$failed" ] || fail "these failed:$failed"
+
 timeout 120 target/debug/examples/reminders || fail "reminders ended with $?"
 timeout 120 target/debug/examples/reminders --reminders 1000 --json | python3 -c '
 import json, sys

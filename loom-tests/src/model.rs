@@ -21,6 +21,10 @@ mod run;
 #[cfg(shuttle)]
 #[path = "model/scheduled.rs"]
 mod run;
+// Elsewhere, the call of the system has other arguments.
+#[cfg(all(loom, target_os = "linux", target_pointer_width = "64"))]
+#[path = "model/stacks.rs"]
+mod stacks;
 #[cfg(any(loom, shuttle))]
 #[path = "model/stopwatch.rs"]
 mod stopwatch;

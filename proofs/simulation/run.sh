@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The simulation: histories from seeds, compared with naive models, for as long as is asked; then
-# the events that they reached, and the tests of those that no such search reaches. Thirty seconds
+# the events that they reached, and the tests of those that no such search reaches. Fifteen seconds
 # after the build unless told otherwise; with LONG=1 an hour, from another seed each time.
 #   run.sh [--seconds N | --minutes N | --count N] [--from SEED] [--jobs N]   search
 #   run.sh --seed SEED [--keep STEP,..] [--tell]                               one history again
@@ -15,7 +15,7 @@ simulation=$CARGO_TARGET_DIR/simulation/simulation
 case " $* " in
 *" --seed "*) exec "$simulation" "$@" ;;
 *" --seconds "* | *" --minutes "* | *" --count "*) ;;
-*) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --seconds 30 "$@"; fi ;;
+*) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --seconds 15 "$@"; fi ;;
 esac
 directed=$CARGO_TARGET_DIR/directed
 "$simulation" --directed >"$directed" || fail "a directed test failed"

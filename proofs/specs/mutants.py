@@ -19,7 +19,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "target" / "specs"
-LIMIT_S = 120
+LIMIT_S = 300
 
 ONE = {"Producers": '{"p1"}', "Posts": 1, "Last": 1}
 # Without the invariants, so that the liveness property itself is what has to catch it.
