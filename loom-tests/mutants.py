@@ -238,6 +238,10 @@ MUTANTS = {
         [(OWNER, [("        if owner.note(bucket, place) && self.clock() < place.expiration {",
                    "        if self.clock() < place.expiration {")])],
     ),
+    "an owner takes its own lists of a bucket where it has filed nothing": (
+        "bucket_arm",
+        [(BUCKET, [("        if !self.has_own() {\n            return hand", "        if self.has_own() {\n            return hand")])],
+    ),
     # DOORBELL
     "no fence in ring_before": ("doorbell", [(DOORBELL, [(
         "        fence(Ordering::SeqCst);\n        // ORDER(DOORBELL): Relaxed - ordered by the fence.",

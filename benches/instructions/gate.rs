@@ -42,11 +42,11 @@ const LIMITS: [(&str, [u64; 2], u64); 14] = [
     ("schedule_cancel_system_clock", [237, 231], 0),
     ("reset_later", [128, 128], 0),
     ("reset_earlier", [935, 923], 0),
-    ("fire", [161, 147], 0),
-    ("fire_owned", [157, 142], 0),
-    ("fire_reschedule", [480, 457], 0),
+    ("fire", [158, 146], 0),
+    ("fire_owned", [153, 141], 0),
+    ("fire_reschedule", [476, 457], 0),
     ("cascade", [142, 142], 0),
-    ("idle_turn", [904, 970], 0),
+    ("idle_turn", [477, 504], 0),
 ];
 
 /// What operations of the hashed wheel may cost: as above, instructions of one and blocks of all.

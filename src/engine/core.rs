@@ -195,6 +195,7 @@ impl<T> Core<T> {
     }
 
     /// Returns the reaper of shard `index`, for the holder of its role, and what it has in hand.
+    #[inline]
     pub(super) fn reaper<'a>(
         &'a self,
         index: usize,

@@ -214,7 +214,11 @@ impl<T: Send + 'static> Core<T> {
         index: usize,
         max_fired: usize,
     ) -> Result<Turn, TurnError> {
-        let role = yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?;
+        // Mostly no other thread has the role.
+        let role = match self.ending.try_take(index) {
+            Some(role) => role,
+            None => yield_while(|| self.ending.take(index)).ok_or(TurnError::Stopped)?,
+        };
         self.turn_in(turner, index, role, max_fired, |_| ())
     }
 

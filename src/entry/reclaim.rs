@@ -106,11 +106,17 @@ pub unsafe fn after_readers<F: FnOnce()>(free: F) {
 
 /// Frees a few waiting batches, unless readers are in the way. Returns `true` if it did and more
 /// are waiting.
+#[inline]
 pub fn collect() -> bool {
-    waiting() > 0 && (0..ATTEMPTS).any(|_| attempt()) && waiting() > 0
+    waiting() > 0 && collect_some()
+}
+
+fn collect_some() -> bool {
+    (0..ATTEMPTS).any(|_| attempt()) && waiting() > 0
 }
 
 /// How many batches wait for readers to leave, or for a thread to collect them.
+#[inline]
 pub fn waiting() -> u64 {
     // ORDER: Relaxed - the number only says whether to look; also below.
     WAITING.load(Ordering::Relaxed)

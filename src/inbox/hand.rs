@@ -114,11 +114,23 @@ impl<N: Linked> Hand<N> {
     /// called.
     #[inline]
     pub fn take(&self, lanes: &Lanes<N>, own: &OwnLanes<N>) -> At {
+        self.take_rest(own, self.take_lanes(lanes))
+    }
+
+    /// As `take`, for a bucket in which the owner has filed nothing.
+    #[inline]
+    pub fn take_shared(&self, lanes: &Lanes<N>) -> At {
+        self.end_take(self.take_lanes(lanes))
+    }
+
+    /// Takes everything out of the lists that others push on. Returns how many chains that are.
+    #[inline]
+    fn take_lanes(&self, lanes: &Lanes<N>) -> usize {
         let mut live = 0;
         for lane in lanes.each() {
             live += usize::from(lane.take(|first| self.show(live, first)));
         }
-        self.take_own(own, live)
+        live
     }
 
     /// As `take`, and every later push on the lanes is refused.
@@ -128,16 +140,22 @@ impl<N: Linked> Hand<N> {
             self.show(live, first);
             live += 1;
         }
-        self.take_own(own, live)
+        self.take_rest(own, live)
     }
 
-    /// Ends a `take` that has filled the first `live` chains.
+    /// Goes on with a `take` that has filled the first `live` chains.
     #[inline]
-    fn take_own(&self, own: &OwnLanes<N>, mut live: usize) -> At {
+    fn take_rest(&self, own: &OwnLanes<N>, mut live: usize) -> At {
         own.take(|first| {
             self.show(live, first);
             live += 1;
         });
+        self.end_take(live)
+    }
+
+    /// Ends a `take` that has filled the first `live` chains.
+    #[inline]
+    fn end_take(&self, live: usize) -> At {
         // ORDER(BUCKET-READ): SeqCst - after the lists were taken, before anybody can have a node
         // for another push: pairs with the fences of a retirement and of a reader's pin. A thread
         // that pushes one of these nodes again cannot load a head that was taken away before a

@@ -124,6 +124,17 @@ impl AllCounters {
         let _ = self.free.fetch_update(Ordering::Release, Ordering::Relaxed, push);
     }
 
+    /// The same set of counters, for as long as all of them live.
+    ///
+    /// # Safety
+    /// It was claimed here.
+    #[inline]
+    pub unsafe fn lasting<'a>(&'a self, counters: &Counters) -> &'a Counters {
+        debug_assert!(ptr::eq(&*self.place(counters.number).counters, counters), "it is another's");
+        // SAFETY: its place keeps it, and no place is removed while this lives.
+        unsafe { &*ptr::from_ref(counters) }
+    }
+
     fn claim_free(&self) -> Option<&Arc<Counters>> {
         let first = |word| Some(self.place(Head::of(word).first.checked_sub(1)?));
         let pop = |word| {

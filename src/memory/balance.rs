@@ -132,12 +132,14 @@ impl<T> Shared<T> {
 
     /// Whether the engine has enough dead entries for a sweep to begin: more than half the number
     /// of living timers, and more than 2048. The header tells how stale this may be.
+    #[inline]
     pub fn has_too_many_dead(&self) -> bool {
         are_too_many(read(&self.balance.engine.dead), self.living())
     }
 
     /// Whether that holds, `shard` has its share of them (at least one shard has), and some were
     /// left there since its last sweep began.
+    #[inline]
     pub fn is_littered(&self, shard: u32) -> bool {
         self.has_too_many_dead()
             && are_a_share(self.dead_in(shard), self.shards(), read(&self.balance.engine.dead))

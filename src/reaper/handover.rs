@@ -1,7 +1,6 @@
 //! Hands payloads to the handler. Panics of the handler and of payloads are caught here.
 
 use std::any::Any;
-use std::iter;
 
 use crate::dispatch::{Batch, InHand, Line, Sample, Stopwatch, contained_or};
 use crate::memory::{Count, Counters};
@@ -78,16 +77,15 @@ fn hand_all_over<T>(
 }
 
 fn record_lateness<T>(reaper: &Reaper<'_, T>, in_hand: &InHand<T>, now_ns: u64) {
-    let mut rest = in_hand.payloads().iter().map(|&(deadline, _)| deadline).peekable();
-    while let Some(deadline) = rest.next() {
-        // They are in order: payloads that are due at one tick are adjacent.
-        let more = iter::from_fn(|| rest.next_if_eq(&deadline)).count();
+    // They are in order: payloads that are due at one tick are adjacent.
+    for due in in_hand.payloads().chunk_by(|(one, _), (next, _)| one == next) {
+        let (deadline, n) = (due[0].0, due.len() as u64);
         let due_ns = reaper.scale.start_ns(deadline).unwrap_or(now_ns);
         if let Some(before_ns) = in_hand.handed_ns() {
             // They have waited since, and count once.
-            reaper.observer.lateness().forget(before_ns.saturating_sub(due_ns), 1 + more as u64);
+            reaper.observer.lateness().forget(before_ns.saturating_sub(due_ns), n);
         }
-        reaper.observer.lateness().record(now_ns.saturating_sub(due_ns), 1 + more as u64);
+        reaper.observer.lateness().record(now_ns.saturating_sub(due_ns), n);
     }
 }
 

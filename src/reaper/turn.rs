@@ -3,6 +3,7 @@
 //! ```text
 //! begin(now)        the shard's clock moves on, before any bucket is opened
 //! read_notices      buckets that producers armed go on the armed heap
+//! is_due            mostly not: the steps up to hand_over are left out then
 //! let_pass          a crowded bucket that had its share is parked if something else is due
 //! open_due → flush  each due bucket, in order of expiration: fire, re-file, release the dead
 //! hand_over         the fired payloads, in batches; first what a takeover left in hand
@@ -24,7 +25,7 @@ use crate::entry;
 use crate::memory::{Count, Counters, Shared};
 use crate::shard::{BATCH, Owner, Shard};
 use crate::sync::events::{Event, reached};
-use crate::sync::{Arc, AtomicBool, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, MutexGuard, Ordering};
 use crate::time::{Clock, Scale, Tick};
 
 use super::{Observer, Part, Watch, handover};
@@ -102,9 +103,10 @@ impl<'a, T> Reaper<'a, T> {
         self.turn_within(owner, in_hand, now, at_most)
     }
 
+    #[inline]
     fn turn_within(
         &self,
-        owner: MutexGuard<'a, Owner<T>>,
+        mut owner: MutexGuard<'a, Owner<T>>,
         in_hand: &mut InHand<T>,
         now: Tick,
         max_fired: usize,
@@ -116,7 +118,12 @@ impl<'a, T> Reaper<'a, T> {
             return None;
         }
         let now = self.shard.begin(now);
-        let (fired, taken_over) = match self.fire_due(owner, in_hand, now, max_fired) {
+        self.shard.read_notices(&mut owner);
+        debug_assert!(owner.batch().is_empty(), "each turn hands over all that it collects");
+        let is_idle = in_hand.payloads().is_empty() && !self.shard.is_due(&owner, now);
+        let done =
+            if is_idle { Ok((owner, 0)) } else { self.fire_due(owner, in_hand, now, max_fired) };
+        let (fired, taken_over) = match done {
             Ok((owner, fired)) => return Some(self.report(owner, now, fired)),
             // The next turn finds the shard closed.
             Err(Cut::Stopped(fired)) => (fired, false),
@@ -135,7 +142,7 @@ impl<'a, T> Reaper<'a, T> {
     }
 
     /// Opens the due buckets and hands their payloads over. Returns how many payloads have fired.
-    #[inline(always)]
+    #[inline(never)]
     fn fire_due(
         &self,
         mut owner: MutexGuard<'a, Owner<T>>,
@@ -146,8 +153,8 @@ impl<'a, T> Reaper<'a, T> {
         let mut fired = 0;
         if !in_hand.payloads().is_empty() {
             (owner, fired) = self.hand_over_rest(owner, in_hand, max_fired)?;
+            self.shard.read_notices(&mut owner);
         }
-        self.shard.read_notices(&mut owner);
         if self.shard.is_open(&owner) {
             self.shard.let_pass(&mut owner, now);
         }
@@ -179,6 +186,14 @@ impl<'a, T> Reaper<'a, T> {
     /// The shard's own lock.
     pub fn lock(&self) -> MutexGuard<'a, Owner<T>> {
         self.shard.owner().lock().expect("nothing panics under this lock")
+    }
+
+    /// The counters of the present owner. They remain when another thread has taken the shard over,
+    /// and has other ones.
+    #[inline]
+    fn counters(&self, owner: &Owner<T>) -> &'a Counters {
+        // SAFETY: owners claim them there, and are used with the same `Shared` (`Shared::new`).
+        unsafe { self.shared.all_counters.lasting(owner.counters()) }
     }
 
     /// Reports what is left after a turn: more due buckets, background work, or a sleep.
@@ -235,7 +250,7 @@ impl<'a, T> Reaper<'a, T> {
             && self.part.as_ref().is_some_and(Part::is_alone);
         self.shared.discharge_all(owner.batch().iter().map(|(_, payload)| payload));
         in_hand.fill(owner.batch(), opened);
-        let counters = owner.counters().clone();
+        let counters = self.counters(&owner);
         drop(owner);
         let fired = before + self.pass_on(in_hand, counters, usize::MAX, before, is_alone)?;
         let mut owner = self.lock();
@@ -254,7 +269,7 @@ impl<'a, T> Reaper<'a, T> {
         max_fired: usize,
     ) -> Result<(MutexGuard<'a, Owner<T>>, usize), Cut> {
         reached(Event::RestHanded);
-        let counters = owner.counters().clone();
+        let counters = self.counters(&owner);
         drop(owner);
         let fired = self.pass_on(in_hand, counters, max_fired, 0, false)?;
         self.end_hand_over(self.lock(), in_hand, fired)
@@ -264,15 +279,15 @@ impl<'a, T> Reaper<'a, T> {
     fn pass_on(
         &self,
         in_hand: &mut InHand<T>,
-        counters: Arc<Counters>,
+        counters: &Counters,
         at_most: usize,
         before: usize,
         is_alone: bool,
     ) -> Result<usize, Cut> {
-        let fired = handover::hand_over(self, in_hand, &counters, at_most, is_alone);
+        let fired = handover::hand_over(self, in_hand, counters, at_most, is_alone);
         if in_hand.close().is_err() {
             reached(Event::TakenOver);
-            self.shared.end_counting(&counters, self.shard.index());
+            self.shared.end_counting(counters, self.shard.index());
             return Err(Cut::TakenOver(before + fired));
         }
         if let Some(part) = self.part.as_ref().filter(|_| is_alone) {

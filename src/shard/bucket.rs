@@ -22,6 +22,7 @@ pub struct Bucket<T> {
     /// Entries that producers filed.
     pub lanes: Lanes<Entry<T>>,
     expiration: AtomicU64,
+    /// For the owner: a round of the bucket that is on the armed heap, and [`FILED`].
     queued: AtomicU64,
     notices: [Notice; 2],
     /// Entries that the owner filed.
@@ -33,7 +34,13 @@ pub struct Bucket<T> {
 const _: () = assert!(size_of::<Bucket<[usize; 4]>>() == 256, "a bucket is four cache lines");
 
 /// No expiration: [`Tick`]s are smaller.
-const NONE: u64 = u64::MAX;
+const NONE: u64 = u64::MAX >> 1;
+
+/// In the word `queued`: the owner has filed entries here. If it has not, taking everything does
+/// not touch the two cache lines of its lists.
+const FILED: u64 = 1 << 63;
+
+const _: () = assert!(Tick::NEVER.get() < NONE && NONE < FILED, "a time leaves room for the mark");
 
 // === impl Bucket ===
 
@@ -53,7 +60,48 @@ impl<T> Bucket<T> {
     /// Owner only: takes everything that is filed here into a hand that was just begun.
     #[inline]
     pub(super) fn take_into(&self, hand: &Hand<Entry<T>>) -> At {
+        if !self.has_own() {
+            return hand.take_shared(&self.lanes);
+        }
+        // ORDER: Relaxed - as in `is_queued_for`.
+        self.queued.store(self.queued.load(Ordering::Relaxed) & !FILED, Ordering::Relaxed);
         hand.take(&self.lanes, &self.own)
+    }
+
+    /// Owner only: files an entry on the list that `turn` picks, after [`Bucket::begin_own`].
+    ///
+    /// # Safety
+    /// As [`OwnLanes::push`].
+    #[inline]
+    pub(super) unsafe fn push_own(&self, entry: NonNull<Entry<T>>, turn: usize) {
+        debug_assert!(self.has_own(), "nobody would take the entry");
+        // SAFETY: passed on to the caller.
+        unsafe { self.own.push(entry, turn) };
+    }
+
+    /// Owner only: remembers that it files entries here.
+    pub(super) fn begin_own(&self) {
+        // ORDER: Relaxed - as in `is_queued_for`.
+        self.queued.store(self.queued.load(Ordering::Relaxed) | FILED, Ordering::Relaxed);
+    }
+
+    /// Owner only: whether it may have filed entries here that were not taken.
+    #[inline]
+    fn has_own(&self) -> bool {
+        // ORDER: Relaxed - as in `is_queued_for`.
+        self.queued.load(Ordering::Relaxed) & FILED != 0
+    }
+
+    /// Owner only, for checks: whether it remembers that it has filed what is here.
+    pub(super) fn knows_own(&self) -> bool {
+        self.has_own() || self.own.firsts().all(|first| first.is_null())
+    }
+
+    /// Owner only: whether it may have filed entries here, and the bucket remembers this round.
+    #[inline]
+    pub(super) fn has_own_for(&self, expiration: Tick) -> bool {
+        // ORDER: Relaxed - as in `is_queued_for`.
+        self.queued.load(Ordering::Relaxed) == expiration.get() | FILED
     }
 
     /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
@@ -122,21 +170,22 @@ impl<T> Bucket<T> {
     #[inline]
     pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
         // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
-        self.queued.load(Ordering::Relaxed) == expiration.get()
+        self.queued.load(Ordering::Relaxed) & !FILED == expiration.get()
     }
 
     /// Owner only: whether the bucket remembers a round.
     #[inline]
     pub(super) fn is_queued(&self) -> bool {
         // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.load(Ordering::Relaxed) != NONE
+        self.queued.load(Ordering::Relaxed) & !FILED != NONE
     }
 
     /// Owner only: remembers this round, or none.
     #[inline]
     pub(super) fn set_queued(&self, expiration: Option<Tick>) {
         // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.store(expiration.map_or(NONE, Tick::get), Ordering::Relaxed);
+        let filed = self.queued.load(Ordering::Relaxed) & FILED;
+        self.queued.store(expiration.map_or(NONE, Tick::get) | filed, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! *Owner*: the shard's owner, while no other thread schedules, cancels or resets.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
 use std::ptr::NonNull;
@@ -85,6 +86,11 @@ impl<T> Shard<T> {
             let aligned = self.wheel.geometry().place_on(place.expiration, place.level);
             ensure!(aligned == place, "{place:?} on the heap is not a bucket: {aligned:?}");
         }
+        for heap in [&owner.heap, &owner.rounds.opens] {
+            let first = heap.iter().min_by_key(|place| (place.expiration, Reverse(place.level)));
+            ensure!(heap.first() == first, "{:?} comes first, not {first:?}", heap.first());
+        }
+        ensure!(self.knows_cascades(owner, now), "a bucket is to be cascaded before that is known");
         let mut counted = Counted::default();
         let mut seen = HashSet::new();
         for entry in owner.in_hand() {
@@ -100,6 +106,7 @@ impl<T> Shard<T> {
             ensure!(filed == place, "{entry:?} waits for {place:?}");
         }
         for (level, slot, bucket) in self.wheel.existing() {
+            ensure!(bucket.knows_own(), "level {level} slot {slot} does not know of its entries");
             for first in bucket.firsts() {
                 let mut next = first;
                 while !next.is_null() {
@@ -286,6 +293,28 @@ mod tests {
         assert_eq!(check(&shard, 0), Ok(Counted::default()));
         shard.owner().lock().unwrap().heap.add(Place { slot: far.slot + 1, ..far });
         assert!(check(&shard, 0).unwrap_err().to_string().contains("is not a bucket"));
+    }
+
+    #[test]
+    fn a_cascade_that_would_be_missed_is_found() {
+        let (shard, _pool) = shard();
+        bucket(&shard, 9);
+        let owner = &mut *shard.owner().lock().unwrap();
+        owner.heap.add(place(&shard, 9));
+        assert_eq!(shard.check(owner, Tick::ZERO), Ok(Counted::default()));
+        owner.heap.take_change();
+        owner.cascades_from = Tick::new(8);
+        let found = shard.check(owner, Tick::ZERO).unwrap_err().to_string();
+        assert!(found.contains("is to be cascaded"), "{found}");
+    }
+
+    #[test]
+    fn entries_that_the_owner_forgot_are_found() {
+        let found = verdict(0, |shard, entry| {
+            // SAFETY: it is held here alone, and lives until the lists are emptied.
+            unsafe { bucket(shard, 9).own.push(entry, 0) };
+        });
+        assert!(found.contains("does not know of its entries"), "{found}");
     }
 
     #[test]

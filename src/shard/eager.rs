@@ -70,18 +70,18 @@ impl<T> Shard<T> {
     /// of it for a coarse bucket. [`Tick::NEVER`]: not at all.
     pub fn next_wake(&self, owner: &Owner<T>, shared: &Shared<T>) -> Tick {
         let first = owner.next_opening();
+        if shared.living() < CROWD {
+            return first;
+        }
         let ahead = (COARSE..=owner.levels())
             .filter_map(|level| self.cascade_on(owner, level))
-            .map(|place| place.expiration.saturating_sub(self.lead(place.level)))
+            .map(|place| self.cascade_begins(place))
             .min()
             .filter(|&ahead| ahead < first);
-        match ahead {
-            Some(ahead) if shared.living() >= CROWD => {
-                reached(Event::WokeAhead);
-                ahead
-            }
-            _ => first,
-        }
+        ahead.map_or(first, |ahead| {
+            reached(Event::WokeAhead);
+            ahead
+        })
     }
 
     /// Wakes a reaper that went to sleep until a coarse bucket opens, because few timers were
@@ -114,12 +114,48 @@ impl<T> Shard<T> {
         firsts.min_by_key(|place| place.expiration)
     }
 
+    /// From when on a bucket or round may be cascaded.
+    fn cascade_begins(&self, place: Place) -> Tick {
+        place.expiration.saturating_sub(self.lead(place.level))
+    }
+
+    /// Begins the cascade that is most urgent at `now`, if there is one. In most turns nothing has
+    /// changed, and it is too early for any.
+    #[inline]
     fn next_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
-        let place = (2..=owner.levels())
-            .filter_map(|level| self.cascade_on(owner, level))
-            .filter(|place| place.expiration.saturating_sub(self.lead(place.level)) <= now)
-            .filter(|place| now < place.expiration)
-            .min_by_key(|place| place.expiration)?;
+        let has_changed = owner.heap.take_change() | owner.rounds.opens.take_change();
+        if !has_changed && now < owner.cascades_from {
+            return None;
+        }
+        self.find_cascade(owner, now)
+    }
+
+    /// For checks: whether no bucket or round is to be cascaded before the owner would look for it.
+    pub(super) fn knows_cascades(&self, owner: &Owner<T>, now: Tick) -> bool {
+        let mut all = (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level));
+        let has_changed = owner.heap.has_changed() || owner.rounds.opens.has_changed();
+        has_changed
+            || all.all(|place| {
+                place.expiration <= now || owner.cascades_from <= self.cascade_begins(place)
+            })
+    }
+
+    /// Looks for the cascade that is most urgent at `now`, and begins it.
+    fn find_cascade(&self, owner: &mut Owner<T>, now: Tick) -> Option<Open<T>> {
+        let (mut from, mut first) = (Tick::NEVER, None::<Place>);
+        for place in (2..=owner.levels()).filter_map(|level| self.cascade_on(owner, level)) {
+            if place.expiration <= now {
+                continue;
+            }
+            let begins = self.cascade_begins(place);
+            from = from.min(begins);
+            let is_sooner = first.is_none_or(|first| place.expiration < first.expiration);
+            if begins <= now && is_sooner {
+                first = Some(place);
+            }
+        }
+        owner.cascades_from = from;
+        let place = first?;
         if let Some(round) = owner.open_round(place) {
             reached(Event::CascadeOfRound);
             return Some(round);

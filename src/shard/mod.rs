@@ -224,6 +224,7 @@ impl<T> Shard<T> {
     }
 
     /// Whether a requested sweep has not begun yet.
+    #[inline]
     pub fn wants_sweep(&self) -> bool {
         // ORDER(SWEEP): Relaxed - a request seen late is served late; the ring wakes the reaper.
         self.sweep.load(Ordering::Relaxed)
@@ -231,6 +232,7 @@ impl<T> Shard<T> {
 
     /// Whether to begin a sweep; takes the request for it. Entries that are let go from now on may
     /// lie where the sweep has already been, so a request during a sweep starts another one.
+    #[inline]
     fn begin_sweep(&self, shared: &Shared<T>) -> bool {
         // ORDER(SWEEP): Acquire - pairs with the Release in `ask_for_sweep`.
         let is_asked = self.wants_sweep() && self.sweep.swap(false, Ordering::Acquire);

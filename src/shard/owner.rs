@@ -39,6 +39,9 @@ pub struct Owner<T> {
     pub(super) opened: Option<Tick>,
     /// Per level: the last bucket that was cascaded eagerly.
     pub(super) cascaded: Vec<Tick>,
+    /// No further bucket is to be cascaded eagerly before this time, unless coarse buckets have
+    /// come or gone.
+    pub(super) cascades_from: Tick,
     /// The sweep under way.
     pub(super) sweep: Option<Box<Sweep<T>>>,
     /// What the sweep unlinked and has not given back yet.
@@ -85,6 +88,7 @@ impl<T> Owner<T> {
             looks: usize::MAX,
             opened: None,
             cascaded: vec![Tick::ZERO; usize::from(geometry.levels())],
+            cascades_from: Tick::ZERO,
             sweep: None,
             swept: shared.memory.magazine(index),
             closed: false,
@@ -218,10 +222,14 @@ impl<T> Shard<T> {
     }
 
     /// Reads all notices into the armed heap.
+    #[inline]
     pub fn read_notices(&self, owner: &mut Owner<T>) {
-        if !self.has_notices() {
-            return;
+        if self.has_notices() {
+            self.read_some_notices(owner);
         }
+    }
+
+    fn read_some_notices(&self, owner: &mut Owner<T>) {
         let mut next = ptr::null_mut();
         self.notices.take(|first| next = first);
         while let Some(notice) = NonNull::new(next) {
@@ -248,8 +256,17 @@ impl<T> Shard<T> {
     pub(super) unsafe fn push(&self, owner: &mut Owner<T>, entry: NonNull<Entry<T>>, place: Place) {
         let bucket = self.wheel.bucket(place).expect("only the owner closes");
         owner.turn = owner.turn.wrapping_add(1);
+        if !bucket.has_own_for(place.expiration) {
+            self.begin_own(owner, bucket, place);
+        }
         // SAFETY: passed on to the caller.
-        unsafe { bucket.own.push(entry, owner.turn) };
+        unsafe { bucket.push_own(entry, owner.turn) };
+    }
+
+    /// Remembers that the owner files entries in a bucket, and for when.
+    #[inline(never)]
+    fn begin_own(&self, owner: &mut Owner<T>, bucket: &Bucket<T>, place: Place) {
+        bucket.begin_own();
         if owner.note(bucket, place) && self.clock() < place.expiration {
             // The armed heap covers it: producers may rely on the bucket.
             bucket.arm(place.expiration);

@@ -127,17 +127,23 @@ impl<T> Shard<T> {
 
     /// Continues the sweep under way or begins one that is wanted. Visits at most `visits` entries,
     /// and looks into at most `LOOKS` times as many buckets. Returns `false` if no sweep is wanted.
+    #[inline]
     pub fn sweep_some(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) -> bool {
-        let mut sweep = match owner.sweep.take() {
-            Some(sweep) => sweep,
-            None if !owner.closed && self.begin_sweep(shared) => {
-                reached(Event::SweepBegun);
-                let mut sweep = Sweep::begin();
-                self.look_into(&mut sweep, 1, 0);
-                sweep
-            }
-            None => return false,
-        };
+        let sweeps = owner.sweep.is_some() || !owner.closed && self.begin_sweep(shared);
+        if sweeps {
+            self.sweep_on(owner, shared, visits);
+        }
+        sweeps
+    }
+
+    /// The same once a sweep is under way or wanted.
+    fn sweep_on(&self, owner: &mut Owner<T>, shared: &Shared<T>, visits: usize) {
+        let mut sweep = owner.sweep.take().unwrap_or_else(|| {
+            reached(Event::SweepBegun);
+            let mut sweep = Sweep::begin();
+            self.look_into(&mut sweep, 1, 0);
+            sweep
+        });
         let (mut visited, mut looks) = (0, visits.saturating_mul(LOOKS));
         let mut is_all = false;
         while visited < visits && !is_all {
@@ -159,7 +165,6 @@ impl<T> Shard<T> {
         } else if self.wants_sweep() {
             reached(Event::SweepAgain);
         }
-        true
     }
 
     /// Goes on to the next bucket or round. Returns `false` if there is none.

@@ -204,6 +204,7 @@ impl Clock {
     }
 
     /// The instant `ns` after the clock was made; `None` where the platform has none.
+    #[inline]
     pub(crate) fn instant_at(&self, ns: u64) -> Option<Instant> {
         if let Some(boot_start) = self.boot_start {
             return instant_at_boot(boot_start, ns);
@@ -240,6 +241,7 @@ fn boot_ns_at(boot_start: Duration, instant: Instant) -> u64 {
 }
 
 /// The reverse of [`boot_ns_at`].
+#[cold]
 fn instant_at_boot(boot_start: Duration, ns: u64) -> Option<Instant> {
     let (now, now_ns) = both_now(boot_start);
     let between = Duration::from_nanos(ns.abs_diff(now_ns));
