@@ -71,8 +71,15 @@ impl<T> Core<T> {
         }
         match self.start_after_origin_ns.and_then(|start_ns| start_ns.checked_add(due_ns)) {
             Some(ns) => Deadline::AfterOrigin(ns),
-            None => self.clock.instant_at(due_ns).into(),
+            None => self.instant_deadline(due_ns),
         }
+    }
+
+    /// The same, for a clock that has not this form.
+    #[cold]
+    #[inline(never)]
+    fn instant_deadline(&self, due_ns: u64) -> Deadline {
+        self.clock.instant_at(due_ns).into()
     }
 
     /// The time of the engine's clock at which a deadline of this engine is; an earlier one than

@@ -123,13 +123,19 @@ impl EngineRef {
             }
             // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
             When { start: Start::After(Duration::ZERO), slack: Duration::ZERO, .. } => {
-                return self.now().into();
+                return self.deadline_now();
             }
             _ => {}
         }
         let Some(mut cache) = self.lent() else { return Deadline::Never };
         let now_ns = cache.now_ns();
         cache.core.deadline_at(when.due_ns(&cache.core, now_ns))
+    }
+
+    /// The present, by the engine's clock; never, if the engine is gone.
+    #[inline(never)]
+    fn deadline_now(self) -> Deadline {
+        self.now().into()
     }
 
     /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
@@ -151,7 +157,9 @@ impl EngineRef {
     /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
     /// engine's clock has reached `deadline`. The engine's clock is read only if the thread may be
     /// near `deadline`, as a glance at its own clock tells.
-    #[inline]
+    ///
+    /// Inlined in the one place where each sleep passes it; elsewhere there is `has_passed`.
+    #[inline(always)]
     pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
             // The engine is gone: `schedule` returns the error.
@@ -165,6 +173,11 @@ impl EngineRef {
             return None;
         }
         Some(Computed { deadline: core.scale.ceil(due_ns), now_ns })
+    }
+
+    /// Whether the engine's clock has reached a deadline of this engine.
+    pub(crate) fn has_passed(self, deadline: Deadline) -> bool {
+        self.compute(deadline).is_none()
     }
 
     /// As `compute`, for a tick of this engine.

@@ -199,7 +199,7 @@ impl Sleep {
         }
         if mem::take(&mut self.is_moved)
             && self.timer.handle_mut().is_some()
-            && self.engine.compute(self.deadline).is_none()
+            && self.engine.has_passed(self.deadline)
         {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
@@ -254,9 +254,13 @@ impl Sleep {
 
     /// A poll that finds that the timer has ended.
     fn end(&mut self, state: State) -> Result<(), SleepError> {
+        if state == State::Fired {
+            self.timer.forget_fired();
+            self.has_elapsed = true;
+            return Ok(());
+        }
         // The stop may have come before the deadline, and this poll after it.
-        let has_passed = || self.engine.compute(self.deadline).is_none();
-        self.has_elapsed = state == State::Fired || has_passed();
+        self.has_elapsed = self.engine.has_passed(self.deadline);
         self.cancel();
         if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
     }
