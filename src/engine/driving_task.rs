@@ -145,12 +145,14 @@ impl<T: Send + 'static> DrivingTask<T> {
         let Some(core) = self.engine.upgrade() else { return Poll::Ready(Ok(())) };
         core.may_turn()?;
         let rings = self.listening.hear(cx.waker());
+        let mut is_wanted = false;
         for (shard, served) in self.shards.iter_mut().enumerate() {
             served.is_rung |= rings.take(shard);
+            is_wanted |= served.is_rung || served.turn.more;
         }
         let mut looks = 0;
         loop {
-            if !self.shards.iter().any(|served| served.is_rung || served.turn.more) {
+            if !is_wanted {
                 match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
                     None => return Poll::Pending,
                     Some(Poll::Ready(_)) => {
@@ -167,15 +169,15 @@ impl<T: Send + 'static> DrivingTask<T> {
                 break;
             }
             looks += 1;
-            match self.serve(&core) {
-                Ok(()) => {}
+            let (more, next) = match self.serve(&core) {
+                Ok(found) => found,
                 Err(TurnError::Stopped) => return Poll::Ready(Ok(())),
                 Err(error) => return Poll::Ready(Err(error)),
-            }
-            if self.shards.iter().any(|served| served.turn.more) {
+            };
+            if more {
                 break;
             }
-            let next = self.shards.iter().filter_map(|served| served.turn.next).min();
+            is_wanted = false;
             if self.until != next {
                 // The sleep before ends first.
                 sleep.set(None);
@@ -194,12 +196,14 @@ impl<T: Send + 'static> DrivingTask<T> {
         }
     }
 
-    /// Runs turns of the shards that need one, and looks after those that were rung.
+    /// Runs turns of the shards that need one, and looks after those that were rung. Returns whether
+    /// there is more to do at once, and when the first of the shards needs its next turn.
     ///
     /// # Errors
     /// The engine has stopped.
-    fn serve(&mut self, core: &Core<T>) -> Result<(), TurnError> {
-        let mut left = AT_ONCE;
+    #[inline]
+    fn serve(&mut self, core: &Core<T>) -> Result<(bool, Option<Instant>), TurnError> {
+        let (mut left, mut more, mut soonest) = (AT_ONCE, false, None);
         for shard in (self.first..self.shards.len()).chain(0..self.first) {
             let served = &mut self.shards[shard];
             let (part, index) = core.part(shard);
@@ -216,8 +220,11 @@ impl<T: Send + 'static> DrivingTask<T> {
                     self.first = (shard + 1) % self.shards.len();
                 }
             }
+            let Turn { more: has_more, next, .. } = self.shards[shard].turn;
+            more |= has_more;
+            soonest = soonest.into_iter().chain(next).min();
         }
-        Ok(())
+        Ok((more, soonest))
     }
 }
 
@@ -228,25 +235,12 @@ impl<T: Send + 'static> Core<T> {
     /// would. `None`: the shard needs a turn now, or may need one.
     fn look_ahead(&self, index: usize) -> Option<Turn> {
         let mut role = self.ending.try_take(index)?;
-        let (_, in_hand) = role.parts();
-        let shard = &self.shards[index];
         // Others may have left work, and rung for it.
-        if !in_hand.payloads().is_empty() || shard.doorbell().has_others(Turner::Task) {
+        if self.shards[index].doorbell().has_others(Turner::Task) {
             return None;
         }
-        let mut owner = shard.owner().lock().expect("nothing panics under this lock");
-        if owner.is_closed() || shard.sweep_some(&mut owner, &self.shared, 0) {
-            return None;
-        }
-        shard.read_notices(&mut owner);
-        if shard.is_due(&owner, shard.clock()) {
-            return None;
-        }
-        let next = shard.next_wake(&owner, &self.shared);
-        drop(owner);
-        shard.doorbell().publish(next);
-        // A producer that has read the time before has posted its notice by now, or rings.
-        let more = shard.has_notices();
-        Some(Turn { fired: 0, more, next: self.instant_of(next) })
+        let (reaper, in_hand) = self.reaper(index, &mut role);
+        let report = reaper.look_ahead(in_hand)?;
+        Some(Turn { fired: 0, more: report.busy, next: self.instant_of(report.next) })
     }
 }
