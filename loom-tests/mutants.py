@@ -251,15 +251,8 @@ MUTANTS = {
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
     "no look at the notices after looking ahead": (
         "listener", [(AHEAD, [("let busy = self.shard.has_notices();", "let busy = false;")])]),
-    "looking ahead reads no notices": (
-        "listener", [(AHEAD, [("        self.shard.read_notices(&mut owner);\n", "")])]),
-    "a time is published before the notices are read": (
-        "listener", [(AHEAD, [
-            ("        self.shard.read_notices(&mut owner);\n",
-             "        self.shard.doorbell().publish(Tick::NEVER);\n        self.shard.read_notices(&mut owner);\n"),
-            ("        self.shard.doorbell().publish(next);\n", ""),
-            ("use super::{Reaper, Report};", "use crate::time::Tick;\n\nuse super::{Reaper, Report};"),
-        ])]),
+    "looking ahead publishes nothing": (
+        "listener", [(AHEAD, [("        self.shard.doorbell().publish(next);\n", "")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
         "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
     "wake-up time read before the notice is posted": (

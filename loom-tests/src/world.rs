@@ -201,14 +201,6 @@ impl World {
         self.reaper(&handler).turn(self.in_hand(&mut role), Tick::new(now), max_fired)
     }
 
-    /// Looks when the shard needs its next turn, and publishes that. `None`: it needs one now, or
-    /// another thread has the role.
-    pub fn look_ahead(&self) -> Option<Report> {
-        let mut role = self.ending.try_take(0)?;
-        let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");
-        self.reaper(&handler).look_ahead(self.in_hand(&mut role))
-    }
-
     /// Takes the shard over from a turn that hands payloads over, if there is one, and runs a turn
     /// in its place. Returns how many payloads that one fired, if there was one.
     pub fn take_over(&self, now: u64) -> Option<usize> {

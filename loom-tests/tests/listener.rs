@@ -37,14 +37,25 @@ fn listened_to() -> (Arc<World>, Arc<Listener>) {
 }
 
 /// The task's sleep ends if it is until this tick, or before. A longer one lasts until it is rung.
-const NEAR: Tick = Tick::new(1);
+const NEAR: Tick = Tick::new(2);
 
 const FAR: u64 = 3;
 
 /// Serves the shard, as the task that an engine has for that, until `wanted` timers have fired.
 fn listen(world: &World, listening: &mut Listening, fired: &mut usize, wanted: usize) {
+    serve(world, listening, true, fired, wanted);
+}
+
+/// The same for a task that has `more` to do at first, or not.
+fn serve(
+    world: &World,
+    listening: &mut Listening,
+    mut more: bool,
+    fired: &mut usize,
+    wanted: usize,
+) {
     let waker = Waker::from(Arc::new(Unparks(thread::current())));
-    let (mut more, mut now, mut next) = (true, Tick::ZERO, Tick::NEVER);
+    let (mut now, mut next) = (Tick::ZERO, Tick::NEVER);
     while *fired < wanted {
         let rings = listening.hear(&waker);
         if rings.take(0) && !more {
@@ -106,7 +117,7 @@ fn a_task_that_sleeps_hears_of_an_earlier_timer() {
         let near = thread::spawn(move || (near.schedule_detached(1, 0).unwrap(), near));
         task.join().unwrap();
         drop((far, near.join().unwrap()));
-        world.pass(2, FAR);
+        world.pass(NEAR.get() + 1, FAR);
     });
 }
 
@@ -125,7 +136,30 @@ fn a_task_that_looks_ahead_hears_of_an_earlier_timer() {
         });
         task.join().unwrap();
         drop(producers.map(|producer| producer.join().unwrap()));
-        world.pass(2, FAR);
+        world.pass(NEAR.get() + 1, FAR);
+    });
+}
+
+/// The task has slept for a crowd that is no more, and publishes a later time. The producer that
+/// has read the time before rings nobody.
+#[test]
+fn a_task_that_sleeps_longer_finds_what_came_before_it_said_so() {
+    check(3, || {
+        let (world, listener) = listened_to();
+        let [mut far, mut near] = [(); 2].map(|()| Hand::new(&world));
+        far.schedule_detached(FAR, 0).unwrap();
+        assert_eq!(world.turn(0).unwrap().next, Tick::new(FAR));
+        world.shard.doorbell().publish(NEAR);
+        let mut listening = listener.listen().unwrap();
+        listener.ring(0);
+        let task = {
+            let world = world.clone();
+            thread::spawn(move || serve(&world, &mut listening, false, &mut 0, 1))
+        };
+        let near = thread::spawn(move || (near.schedule_detached(NEAR.get(), 0).unwrap(), near));
+        task.join().unwrap();
+        drop((far, near.join().unwrap()));
+        world.pass(NEAR.get() + 1, FAR);
     });
 }
 

@@ -196,8 +196,8 @@ impl<T: Send + 'static> DrivingTask<T> {
         }
     }
 
-    /// Runs turns of the shards that need one, and looks after those that were rung. Returns whether
-    /// there is more to do at once, and when the first of the shards needs its next turn.
+    /// Runs turns of the shards that need one, and looks after those that were rung. Returns
+    /// whether there is more to do at once, and when the first of the shards needs a turn.
     ///
     /// # Errors
     /// The engine has stopped.
