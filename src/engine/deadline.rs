@@ -99,9 +99,11 @@ impl<T> Core<T> {
     /// The same deadline, in the form that is quick to read, if it is exactly `due_ns`.
     #[inline]
     pub(super) fn quick(&self, deadline: Deadline, due_ns: u64) -> Deadline {
-        match deadline {
+        match (deadline, self.start_after_origin_ns) {
             // At its ends, the time of the clock may stand for instants beyond.
-            Deadline::At(_) if due_ns > 0 && due_ns < u64::MAX => self.deadline_at(due_ns),
+            (Deadline::At(_), Some(start_ns)) if due_ns > 0 && due_ns < u64::MAX => {
+                start_ns.checked_add(due_ns).map_or(deadline, Deadline::AfterOrigin)
+            }
             _ => deadline,
         }
     }
