@@ -51,7 +51,7 @@ LATCH, REVOCABLE = "src/protocol/latch.rs", "src/protocol/revocable.rs"
 ENDING, ROLE = "src/reaper/ending.rs", "src/reaper/role.rs"
 DOORBELL, HOOK = "src/doorbell/mod.rs", "src/doorbell/hook.rs"
 MOVABLE = "src/doorbell/movable.rs"
-LISTENER = "src/doorbell/listener.rs"
+LISTENER, AHEAD = "src/doorbell/listener.rs", "src/reaper/ahead.rs"
 THREAD, SLOTS = "src/reaper/thread.rs", "src/memory/slots.rs"
 SPIN, TURN = "src/reaper/spin.rs", "src/reaper/turn.rs"
 IN_HAND = "src/dispatch/in_hand.rs"
@@ -250,9 +250,13 @@ MUTANTS = {
         "listener", [(LISTENER, [("        self.rung[shard].fetch_or(true, Ordering::Release);\n", "")])]),
     "a ring wakes no task": ("listener", [(LISTENER, [("        self.waker.wake();\n", "")])]),
     "a task leaves no waker": (
-        "listener", [(LISTENER, [("        self.listener.waker.register(&woken.into());\n", "        let _ = woken;\n")])]),
+        "listener", [(LISTENER, [("            self.listener.waker.register(waker);\n", "            let _ = waker;\n")])]),
     "a task that listens is not shown": (
         "listener", [(LISTENER, [("self.is_heard.swap(true, Ordering::Acquire)", "self.is_heard.load(Ordering::Acquire)")])]),
+    "no look at the notices after looking ahead": (
+        "listener", [(AHEAD, [("let busy = self.shard.has_notices();", "let busy = false;")])]),
+    "looking ahead publishes nothing": (
+        "listener", [(AHEAD, [("        self.shard.doorbell().publish(next);\n", "")])]),
     "no fence in publish": ("doorbell", [(DOORBELL, [(
         "        }\n        fence(Ordering::SeqCst);\n    }", "        }\n    }")])]),
     "wake-up time read before the notice is posted": (

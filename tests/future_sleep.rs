@@ -53,6 +53,25 @@ fn a_sleep_counts_from_the_call_that_made_it() {
 }
 
 #[test]
+fn a_deadline_is_what_was_asked_for_to_the_nanosecond_also_when_the_engine_is_gone() {
+    let (engine, (_, waker)) = (engine_by_hand(), bell());
+    let begin = engine.now();
+    let made = engine.sleep(MS * 5);
+    let mut moved = engine.sleep(HOUR);
+    assert_eq!(poll(&mut moved, &waker), Poll::Pending);
+    let before_its_start = begin.checked_sub(HOUR).unwrap_or(begin);
+    for at in [begin + HOUR + Duration::from_nanos(7), begin + MS, begin, before_its_start] {
+        moved.reset(at);
+        assert_eq!(moved.deadline(), Some(at));
+    }
+    assert_eq!(poll(&mut moved, &waker), Poll::Ready(()));
+    moved.reset(MS * 3);
+    drop(engine);
+    assert_eq!(made.deadline(), Some(begin + MS * 5));
+    assert_eq!(moved.deadline(), Some(begin + MS * 3));
+}
+
+#[test]
 fn a_deadline_between_two_ticks_is_rounded_up() {
     let (engine, (_, waker)) = (engine_by_hand(), bell());
     let mut sleep = engine.sleep_until(engine.now() + MS * 7 + Duration::from_nanos(1));

@@ -1,7 +1,7 @@
 //! A thread of a model that serves a group of shards, as the engine's threads do.
 
 use tickless::dispatch::InHand;
-use tickless::reaper::{Begin, Group, Part, Reaper, Serve, Spin, Turns, serve};
+use tickless::reaper::{Begin, Group, Part, Reaper, Report, Serve, Spin, Turns, serve};
 use tickless::sync::{AtomicBool, Counter, Ordering};
 use tickless::time::Scale;
 use tickless::{Batch, Clock};
@@ -127,5 +127,17 @@ impl<'a> Serve for Server<'a> {
 
     fn find_leader(&self) -> bool {
         false
+    }
+}
+
+// === impl World: a task of a runtime ===
+
+impl World {
+    /// Looks when the shard needs its next turn, and publishes that. `None`: it needs one now, or
+    /// another thread has the role.
+    pub fn look_ahead(&self) -> Option<Report> {
+        let mut role = self.ending.try_take(0)?;
+        let handler = |_: Batch<'_, Payload>| unreachable!("nothing is handed over");
+        self.reaper(&handler).look_ahead(self.in_hand(&mut role))
     }
 }

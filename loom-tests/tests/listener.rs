@@ -1,8 +1,9 @@
 //! DOORBELL, where the shard is served by a task of a runtime: the task leaves its waker, takes the
-//! notes of the rings, runs a turn, publishes when it needs the next, and waits; a producer posts
-//! a notice, reads when the task will come, notes its ring and wakes the task.
+//! notes of the rings, looks ahead or runs a turn, publishes when it needs the next, and waits; a
+//! producer posts a notice, reads when the task will come, notes its ring and wakes the task.
 //!
 //! Who races: one or two producers and the task, or two tasks of which one comes after the other.
+//! Time passes by itself up to a near tick, and no further.
 //! Asserted: no wake-up is lost; one that were would leave all threads blocked, which the checker
 //! reports as a deadlock.
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom_tests::{Hand, World, check, wheel};
+use tickless::Tick;
 use tickless::doorbell::{Bell, Hook, Listener, Listening};
 use tickless::sync::{park, thread};
 
@@ -29,25 +31,49 @@ fn listened_to() -> (Arc<World>, Arc<Listener>) {
         let listener = listener.clone();
         Hook::new(move || listener.ring(0))
     };
-    let world = World::with(wheel(2, 1), Bell::Hook(hook), 1);
+    let world = World::with(wheel(4, 1), Bell::Hook(hook), 1);
     world.make_levels();
     (world, listener)
 }
 
+/// The task's sleep ends if it is until this tick, or before. A longer one lasts until it is rung.
+const NEAR: Tick = Tick::new(2);
+
+const FAR: u64 = 3;
+
 /// Serves the shard, as the task that an engine has for that, until `wanted` timers have fired.
 fn listen(world: &World, listening: &mut Listening, fired: &mut usize, wanted: usize) {
+    serve(world, listening, true, fired, wanted);
+}
+
+/// The same for a task that has `more` to do at first, or not.
+fn serve(
+    world: &World,
+    listening: &mut Listening,
+    mut more: bool,
+    fired: &mut usize,
+    wanted: usize,
+) {
     let waker = Waker::from(Arc::new(Unparks(thread::current())));
-    let mut more = true;
+    let (mut now, mut next) = (Tick::ZERO, Tick::NEVER);
     while *fired < wanted {
         let rings = listening.hear(&waker);
-        if rings.take(0) || more {
+        if rings.take(0) && !more {
+            match world.look_ahead() {
+                Some(report) => (more, next) = (report.busy, report.next),
+                None => more = true,
+            }
+        } else if !more && next <= NEAR {
+            (more, now) = (true, now.max(next));
+        } else if !more {
+            park(None);
+        }
+        if more {
             world.shard.doorbell().retract();
-            let report = world.turn(0).unwrap();
+            let report = world.turn(now.get()).unwrap();
             *fired += report.fired;
             world.shard.doorbell().publish(report.next);
-            more = report.busy || world.shard.has_notices();
-        } else {
-            park(None);
+            (more, next) = (report.busy || world.shard.has_notices(), report.next);
         }
     }
 }
@@ -75,6 +101,66 @@ fn a_task_that_waits_hears_of_a_timer() {
 #[test]
 fn a_task_that_waits_hears_of_two_producers() {
     schedule_while_listening::<2>(1);
+}
+
+/// The task sleeps for what is due later, or looks when it is rung for that, or has not begun.
+#[test]
+fn a_task_that_sleeps_hears_of_an_earlier_timer() {
+    check(3, || {
+        let (world, listener) = listened_to();
+        let [mut far, mut near] = [(); 2].map(|()| Hand::new(&world));
+        far.schedule_detached(FAR, 0).unwrap();
+        let task = {
+            let world = world.clone();
+            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, 1))
+        };
+        let near = thread::spawn(move || (near.schedule_detached(1, 0).unwrap(), near));
+        task.join().unwrap();
+        drop((far, near.join().unwrap()));
+        world.pass(NEAR.get() + 1, FAR);
+    });
+}
+
+/// The first ring is for what is due later, and an earlier timer comes while the task looks ahead.
+#[test]
+fn a_task_that_looks_ahead_hears_of_an_earlier_timer() {
+    check(1, || {
+        let (world, listener) = listened_to();
+        let hands = [FAR, 1].map(|due| (due, Hand::new(&world)));
+        let task = {
+            let world = world.clone();
+            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, 1))
+        };
+        let producers = hands.map(|(due, mut hand)| {
+            thread::spawn(move || (hand.schedule_detached(due, 0).unwrap(), hand))
+        });
+        task.join().unwrap();
+        drop(producers.map(|producer| producer.join().unwrap()));
+        world.pass(NEAR.get() + 1, FAR);
+    });
+}
+
+/// The task has slept for a crowd that is no more, and publishes a later time. The producer that
+/// has read the time before rings nobody.
+#[test]
+fn a_task_that_sleeps_longer_finds_what_came_before_it_said_so() {
+    check(3, || {
+        let (world, listener) = listened_to();
+        let [mut far, mut near] = [(); 2].map(|()| Hand::new(&world));
+        far.schedule_detached(FAR, 0).unwrap();
+        assert_eq!(world.turn(0).unwrap().next, Tick::new(FAR));
+        world.shard.doorbell().publish(NEAR);
+        let mut listening = listener.listen().unwrap();
+        listener.ring(0);
+        let task = {
+            let world = world.clone();
+            thread::spawn(move || serve(&world, &mut listening, false, &mut 0, 1))
+        };
+        let near = thread::spawn(move || (near.schedule_detached(NEAR.get(), 0).unwrap(), near));
+        task.join().unwrap();
+        drop((far, near.join().unwrap()));
+        world.pass(NEAR.get() + 1, FAR);
+    });
 }
 
 /// The first is there before anyone listens, and the second comes at any time.

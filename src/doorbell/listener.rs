@@ -28,8 +28,8 @@ pub struct Listener {
 /// The task that listens. Another may do so when this is dropped.
 pub struct Listening {
     listener: Arc<Listener>,
-    /// What was left for the rings.
-    woken: Option<Arc<Woken>>,
+    /// What was left for the rings, and the same as a waker.
+    woken: Option<(Arc<Woken>, Waker)>,
 }
 
 /// The task's waker behind a count of our own: the cell clones and drops wakers where a panic would
@@ -80,14 +80,16 @@ impl Listener {
 impl Listening {
     /// Lets the next ring wake this waker, and returns the rings so far.
     pub fn hear(&mut self, waker: &Waker) -> Rings<'_> {
-        let is_same = |woken: &&Arc<Woken>| woken.0.will_wake(waker);
-        let woken = match self.woken.as_ref().filter(is_same) {
-            Some(woken) => woken.clone(),
-            None => Arc::new(Woken(waker.clone())),
-        };
+        let is_same = |(woken, _): &(Arc<Woken>, Waker)| woken.0.will_wake(waker);
         // Dropped last: the cell has one of these.
-        let _before = self.woken.replace(woken.clone());
-        self.listener.waker.register(&woken.into());
+        let mut _before = None;
+        if !self.woken.as_ref().is_some_and(is_same) {
+            let woken = Arc::new(Woken(waker.clone()));
+            _before = self.woken.replace((woken.clone(), woken.into()));
+        }
+        if let Some((_, waker)) = &self.woken {
+            self.listener.waker.register(waker);
+        }
         Rings { listener: &self.listener }
     }
 }
@@ -114,8 +116,11 @@ impl Wake for Woken {
 impl Rings<'_> {
     /// Whether the shard was rung since this was last called. The shard's turn comes after this.
     pub fn take(&self, shard: usize) -> bool {
-        // ORDER(DOORBELL): Acquire - pairs with the Release in `ring`.
-        self.listener.rung[shard].swap(false, Ordering::Acquire)
+        let rung = &self.listener.rung[shard];
+        // ORDER(DOORBELL): Relaxed - a ring whose wake came before the waker was left is seen, by
+        // the order of the cell; any other wakes the task. Acquire - pairs with the Release in
+        // `ring`.
+        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::Acquire)
     }
 }
 

@@ -286,7 +286,12 @@ impl Doorbell {
     #[must_use = "a hook waits to be called"]
     pub fn is_for_others(&self, turner: Turner, before: Tick, next: Tick) -> bool {
         let is_sooner = || next < before || before.get() == AWAKE;
-        self.hook().is_some_and(|hook| hook.turn(turner) && is_sooner())
+        self.has_others(turner) && is_sooner()
+    }
+
+    /// Whether others than `turner`, which holds the shard's role, take turns too.
+    pub fn has_others(&self, turner: Turner) -> bool {
+        self.hook().is_some_and(|hook| hook.turn(turner))
     }
 
     /// The wake-up time that was published last. For the holder of the shard's role.

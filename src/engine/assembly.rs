@@ -13,6 +13,7 @@ use crate::time::{Clock, Geometry, MAX_SHARDS, Scale, saturating_ns};
 
 use super::core::{Core, Owned};
 use super::crew::{Crew, Home, Settings};
+use super::deadline::start_after_origin_ns;
 use super::observe::LastLook;
 use super::precise::{self, Both};
 use super::stopping::Inner;
@@ -229,6 +230,7 @@ impl Builder {
             shared,
             observers,
             clock: clock.clone(),
+            start_after_origin_ns: start_after_origin_ns(clock),
             scale,
             routed: AtomicUsize::new(0),
             party,

@@ -38,6 +38,8 @@ pub(super) struct Core<T> {
     pub(super) shared: Shared<T>,
     pub(super) observers: Arc<[Observer]>,
     pub(super) clock: Clock,
+    /// See `deadline`.
+    pub(super) start_after_origin_ns: Option<u64>,
     pub(super) scale: Scale,
     pub(super) ending: Ending<T, Owned<T>>,
     /// How many threads began to use the engine.

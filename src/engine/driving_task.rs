@@ -2,9 +2,15 @@
 //! its own timers for all of the engine's.
 //!
 //! ```text
-//!   leave the waker ─► a turn of each shard ─┬─► more to do: come again ─────────────► pending
-//!   that was rung or has something due       └─► sleep until the first needs a turn ─► pending
+//!   leave the waker, take the notes of the rings
+//!     ├─ rung ─────────► read the notices: when does the shard need a turn? ─┐
+//!     ├─ sleep is over ► a turn of each shard that has something due ────────┼─► more: come again
+//!     └─ else ─────────► is something due by the engine's clock?             │
+//!                        sleep until the first needs a turn ◄────────────────┘
 //! ```
+//!
+//! A ring tells mostly of a timer that is due before the others, and not yet. So it takes the
+//! notices, and no turn. A turn follows if something is due: then the sleep is over at once.
 //!
 //! *Owner*: the task that is polled. It does not hold the engine: who drops the last clone stops it
 //! and waits for the turn that is under way.
@@ -15,6 +21,8 @@
 //! `loom-tests/tests/listener.rs`.
 
 use std::future::{Future, poll_fn};
+use std::iter;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -29,19 +37,26 @@ use super::{Engine, Turn};
 /// How many timers fire at most, before other tasks of the runtime go on.
 const AT_ONCE: usize = 256;
 
-/// How often one poll looks for work: at first, and when its sleep is over at once.
+/// How often one poll serves the shards: at first, and when its sleep is over at once.
 const LOOKS: usize = 2;
 
 /// A task that serves an engine's shards.
 struct DrivingTask<T: Send + 'static> {
     engine: Weak<Core<T>>,
     listening: Listening,
-    /// The last turn of each shard.
-    turns: Vec<Turn>,
+    shards: Vec<Served>,
     /// The shard whose turn comes first.
     first: usize,
     /// When the runtime's sleep ends, if there is one.
     until: Option<Instant>,
+}
+
+/// A shard, as the task knows it.
+struct Served {
+    /// It was rung since the task looked after it.
+    is_rung: bool,
+    /// The last turn, or what was found instead. `more`: it needs a turn.
+    turn: Turn,
 }
 
 // === impl Engine: driven by a task ===
@@ -116,8 +131,9 @@ impl<T: Send + 'static> DrivingTask<T> {
         let listener = core.listener.as_ref().ok_or(TurnError::Driven)?;
         let listening = listener.listen().ok_or(TurnError::Driven)?;
         // Nothing is known of the shards yet.
-        let turns = vec![Turn { fired: 0, more: true, next: None }; core.all_shards()];
-        Ok(Some(DrivingTask { engine, listening, turns, first: 0, until: None }))
+        let unknown = || Served { is_rung: false, turn: Turn { fired: 0, more: true, next: None } };
+        let shards = iter::repeat_with(unknown).take(core.all_shards()).collect();
+        Ok(Some(DrivingTask { engine, listening, shards, first: 0, until: None }))
     }
 
     fn poll<F: Future>(
@@ -127,55 +143,104 @@ impl<T: Send + 'static> DrivingTask<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), TurnError>> {
         let Some(core) = self.engine.upgrade() else { return Poll::Ready(Ok(())) };
-        for _ in 0..LOOKS {
-            match self.serve(&core, cx) {
-                Ok(()) => {}
-                Err(TurnError::Stopped) => return Poll::Ready(Ok(())),
-                Err(error) => return Poll::Ready(Err(error)),
+        core.may_turn()?;
+        let rings = self.listening.hear(cx.waker());
+        let mut is_wanted = false;
+        for (shard, served) in self.shards.iter_mut().enumerate() {
+            served.is_rung |= rings.take(shard);
+            is_wanted |= served.is_rung || served.turn.more;
+        }
+        let mut looks = 0;
+        loop {
+            if !is_wanted {
+                match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
+                    None => return Poll::Pending,
+                    Some(Poll::Ready(_)) => {
+                        sleep.set(None);
+                        let until = self.until.take();
+                        self.note_due(until);
+                    }
+                    // Polled for no reason: the clock may have been moved by hand.
+                    Some(Poll::Pending) if looks == 0 => self.note_due(Some(core.instant_now())),
+                    Some(Poll::Pending) => return Poll::Pending,
+                }
             }
-            if self.turns.iter().any(|turn| turn.more) {
+            if looks == LOOKS {
                 break;
             }
-            let next = self.turns.iter().filter_map(|turn| turn.next).min();
+            looks += 1;
+            let (more, next) = match self.serve(&core) {
+                Ok(found) => found,
+                Err(TurnError::Stopped) => return Poll::Ready(Ok(())),
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if more {
+                break;
+            }
+            is_wanted = false;
             if self.until != next {
                 // The sleep before ends first.
                 sleep.set(None);
                 sleep.set(next.map(&mut *sleep_until));
                 self.until = next;
             }
-            match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx)) {
-                None | Some(Poll::Pending) => return Poll::Pending,
-                Some(Poll::Ready(_)) => {
-                    sleep.set(None);
-                    self.until = None;
-                }
-            }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Runs turns of the shards that need one.
+    /// Notes which shards have something due at `now`.
+    fn note_due(&mut self, now: Option<Instant>) {
+        for Served { turn, .. } in &mut self.shards {
+            turn.more |= turn.next.is_some_and(|next| Some(next) <= now);
+        }
+    }
+
+    /// Runs turns of the shards that need one, and looks after those that were rung. Returns
+    /// whether there is more to do at once, and when the first of the shards needs a turn.
     ///
     /// # Errors
-    /// The engine has stopped, or this may not run its turns.
-    fn serve(&mut self, core: &Core<T>, cx: &Context<'_>) -> Result<(), TurnError> {
-        core.may_turn()?;
-        let rings = self.listening.hear(cx.waker());
-        let now = core.instant_now();
-        let mut left = AT_ONCE;
-        for shard in (self.first..self.turns.len()).chain(0..self.first) {
-            let turn = &mut self.turns[shard];
-            turn.more |= rings.take(shard) || turn.next.is_some_and(|next| next <= now);
-            if turn.more && left > 0 {
-                let (part, index) = core.part(shard);
-                *turn = part.turn(Turner::Task, index, left)?;
-                left -= turn.fired;
-                if left == 0 {
-                    self.first = (shard + 1) % self.turns.len();
+    /// The engine has stopped.
+    #[inline]
+    fn serve(&mut self, core: &Core<T>) -> Result<(bool, Option<Instant>), TurnError> {
+        let (mut left, mut more, mut soonest) = (AT_ONCE, false, None);
+        for shard in (self.first..self.shards.len()).chain(0..self.first) {
+            let served = &mut self.shards[shard];
+            let (part, index) = core.part(shard);
+            if mem::take(&mut served.is_rung) && !served.turn.more {
+                match part.look_ahead(index) {
+                    Some(turn) => served.turn = turn,
+                    None => served.turn.more = true,
                 }
             }
+            if served.turn.more && left > 0 {
+                served.turn = part.turn(Turner::Task, index, left)?;
+                left -= served.turn.fired;
+                if left == 0 {
+                    self.first = (shard + 1) % self.shards.len();
+                }
+            }
+            let Turn { more: has_more, next, .. } = self.shards[shard].turn;
+            more |= has_more;
+            soonest = soonest.into_iter().chain(next).min();
         }
-        Ok(())
+        Ok((more, soonest))
+    }
+}
+
+// === impl Core: instead of a turn ===
+
+impl<T: Send + 'static> Core<T> {
+    /// Finds out when a shard that was rung needs its next turn, and publishes that, as its turn
+    /// would. `None`: the shard needs a turn now, or may need one.
+    fn look_ahead(&self, index: usize) -> Option<Turn> {
+        let mut role = self.ending.try_take(index)?;
+        // Others may have left work, and rung for it.
+        if self.shards[index].doorbell().has_others(Turner::Task) {
+            return None;
+        }
+        let (reaper, in_hand) = self.reaper(index, &mut role);
+        let report = reaper.look_ahead(in_hand)?;
+        Some(Turn { fired: 0, more: report.busy, next: self.instant_of(report.next) })
     }
 }

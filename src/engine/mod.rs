@@ -11,7 +11,7 @@
 //!   one of them reaches the shards that it serves, and `watching` what the watcher does.
 //! - `driving` runs turns for callers, `driving_task` in a task of a runtime; `virtual_time` moves
 //!   clocks by hand; `stopping` ends an engine.
-//! - `remote` is a weak engine id.
+//! - `remote` is a weak engine id; `deadline` is when a sleep is due.
 //! - `ticks` computes and moves deadlines in ticks, for doors that hold a lock.
 //! - `thread_cache` is what a thread keeps of each engine.
 //! - `callers` samples who schedules, for an inspector.
@@ -24,6 +24,7 @@ mod builder;
 mod callers;
 mod core;
 mod crew;
+mod deadline;
 mod driving;
 mod driving_task;
 mod facade;
@@ -46,6 +47,7 @@ pub use ambient::{EnterGuard, SetGlobalError, now};
 pub use builder::{Builder, Driver};
 #[cfg(feature = "inspect")]
 pub(crate) use callers::{EVERY, Noted};
+pub(crate) use deadline::Deadline;
 pub use driving::Turn;
 pub use facade::Engine;
 pub(crate) use handle::Cancel;

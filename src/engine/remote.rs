@@ -12,7 +12,9 @@ use crate::error::{ResetError, ScheduleError};
 use crate::sync::Arc;
 use crate::time::{Clock, Scale, Tick};
 
+#[cfg(feature = "test-util")]
 use super::core::Core;
+use super::deadline::Deadline;
 use super::thread_cache::{self, Lent, ThreadCache, is_inherited};
 use super::when::Start;
 use super::{Engine, Handle, When};
@@ -111,26 +113,29 @@ impl EngineRef {
         Some(Duration::from_nanos(self.lent()?.core.scale.tick_ns()))
     }
 
-    /// Returns the instant at which `when` is due. `None`: it is too far away to represent, or the
-    /// engine is gone.
+    /// Returns the deadline of a sleep that is due `when`: never, if that is too far away to
+    /// represent, or if the engine is gone.
     #[inline]
-    pub(crate) fn time_of(self, when: When) -> Option<Instant> {
+    pub(crate) fn deadline_of(self, when: When) -> Deadline {
         match when {
             When { start: Start::At(deadline), slack: Duration::ZERO, .. } => {
-                return Some(deadline);
+                return Deadline::At(deadline);
             }
             // The thread's clock may be ahead of the engine's: the result is to be now, not soon.
             When { start: Start::After(Duration::ZERO), slack: Duration::ZERO, .. } => {
-                return self.now();
+                return self.deadline_now();
             }
             _ => {}
         }
-        let mut cache = self.lent()?;
+        let Some(mut cache) = self.lent() else { return Deadline::Never };
         let now_ns = cache.now_ns();
-        match when.due_ns(&cache.core, now_ns) {
-            u64::MAX => None,
-            due_ns => cache.core.clock.instant_at(due_ns),
-        }
+        cache.core.deadline_at(when.due_ns(&cache.core, now_ns))
+    }
+
+    /// The present, by the engine's clock; never, if the engine is gone.
+    #[inline(never)]
+    fn deadline_now(self) -> Deadline {
+        self.now().into()
     }
 
     /// Returns the time by the thread's clock, which is never behind the engine's clock and cheaper
@@ -149,27 +154,31 @@ impl EngineRef {
         when.due_ns(&cache.core, now_ns)
     }
 
-    /// Computes when a timer for `deadline` is due; a `deadline` of `None` is never. Returns `None`
-    /// if the engine's clock has reached `deadline`. The engine's clock is read only if the thread
-    /// may be near `deadline`, as a glance at its own clock tells.
-    #[inline]
-    pub(crate) fn compute(self, deadline: Option<Instant>) -> Option<Computed> {
+    /// Computes when a timer for `deadline`, one of this engine's, is due. Returns `None` if the
+    /// engine's clock has reached `deadline`. The engine's clock is read only if the thread may be
+    /// near `deadline`, as a glance at its own clock tells.
+    ///
+    /// Always inlined, as `has_passed` is: each sleep and each reset passes here.
+    #[inline(always)]
+    pub(crate) fn compute(self, deadline: Deadline) -> Option<Computed> {
         let Some(mut cache) = self.lent() else {
             // The engine is gone: `schedule` returns the error.
             return Some(Computed { deadline: Tick::NEVER, now_ns: 0 });
         };
         let ThreadCache { core, watch, .. } = &mut *cache;
         let now_ns = watch.glance_ns(&core.clock);
-        let Some(deadline) = deadline else {
-            return Some(Computed { deadline: Tick::NEVER, now_ns });
-        };
-        let Core { clock, scale, .. } = &**core;
-        let deadline_ns = clock.ns_at(deadline);
-        let is_near = now_ns.saturating_add(NEAR_NS) >= deadline_ns;
-        if is_near && clock.now_ns() >= deadline_ns {
+        let due_ns = core.due_ns(deadline);
+        let is_near = now_ns.saturating_add(NEAR_NS) >= due_ns && due_ns != u64::MAX;
+        if is_near && core.clock.now_ns() >= due_ns {
             return None;
         }
-        Some(Computed { deadline: scale.ceil(deadline_ns), now_ns })
+        Some(Computed { deadline: core.scale.ceil(due_ns), now_ns })
+    }
+
+    /// Whether the engine's clock has reached a deadline of this engine.
+    #[inline(always)]
+    pub(crate) fn has_passed(self, deadline: Deadline) -> bool {
+        self.compute(deadline).is_none()
     }
 
     /// As `compute`, for a tick of this engine.
@@ -226,25 +235,25 @@ impl EngineRef {
         file::<_, true>(cache, computed, task)
     }
 
-    /// Moves a timer of this engine; a `deadline` of `None` is never. Where one CAS moves it, this
-    /// reads no clock.
+    /// Moves a timer of this engine to a deadline of this engine, which is then in the form that is
+    /// quick to read. Where one CAS moves it, this reads no clock.
     ///
     /// # Errors
     /// As [`Handle::reset`].
     pub(crate) fn move_to(
         self,
         handle: &mut Handle,
-        deadline: Option<Instant>,
+        deadline: &mut Deadline,
     ) -> Result<(), ResetError> {
         if let Some(mut cache) = self.lent() {
-            let Core { clock, scale, .. } = &*cache.core;
-            let tick = deadline.map_or(Tick::NEVER, |it| scale.ceil(clock.ns_at(it)));
-            if handle.postpone(tick) {
+            let due_ns = cache.core.due_ns(*deadline);
+            *deadline = cache.core.quick(*deadline, due_ns);
+            if handle.postpone(cache.core.scale.ceil(due_ns)) {
                 cache.producer.count_reset();
                 return Ok(());
             }
         }
-        handle.reset(deadline.map_or(When::after(Duration::MAX), When::at))
+        handle.reset(deadline.instant().map_or(When::after(Duration::MAX), When::at))
     }
 
     /// Gives a timer of this engine that waits another task. Returns the task that is not needed

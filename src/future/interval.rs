@@ -232,7 +232,7 @@ impl Interval {
         let now = self.sleep.engine().now().unwrap_or(due);
         let is_missed = now.saturating_duration_since(due) > self.grace;
         let behavior = if is_missed { self.missed } else { MissedTickBehavior::Burst };
-        self.sleep.move_to(behavior.next(due, now, self.period));
+        self.sleep.move_to(behavior.next(due, now, self.period).into());
         Poll::Ready(Ok(due))
     }
 

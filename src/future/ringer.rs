@@ -162,6 +162,13 @@ impl Timer {
         }
     }
 
+    /// Forgets a timer that has fired. Its entry becomes free memory, without a look for a ringer.
+    #[inline]
+    pub(super) fn forget_fired(&mut self) {
+        debug_assert_ne!(self.state(), Some(State::Pending), "a pending timer has a ringer");
+        self.handle = None;
+    }
+
     /// Takes the ringer out of a timer that has not ended. There is no timer from then on.
     #[inline]
     fn take(&mut self) -> Option<Task> {

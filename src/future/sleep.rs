@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineRef, State, When};
+use crate::engine::{Deadline, Engine, EngineRef, State, When};
 use crate::error::ScheduleReason;
 
 use super::ringer::Timer;
@@ -63,8 +63,7 @@ pub struct Sleep {
     has_elapsed: bool,
     /// It was reset and has not been polled since.
     is_moved: bool,
-    /// `None`: never.
-    deadline: Option<Instant>,
+    deadline: Deadline,
     /// Present from when it is scheduled until a poll has seen its end.
     timer: Timer,
 }
@@ -125,7 +124,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Panics
 /// As [`Engine::global`] does, if this is its first use.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(EngineRef::ambient(), Some(deadline))
+    Sleep::until(EngineRef::ambient(), Deadline::At(deadline))
 }
 
 // === impl Engine: sleeps ===
@@ -140,7 +139,7 @@ impl Engine {
 
     /// As [`sleep_until`](crate::sleep_until), on this engine. `deadline` is by the engine's clock.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::until(EngineRef::new(self), Some(deadline))
+        Sleep::until(EngineRef::new(self), Deadline::At(deadline))
     }
 }
 
@@ -149,16 +148,16 @@ impl Engine {
 impl Sleep {
     #[inline]
     pub(super) fn on(engine: EngineRef, when: When) -> Sleep {
-        Sleep::until(engine, engine.time_of(when))
+        Sleep::until(engine, engine.deadline_of(when))
     }
 
-    pub(super) fn until(engine: EngineRef, deadline: Option<Instant>) -> Sleep {
+    pub(super) fn until(engine: EngineRef, deadline: Deadline) -> Sleep {
         Sleep { engine, has_elapsed: false, is_moved: false, deadline, timer: Timer::NONE }
     }
 
     /// Returns when it will be ready, by the engine's clock, or `None` for never.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.deadline.instant()
     }
 
     /// Returns `true` if a poll has returned ready, or would because the timer has fired. Returns
@@ -186,7 +185,7 @@ impl Sleep {
     /// assert!(!idle.is_elapsed());
     /// ```
     pub fn reset(&mut self, when: impl Into<When>) {
-        self.move_to(self.engine.time_of(when.into()));
+        self.move_to(self.engine.deadline_of(when.into()));
     }
 
     /// As polling the future, but returns an error instead of panicking.
@@ -200,7 +199,7 @@ impl Sleep {
         }
         if mem::take(&mut self.is_moved)
             && self.timer.handle_mut().is_some()
-            && self.engine.compute(self.deadline).is_none()
+            && self.engine.has_passed(self.deadline)
         {
             // The new deadline has passed: as with a new sleep, it needs no timer.
             self.cancel();
@@ -225,12 +224,12 @@ impl Sleep {
         self.engine
     }
 
-    pub(super) fn move_to(&mut self, deadline: Option<Instant>) {
+    pub(super) fn move_to(&mut self, deadline: Deadline) {
         self.deadline = deadline;
         self.has_elapsed = false;
         self.is_moved = true;
         let Some(handle) = self.timer.handle_mut() else { return };
-        if self.engine.move_to(handle, deadline).is_err() {
+        if self.engine.move_to(handle, &mut self.deadline).is_err() {
             // It has fired, or its engine has stopped: the next poll finds out which.
             self.cancel();
         }
@@ -255,9 +254,13 @@ impl Sleep {
 
     /// A poll that finds that the timer has ended.
     fn end(&mut self, state: State) -> Result<(), SleepError> {
+        if state == State::Fired {
+            self.timer.forget_fired();
+            self.has_elapsed = true;
+            return Ok(());
+        }
         // The stop may have come before the deadline, and this poll after it.
-        let has_passed = || self.engine.compute(self.deadline).is_none();
-        self.has_elapsed = state == State::Fired || has_passed();
+        self.has_elapsed = self.engine.has_passed(self.deadline);
         self.cancel();
         if self.has_elapsed { Ok(()) } else { Err(SleepError::Stopped) }
     }
@@ -275,7 +278,7 @@ impl Future for Sleep {
 }
 
 debug! { impl[] Sleep[] {
-    deadline = |this| this.deadline,
+    deadline = |this| this.deadline(),
     is_elapsed = |this| this.is_elapsed(),
 } }
 

@@ -245,6 +245,7 @@ impl<T> Producer<T> {
     /// # Safety
     /// This thread holds the entry alone, and a payload was put into it. The shard is not
     /// dismantled meanwhile, or this thread is a reader.
+    #[inline(always)]
     pub(super) unsafe fn push(
         &mut self,
         shared: &Shared<T>,

@@ -1,12 +1,13 @@
 //! The reaper: what makes timers fire. Read `turn` first; `thread` is a loop around it, and `spin`
 //! decides how that loop waits. A `group` is the shards that one such loop serves; `lead` decides
-//! which thread sleeps for them.
+//! which thread sleeps for them. For most rings, a task of a runtime only looks `ahead`.
 //!
 //! `ending` decides which thread may run turns, and how that ends. `handover` gives due payloads to
 //! the handler; `panics` describes their panics. Each shard has an `observer`, which records both
 //! and emits `events`. `watch` says when somebody looks whether a task takes too long, and `stuck`
 //! which do.
 
+mod ahead;
 mod ending;
 mod events;
 mod group;

@@ -193,6 +193,13 @@ impl Clock {
         self.start_cycles
     }
 
+    /// The instant at which the clock was made, if the clock shows how much later an instant is: it
+    /// does not count suspended time.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
+    pub(crate) fn steady_start(&self) -> Option<Instant> {
+        self.boot_start.is_none().then_some(self.start)
+    }
+
     /// `instant` in nanoseconds since the clock was made; an earlier instant is zero.
     #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "only engines meet instants"))]
     #[inline]
