@@ -90,7 +90,7 @@ ABLATIONS = {
         [W2],
         [(EAGER, [
             (".or_else(|| self.next_cascade(owner, now));", ".or_else(|| None.filter(|_: &Open<T>| now < Tick::ZERO && self.next_cascade(owner, now).is_some()));"),
-            ("Some(ahead) if shared.living() >= CROWD => {", "Some(ahead) if false && shared.living() >= CROWD => {"),
+            ("        if shared.living() < CROWD {\n            return first;", "        if true || shared.living() < CROWD {\n            return first;"),
             ("if level < COARSE || shared.living() < CROWD {", "if level <= u8::MAX || shared.living() < CROWD {"),
         ])],
     ),
@@ -129,7 +129,7 @@ def changed(name):
         text = files.get(file) or (ROOT / file).read_text()
         for old, new in edits:
             if old not in text:
-                sys.exit(f"{name}: {file} has no longer: {old.strip()}")
+                sys.exit(f"error: {name}: {file} has no longer: {old.strip()}")
             text = text.replace(old, new)
         files[file] = text
     return files
