@@ -44,8 +44,8 @@ FAULTS = {
         "src/protocol/gate.rs", "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may\n",
         "            self.word.store(OPEN, Ordering::Relaxed);\n        }\n        may || self.word.load(Ordering::Relaxed) == EARLY\n"),
     "an interval ticks a tick of the engine early": (
-        "src/engine/remote.rs", "if is_near && clock.now_ns() >= deadline_ns {",
-        "if is_near && clock.now_ns().saturating_add(scale.tick_ns()) > deadline_ns {"),
+        "src/engine/remote.rs", "if is_near && core.clock.now_ns() >= due_ns {",
+        "if is_near && core.clock.now_ns().saturating_add(core.scale.tick_ns()) > due_ns {"),
     "a sleep wakes the task that polled first": (
         "src/future/ringer.rs", "let spare = engine.exchange(handle, ringer);", "let spare = ringer;\n        let _ = engine;"),
     "a periodic that is late runs once more for what it missed": (

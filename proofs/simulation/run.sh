@@ -17,6 +17,8 @@ case " $* " in
 *" --seconds "* | *" --minutes "* | *" --count "*) ;;
 *) if [ -n "${LONG:-}" ]; then set -- --minutes 60 --from "$RANDOM" "$@"; else set -- --seconds 15 "$@"; fi ;;
 esac
+# And the faults that it is tried with still fit the sources.
+proofs/simulation/faults.py --check
 directed=$CARGO_TARGET_DIR/directed
 "$simulation" --directed >"$directed" || fail "a directed test failed"
 "$simulation" --events "$directed" "$@"
