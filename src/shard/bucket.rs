@@ -63,8 +63,7 @@ impl<T> Bucket<T> {
         if !self.has_own() {
             return hand.take_shared(&self.lanes);
         }
-        // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.store(self.queued.load(Ordering::Relaxed) & !FILED, Ordering::Relaxed);
+        self.set_word(self.word() & !FILED);
         hand.take(&self.lanes, &self.own)
     }
 
@@ -81,15 +80,13 @@ impl<T> Bucket<T> {
 
     /// Owner only: remembers that it files entries here.
     pub(super) fn begin_own(&self) {
-        // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.store(self.queued.load(Ordering::Relaxed) | FILED, Ordering::Relaxed);
+        self.set_word(self.word() | FILED);
     }
 
     /// Owner only: whether it may have filed entries here that were not taken.
     #[inline]
     fn has_own(&self) -> bool {
-        // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.load(Ordering::Relaxed) & FILED != 0
+        self.word() & FILED != 0
     }
 
     /// Owner only, for checks: whether it remembers that it has filed what is here.
@@ -100,8 +97,7 @@ impl<T> Bucket<T> {
     /// Owner only: whether it may have filed entries here, and the bucket remembers this round.
     #[inline]
     pub(super) fn has_own_for(&self, expiration: Tick) -> bool {
-        // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.load(Ordering::Relaxed) == expiration.get() | FILED
+        self.word() == expiration.get() | FILED
     }
 
     /// Owner only: takes `entry` out of a list if it is the first there; `next` is its successor.
@@ -169,23 +165,32 @@ impl<T> Bucket<T> {
     /// heap.
     #[inline]
     pub(super) fn is_queued_for(&self, expiration: Tick) -> bool {
-        // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
-        self.queued.load(Ordering::Relaxed) & !FILED == expiration.get()
+        self.word() & !FILED == expiration.get()
     }
 
     /// Owner only: whether the bucket remembers a round.
     #[inline]
     pub(super) fn is_queued(&self) -> bool {
-        // ORDER: Relaxed - as in `is_queued_for`.
-        self.queued.load(Ordering::Relaxed) & !FILED != NONE
+        self.word() & !FILED != NONE
     }
 
     /// Owner only: remembers this round, or none.
     #[inline]
     pub(super) fn set_queued(&self, expiration: Option<Tick>) {
-        // ORDER: Relaxed - as in `is_queued_for`.
-        let filed = self.queued.load(Ordering::Relaxed) & FILED;
-        self.queued.store(expiration.map_or(NONE, Tick::get) | filed, Ordering::Relaxed);
+        self.set_word(expiration.map_or(NONE, Tick::get) | self.word() & FILED);
+    }
+
+    /// Owner only: the word `queued`.
+    #[inline]
+    fn word(&self) -> u64 {
+        // ORDER: Relaxed - only the owner reads and writes it, under its lock; also below.
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_word(&self, word: u64) {
+        // ORDER: Relaxed - as in `word`.
+        self.queued.store(word, Ordering::Relaxed);
     }
 }
 
