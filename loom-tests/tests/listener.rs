@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use loom_tests::{Hand, World, check, wheel};
+use loom_tests::{Hand, World, check, on_thread, wheel};
 use tickless::Tick;
 use tickless::doorbell::{Bell, Hook, Listener, Listening};
 use tickless::sync::{park, thread};
@@ -78,14 +78,18 @@ fn serve(
     }
 }
 
+/// A thread with a task that ends when `wanted` timers have fired.
+fn task(world: &Arc<World>, listener: Arc<Listener>, wanted: usize) -> thread::JoinHandle<()> {
+    on_thread(world, move |world| {
+        listen(world, &mut listener.listen().unwrap(), &mut 0, wanted);
+    })
+}
+
 fn schedule_while_listening<const N: usize>(bound: usize) {
     check(bound, || {
         let (world, listener) = listened_to();
         let hands = [(); N].map(|()| Hand::new(&world));
-        let task = {
-            let world = world.clone();
-            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, N))
-        };
+        let task = task(&world, listener, N);
         let producers = hands
             .map(|mut hand| thread::spawn(move || (hand.schedule_detached(0, 0).unwrap(), hand)));
         task.join().unwrap();
@@ -110,10 +114,7 @@ fn a_task_that_sleeps_hears_of_an_earlier_timer() {
         let (world, listener) = listened_to();
         let [mut far, mut near] = [(); 2].map(|()| Hand::new(&world));
         far.schedule_detached(FAR, 0).unwrap();
-        let task = {
-            let world = world.clone();
-            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, 1))
-        };
+        let task = task(&world, listener, 1);
         let near = thread::spawn(move || (near.schedule_detached(1, 0).unwrap(), near));
         task.join().unwrap();
         drop((far, near.join().unwrap()));
@@ -127,10 +128,7 @@ fn a_task_that_looks_ahead_hears_of_an_earlier_timer() {
     check(1, || {
         let (world, listener) = listened_to();
         let hands = [FAR, 1].map(|due| (due, Hand::new(&world)));
-        let task = {
-            let world = world.clone();
-            thread::spawn(move || listen(&world, &mut listener.listen().unwrap(), &mut 0, 1))
-        };
+        let task = task(&world, listener, 1);
         let producers = hands.map(|(due, mut hand)| {
             thread::spawn(move || (hand.schedule_detached(due, 0).unwrap(), hand))
         });
@@ -152,10 +150,7 @@ fn a_task_that_sleeps_longer_finds_what_came_before_it_said_so() {
         world.shard.doorbell().publish(NEAR);
         let mut listening = listener.listen().unwrap();
         listener.ring(0);
-        let task = {
-            let world = world.clone();
-            thread::spawn(move || serve(&world, &mut listening, false, &mut 0, 1))
-        };
+        let task = on_thread(&world, move |world| serve(world, &mut listening, false, &mut 0, 1));
         let near = thread::spawn(move || (near.schedule_detached(NEAR.get(), 0).unwrap(), near));
         task.join().unwrap();
         drop((far, near.join().unwrap()));
@@ -170,16 +165,13 @@ fn a_task_hears_of_what_came_while_nobody_listened() {
         let (world, listener) = listened_to();
         let [mut one, mut two] = [(); 2].map(|()| Hand::new(&world));
         one.schedule_detached(0, 0).unwrap();
-        let task = {
-            let world = world.clone();
-            thread::spawn(move || {
-                let mut fired = 0;
-                for wanted in 1..=2 {
-                    let mut listening = listener.listen().expect("the one before has ended");
-                    listen(&world, &mut listening, &mut fired, wanted);
-                }
-            })
-        };
+        let task = on_thread(&world, move |world| {
+            let mut fired = 0;
+            for wanted in 1..=2 {
+                let mut listening = listener.listen().expect("the one before has ended");
+                listen(world, &mut listening, &mut fired, wanted);
+            }
+        });
         let producer = thread::spawn(move || (two.schedule_detached(0, 0).unwrap(), two));
         task.join().unwrap();
         drop((one, producer.join().unwrap()));
