@@ -78,6 +78,14 @@ fn record(due_ms: u64, number: u64) -> Record {
     }
 }
 
+/// The letter of a timer that has failed, and what makes it.
+fn dead_letter() -> (DeadLetter, [Op; 2]) {
+    let failed = record(900, 7);
+    let letter = DeadLetter::new(failed.clone(), "why");
+    let bury = Op::Bury { from: failed.position, letter: Arc::new(letter.clone()) };
+    (letter, [Op::Put(Arc::new(failed)), bury])
+}
+
 impl Scene {
     /// A service at the time 1000.
     fn new() -> Scene {
@@ -183,16 +191,15 @@ fn a_timer_that_another_instance_takes_out_in_the_middle_of_a_reading_does_not_f
 fn a_dead_letter_that_another_instance_takes_out_in_the_middle_is_not_revived() {
     let mut scene = Scene::new();
     scene.service.step().unwrap();
-    let failed = record(900, 7);
-    let letter = DeadLetter::new(failed.clone(), "why");
-    let bury = Op::Bury { from: failed.position, letter: Arc::new(letter.clone()) };
+    let (letter, bury) = dead_letter();
+    let from = record(900, 7).position;
     let lives = [
-        Op::Forget(failed.position),
+        Op::Forget(from),
         // Another instance revives it for another time.
-        Op::Revive { from: failed.position, to: Arc::new(record(1500, 7)) },
+        Op::Revive { from, to: Arc::new(record(1500, 7)) },
     ];
     for (others, fires) in lives.into_iter().zip([vec![], vec!["7"]]) {
-        scene.disk.change(&[Op::Put(Arc::new(failed.clone())), bury.clone()]);
+        scene.disk.change(&bury);
         let disk = scene.disk.clone();
         scene.during_the_next_scan(move |timers| {
             disk.change(&[others]);
@@ -260,10 +267,8 @@ fn a_timer_that_another_instance_takes_out_as_soon_as_it_is_noted_does_not_fire(
 fn a_letter_whose_timer_another_instance_takes_out_as_soon_as_it_is_revived_does_not_fire() {
     let mut scene = Scene::new();
     scene.service.step().unwrap();
-    let failed = record(900, 7);
-    let letter = DeadLetter::new(failed.clone(), "why");
-    let bury = Op::Bury { from: failed.position, letter: Arc::new(letter.clone()) };
-    scene.disk.change(&[Op::Put(Arc::new(failed)), bury]);
+    let (letter, bury) = dead_letter();
+    scene.disk.change(&bury);
     scene.after_the_next_commit(takes_all_out(&scene.disk));
     let revived = scene.service.timers().revive(&letter, at(1200));
     for _ in 0..2 {

@@ -177,21 +177,16 @@ impl Desk {
         let known = lock(&self.seen).shards.get(&shard).copied().unwrap_or_default();
         let ask = self.names.ask(shard, known.fence);
         let nobody = || {
+            self.look(shard);
             let message = format!("no instance has shard {shard} at the moment");
             StoreError::new(StoreErrorKind::InUse, message)
         };
         match self.nats.request(ask, bytes, patience) {
-            Err(Trouble::Nobody) => {
-                self.look(shard);
-                Err(nobody())
-            }
+            Err(Trouble::Nobody) => Err(nobody()),
             Err(trouble) => Err(failed(trouble)),
             Ok(reply) => match reply.split_first() {
                 Some((&DONE, done)) => Ok(done.to_vec()),
-                Some((&NOT_MINE, _)) => {
-                    self.look(shard);
-                    Err(nobody())
-                }
+                Some((&NOT_MINE, _)) => Err(nobody()),
                 Some((_, why)) => {
                     let why = String::from_utf8_lossy(why).into_owned();
                     Err(StoreError::new(StoreErrorKind::Io, why))
